@@ -1,0 +1,1 @@
+"""Placing arrays on devices and reading them back."""

@@ -1,0 +1,90 @@
+"""Bringing an array to another sharding, without a second whole copy of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.sharding import Sharding
+
+Box = tuple[tuple[int, int], ...]
+
+
+def nbytes(array: jax.Array) -> int:
+    """The bytes of an array, typed PRNG keys included."""
+    if jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
+        return int(jax.random.key_data(array).nbytes)
+    return int(array.nbytes)
+
+
+def rewrap(array: jax.Array, sharding: Sharding) -> jax.Array:
+    """The same buffers under another, equivalent sharding: no byte is copied."""
+    shards = [shard.data for shard in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
+
+
+def move(array: jax.Array, sharding: Sharding, *, free: bool = False) -> jax.Array:
+    """``array`` under ``sharding``; with ``free`` each source shard is freed once it is used.
+
+    ``jax.device_put`` holds the source and the result until both are whole. A donated input is
+    not needed any more, so with ``free`` the pieces go one by one, and what has been read is
+    given back before the next one goes: one shard more than the result, where the source
+    itself lies in shards. A source in one buffer can only be given back as a whole.
+    """
+    if not free:
+        return jax.device_put(array, sharding)
+    places = sharding.addressable_devices_indices_map(array.shape)
+    boxes = {device: _box(index or (), array.shape) for device, index in places.items()}
+    takes = {device: _source(array, box, device) for device, box in boxes.items()}
+    if any(shard is None for shard in takes.values()):  # a piece lies over several shards
+        moved = jax.device_put(array, sharding)
+        jax.block_until_ready(moved)
+    else:
+        moved = _move_pieces(array, sharding, boxes, takes)
+    array.delete()
+    return moved
+
+
+def _move_pieces(
+    array: jax.Array, sharding: Sharding, boxes: dict[Any, Box], takes: dict[Any, Any]
+) -> jax.Array:
+    readers: dict[int, int] = {}
+    for shard in takes.values():
+        readers[id(shard)] = readers.get(id(shard), 0) + 1
+    pieces = []
+    for device, shard in takes.items():
+        cut = _relative(boxes[device], _box(shard.index, array.shape))
+        pieces.append(jax.block_until_ready(_piece(shard, cut, device)))
+        readers[id(shard)] -= 1
+        if not readers[id(shard)]:
+            shard.data.delete()
+    return jax.make_array_from_single_device_arrays(array.shape, sharding, pieces)
+
+
+def _piece(shard: Any, cut: tuple[slice, ...], device: Any) -> jax.Array:
+    """A part of a shard as a buffer of its own on ``device``: the shard is about to be freed."""
+    whole = all(s.indices(n) == (0, n, 1) for s, n in zip(cut, shard.data.shape, strict=True))
+    if whole:
+        return jax.device_put(shard.data, device, may_alias=False)
+    return jax.device_put(shard.data[cut], device)
+
+
+def _source(array: jax.Array, box: Box, device: Any) -> Any:
+    """The shard that holds all of ``box``, on the same device if there is one."""
+    fits = [
+        shard
+        for shard in array.addressable_shards
+        if all(
+            low <= a and b <= high
+            for (a, b), (low, high) in zip(box, _box(shard.index, array.shape), strict=True)
+        )
+    ]
+    return next((shard for shard in fits if shard.device == device), fits[0] if fits else None)
+
+
+def _box(index: tuple[slice, ...], shape: tuple[int, ...]) -> Box:
+    return tuple(s.indices(n)[:2] for s, n in zip(index, shape, strict=True))
+
+
+def _relative(box: Box, within: Box) -> tuple[slice, ...]:
+    return tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(box, within, strict=True))

@@ -1,0 +1,87 @@
+"""The errors that people meet on the way off pmap: what they look like, why, and the way out.
+
+JAX raises these itself, often far from the cause. Where one of them passes through a pmapped
+call, `add_hint` attaches the explanation to the exception; its type and text stay.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Hint(NamedTuple):
+    """One known error: how to recognise it, its cause and its fix."""
+
+    name: str
+    pattern: str
+    cause: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"shardlift: {self.name}\n  cause: {self.cause}\n  fix: {self.fix}"
+
+
+CATALOGUE = (
+    Hint(
+        "incompatible-devices",
+        r"[Rr]eceived incompatible devices for jitted computation"
+        r"|Sharding passed to p?jit does not match the sharding on the respective arg",
+        "an input is committed to other devices, or lies on them in another way, than the "
+        "program it goes into. Since JAX 0.8 a pmap does not move such inputs by itself.",
+        "place the input first with jax.device_put(x, sharding), or have it moved: "
+        'shardlift.pmap(..., reshard="warn").',
+    ),
+    Hint(
+        "context-mesh",
+        r"[Cc]ontext mesh .* should match the (mesh passed to shard_map|aval mesh)",
+        "a mapped function runs inside another mapped function, or under jax.set_mesh, and the "
+        "two meshes differ. jax.pmap cannot nest since JAX 0.8.",
+        "nest shardlift.pmap in shardlift.pmap: they share one mesh. Inside a shard_map of your "
+        "own, call the inner function with jax.vmap, or give the outer mesh both axes. An output "
+        "of a pmap that meets arrays of an Explicit mesh goes through jax.device_put first.",
+    ),
+    Hint(
+        "copy-arrays",
+        r"CopyArrays only supports destination device list of the same size",
+        "an array that lies on the devices of several processes was indexed, as in x[0], which "
+        "needs devices that this process cannot reach.",
+        "read this process's own row: x.addressable_shards[0].data, without its leading axis; "
+        "loop over shards with range(), not jnp.arange().",
+    ),
+    Hint(
+        "lowered-host-local",
+        r"Argument .* has a (sharding|shape).*compiled|called with (shardings|types) that",
+        "a compiled program (lower().compile()) was called with arrays that lie, or are shaped, "
+        "differently from those it was lowered for. jax.pmap's own does not convert the local "
+        "arrays of a process to global ones.",
+        "call it with arrays like those given to lower(), or call the pmapped function itself.",
+    ),
+    Hint(
+        "core-halted",
+        r"[Cc]ore halted unexpectedly|Accelerator device halted prematurely",
+        "the processes did not run the same programs in the same order; a home-made barrier (a "
+        "psum of ones, say) is the usual reason.",
+        "use jax.experimental.multihost_utils.sync_global_devices(name) as the barrier, and look "
+        "for calls that only some processes make.",
+    ),
+)
+
+
+def hint_for(error: BaseException) -> Hint | None:
+    """The entry of the catalogue that this error belongs to.
+
+    >>> hint_for(ValueError("Received incompatible devices for jitted computation")).name
+    'incompatible-devices'
+    >>> hint_for(ValueError("something else")) is None
+    True
+    """
+    text = str(error)
+    return next((hint for hint in CATALOGUE if re.search(hint.pattern, text, re.DOTALL)), None)
+
+
+def add_hint(error: BaseException) -> None:
+    """Attach what is known about this error to it, once."""
+    hint = hint_for(error)
+    if hint is not None and str(hint) not in getattr(error, "__notes__", ()):
+        error.add_note(str(hint))

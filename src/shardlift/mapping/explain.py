@@ -1,0 +1,109 @@
+"""What a pmapped call does, in words: ``pmapped.explain(*args)``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+from jax.sharding import Mesh, PartitionSpec
+
+from shardlift.mapping.axes import prefix_leaves, spec_of
+from shardlift.mapping.site import Site
+
+COLLECTIVES = {
+    "psum", "pmax", "pmin", "all_gather", "all_to_all", "ppermute", "pbroadcast", "pgather",
+    "reduce_scatter", "axis_index", "psum_invariant", "all_gather_invariant", "ragged_all_to_all",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """An argument or output of a pmapped call, as the mesh sees it."""
+
+    name: str
+    type: str
+    spec: PartitionSpec
+    donated: bool = False
+
+    def __str__(self) -> str:
+        spec = "P(" + ", ".join(map(repr, self.spec)) + ")"
+        return f"{self.name}: {self.type}, {spec}{', donated' if self.donated else ''}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """What one call does; prints as a few lines."""
+
+    name: str
+    mesh: Mesh
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    collectives: tuple[tuple[str, tuple[str, ...], int], ...]  # kind, axes, how often
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{name}: {size}" for name, size in self.mesh.shape.items())
+        devices = " ".join(f"{d.platform}:{d.id}" for d in self.mesh.devices.flat)
+        found = [
+            f"{kind} over {', '.join(map(str, names))}" + (f", {times} times" if times > 1 else "")
+            for kind, names, times in self.collectives
+        ]
+        sections = [
+            ("mesh", [f"({axes}) on {devices}"]),
+            ("arguments", [*map(str, self.inputs)]),
+            ("outputs", [*map(str, self.outputs)]),
+            ("collectives", found or ["none"]),
+        ]
+        lines = [f"pmap of {self.name}"]
+        for title, body in sections:
+            lines += [f"  {title}", *(f"    {line}" for line in body)]
+        return "\n".join(lines)
+
+
+def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
+    """Trace a call, compute nothing, and say what it would do."""
+    call = site.take_apart(args, kwargs)
+    traced, plan = site.with_plan(call, lambda p: (p.loose.trace(*args, **kwargs), p))
+    inputs = [
+        Leaf(name, type_of(leaf), spec_of(axis, plan.label), donated)
+        for name, leaf, axis, donated in zip(
+            site.names(call), call.leaves, call.axes, site.donated(call), strict=True
+        )
+    ]
+    found = Counter(_collectives(traced.jaxpr.jaxpr))
+    return Explanation(
+        name=site.name,
+        mesh=plan.mesh,
+        inputs=tuple(inputs),
+        outputs=tuple(_outputs(site, traced.out_info, plan.label)),
+        collectives=tuple((kind, axes, times) for (kind, axes), times in found.items()),
+    )
+
+
+def _outputs(site: Site, out_info: Any, label: str) -> Iterator[Leaf]:
+    axes = prefix_leaves(site.options.out_axes, out_info, "out_axes")
+    paths = jax.tree_util.tree_flatten_with_path(out_info)[0]
+    for (path, info), axis in zip(paths, axes, strict=True):
+        where = "output" + jax.tree_util.keystr(path)
+        spec = spec_of(axis if axis is None else max(axis, 0), label)
+        yield Leaf(where, type_of(info), spec)
+
+
+def type_of(leaf: Any) -> str:
+    """Dtype and shape, as ``float32[8,4]``."""
+    aval = jax.typeof(leaf)
+    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
+
+
+def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for eqn in jaxpr.eqns:
+        kind = eqn.primitive.name
+        if kind in COLLECTIVES:
+            axes = eqn.params.get("axes", eqn.params.get("axis_name"))
+            names = axes if isinstance(axes, tuple) else (axes,)
+            yield kind, tuple(name for name in names if not isinstance(name, int))
+        for inner in jex.jaxprs_in_params(eqn.params):
+            yield from _collectives(inner)

@@ -1,0 +1,48 @@
+"""Names for mesh axes: a mesh wants strings, pmap takes any hashable object."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+
+class AxisLabel(str):
+    """A mesh axis name that stands for an axis name which is not a string.
+
+    It hashes and compares as the user's object, so that ``lax.psum(x, that_object)``
+    finds the axis; its text is the object's ``str``, because the lowering of collectives
+    writes ``str(name)`` (jax 0.12) and the mesh in the compiled module must agree.
+
+    >>> key = object()
+    >>> label = AxisLabel(key)
+    >>> label == key, label in {key: 8}, isinstance(label, str)
+    (True, True, True)
+    """
+
+    name: Hashable
+
+    def __new__(cls, name: Hashable) -> AxisLabel:
+        """Make the label of ``name``."""
+        self = super().__new__(cls, name)
+        self.name = name
+        return self
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: Any) -> bool:
+        return bool(self.name == (other.name if isinstance(other, AxisLabel) else other))
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+
+def label_of(axis_name: Hashable | None, level: int = 0) -> str:
+    """The mesh axis name of a pmap at nesting depth ``level``.
+
+    >>> label_of("batch"), label_of(None), label_of(None, 1)
+    ('batch', '_pmap', '_pmap1')
+    """
+    if axis_name is None:
+        return f"_pmap{level or ''}"
+    return axis_name if type(axis_name) is str else AxisLabel(axis_name)

@@ -1,0 +1,55 @@
+"""Where we are: inside which pmapped bodies the current trace runs.
+
+A nested pmap needs one mesh over all axes, but the outer call cannot know the inner axis
+before it has traced its body. So the body is traced on a mesh of the axes known so far; an
+inner call that finds no mesh axis for itself raises `NeedsInner`, the outermost call adds
+that axis to its mesh and traces again. A pmap that does not nest pays nothing for this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import NamedTuple
+
+InnerAxes = tuple[tuple[str, int], ...]
+
+
+class Frame(NamedTuple):
+    """The body of one pmap, while it is traced."""
+
+    axes: InnerAxes  # all axes of the mesh: the outermost pmap's first, then the inner ones
+    depth: int  # how many of them are mapped already
+
+    def next_axis(self) -> tuple[str, int] | None:
+        """The mesh axis that a pmap called from this body would take, if there is one."""
+        return self.axes[self.depth] if self.depth < len(self.axes) else None
+
+
+class NeedsInner(BaseException):
+    """An inner pmap found no mesh axis: the outermost one must trace again with this one.
+
+    Not an ``Exception``, so that a handler in the user's function does not swallow it.
+    """
+
+    def __init__(self, label: str, size: int) -> None:
+        """Ask for a mesh axis of that name and size."""
+        super().__init__(f"a nested pmap over {label!r} of size {size}")
+        self.axis = (label, size)
+
+
+_frame: ContextVar[Frame | None] = ContextVar("shardlift_pmap_frame", default=None)
+
+# Read on every call, so bound once: 30 ns against 80 for a thread-local.
+current_frame = _frame.get
+
+
+@contextlib.contextmanager
+def entered(frame: Frame) -> Iterator[None]:
+    """Trace a body: what it calls sees ``frame``."""
+    token = _frame.set(frame)
+    try:
+        yield
+    finally:
+        _frame.reset(token)

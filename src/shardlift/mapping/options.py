@@ -1,0 +1,134 @@
+"""What the user gave to ``pmap``, checked once and in one form."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import operator
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Literal, get_args
+
+import jax
+
+Reshard = Literal["error", "warn", "silent"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The arguments of one ``pmap``, validated; ``key`` makes equal ones share a site."""
+
+    axis_name: Hashable | None
+    in_axes: Any
+    out_axes: Any
+    static: tuple[int, ...]
+    donate: tuple[int, ...]
+    devices: tuple[jax.Device, ...] | None
+    backend: str | None
+    axis_size: int | None
+    reshard: Reshard
+
+    def key(self) -> Hashable:
+        """A hashable value, equal for options that mean the same."""
+        trees = tuple(
+            (tuple(leaves), treedef)
+            for leaves, treedef in map(flatten_axes, (self.in_axes, self.out_axes))
+        )
+        rest = (self.static, self.donate, self.devices, self.backend, self.axis_size, self.reshard)
+        return (type(self.axis_name), self.axis_name, trees, rest)
+
+
+def flatten_axes(axes: Any) -> tuple[list[int | None], Any]:
+    """Flatten an axes tree, where ``None`` means "not mapped" and is a leaf."""
+    return jax.tree.flatten(axes, is_leaf=lambda leaf: leaf is None)
+
+
+def check_options(
+    fun: Callable[..., Any],
+    axis_name: Hashable | None,
+    in_axes: Any,
+    out_axes: Any,
+    static: int | Iterable[int],
+    donate: int | Iterable[int],
+    devices: Iterable[jax.Device] | None,
+    backend: str | None,
+    axis_size: int | None,
+    reshard: Reshard,
+) -> Options:
+    """Validate what was given to ``pmap``; raises as ``jax.pmap`` does."""
+    _check_callable(fun)
+    hash(axis_name)
+    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if not all(type(leaf) is int for leaf in jax.tree.leaves(axes)):
+            raise TypeError(
+                f"pmap {what} must be an int, None, or (nested) container with those types as "
+                f"leaves, but got {axes!r}."
+            )
+    if reshard not in get_args(Reshard):
+        raise ValueError(f"pmap reshard must be one of {get_args(Reshard)}, but got {reshard!r}.")
+    static, donate = (_argnums(fun, nums) for nums in (static, donate))
+    if both := sorted(set(static) & set(donate)):
+        raise ValueError(
+            f"pmap arguments {both} are both in static_broadcasted_argnums and in donate_argnums: "
+            "a static argument has no buffer to donate."
+        )
+    return Options(
+        axis_name=axis_name,
+        in_axes=in_axes,
+        out_axes=out_axes,
+        static=static,
+        donate=donate,
+        devices=_check_devices(devices),
+        backend=backend,
+        axis_size=None if axis_size is None else _check_axis_size(axis_size),
+        reshard=reshard,
+    )
+
+
+def _check_callable(fun: Any) -> None:
+    if not callable(fun):
+        raise TypeError(f"pmap expected a callable value, got {fun!r}. Expected a callable value.")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"pmap expected a function, got a generator function: {fun}")
+
+
+def _check_devices(devices: Iterable[jax.Device] | None) -> tuple[jax.Device, ...] | None:
+    if devices is None:
+        return None
+    devices = tuple(devices)
+    if not devices:
+        raise ValueError("'devices' argument to pmap must be non-empty, or None.")
+    if twice := sorted({str(d) for d in devices if devices.count(d) > 1}):
+        raise ValueError(
+            f"'devices' argument to pmap names {', '.join(twice)} more than once: one program "
+            "runs on each device, so a device can take part only once."
+        )
+    return devices
+
+
+def _check_axis_size(axis_size: int) -> int:
+    size = operator.index(axis_size)
+    if size < 1:
+        raise ValueError(f"pmap axis_size must be at least 1, but got {size}.")
+    return size
+
+
+def _argnums(fun: Callable[..., Any], nums: int | Iterable[int]) -> tuple[int, ...]:
+    """Sorted, distinct, non-negative argument numbers."""
+    given = (nums,) if isinstance(nums, int) else tuple(nums)
+    return tuple(sorted({_nonnegative(fun, operator.index(num)) for num in given}))
+
+
+def _nonnegative(fun: Callable[..., Any], num: int) -> int:
+    if num >= 0:
+        return num
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()  # type: ignore[assignment]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if variadic or num + len(named) < 0:
+        raise ValueError(
+            f"pmap cannot tell which argument of {fun} number {num} is; count from the front."
+        )
+    return num + len(named)

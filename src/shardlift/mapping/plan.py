@@ -1,0 +1,188 @@
+"""A site on one mesh: the programs that a call can take.
+
+`Plan.strict` is a ``jax.jit(jax.shard_map(...))`` whose shardings are given as tree prefixes,
+so that it can be called with the user's own arguments and C++ does all the work of a call.
+Whatever is wrong with the arguments shows while it is traced or placed, never on a call that
+is served from jit's cache. `Plan.loose` is the same program without shardings, for keyword
+arguments, nested pmaps and calls under another mesh.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+
+from shardlift.mapping.axes import (
+    Axis,
+    leaf_axes,
+    prefix_leaves,
+    shape_of,
+    spec_of,
+    specs_of,
+    without_static,
+)
+from shardlift.mapping.nesting import Frame, InnerAxes, entered
+from shardlift.mapping.options import Options, flatten_axes
+
+Fun = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Plan:
+    """The programs of a site on one mesh."""
+
+    mesh: Mesh
+    label: str
+    inner: InnerAxes
+    strict: Any  # a jitted function, None where only the loose program can tell the specs
+    loose: Any
+
+    def sharding(self, axis: Axis) -> NamedSharding:
+        """How a leaf mapped over ``axis`` lies on this plan's devices."""
+        return NamedSharding(self.mesh, spec_of(axis, self.label))
+
+
+def make_plan(
+    get_fun: Callable[[], Fun], name: str, options: Options, mesh: Mesh, inner: InnerAxes
+) -> Plan:
+    """Build the programs; nothing is traced yet."""
+    label = mesh.axis_names[0]
+
+    def program(*args: Any, **kwargs: Any) -> Any:
+        frame = Frame(axes=((label, mesh.shape[label]), *inner), depth=1)
+        return map_block(get_fun(), options, frame, args, kwargs, mesh)
+
+    program.__name__ = program.__qualname__ = name
+    argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
+    loose = jax.jit(program, **argnums)
+    strict = None
+    if not inner and _all_from_front(options):
+        strict = jax.jit(
+            program,
+            in_shardings=_shardings(mesh, label, without_static(options.in_axes, options.static)),
+            out_shardings=_shardings(mesh, label, options.out_axes),
+            **argnums,
+        )
+    return Plan(mesh, label, inner, strict, loose)
+
+
+def _all_from_front(options: Options) -> bool:
+    """Can specs be had without knowing ranks: is no axis counted from the end?"""
+    axes = jax.tree.leaves((options.in_axes, options.out_axes))
+    return all(axis >= 0 for axis in axes)
+
+
+def _shardings(mesh: Mesh, label: str, axes: Any) -> Any:
+    leaves, tree = flatten_axes(axes)
+    return tree.unflatten([NamedSharding(mesh, spec_of(axis, label)) for axis in leaves])
+
+
+def map_block(
+    fun: Fun,
+    options: Options,
+    frame: Frame,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    mesh: Mesh | None,
+) -> Any:
+    """``shard_map`` of ``fun`` over the last mapped axis of ``frame``.
+
+    ``mesh`` is None in a nested pmap, whose mesh is the one around it.
+    """
+    label, size = frame.axes[frame.depth - 1]
+    dynamic = dynamic_args(options, args)
+    axes = leaf_axes(without_static(options.in_axes, options.static), dynamic, kwargs)
+    leaves, tree = jax.tree.flatten((dynamic, kwargs))
+
+    def block(leaves: list[Any]) -> Any:
+        rows = [unstack(leaf, axis, size) for leaf, axis in zip(leaves, axes, strict=True)]
+        row_args, row_kwargs = jax.tree.unflatten(tree, rows)
+        with entered(frame):
+            out = fun(*with_static(options, args, row_args), **row_kwargs)
+        return restack(out, options.out_axes)
+
+    out_specs = specs_of(_spec_axes(options.out_axes), label)
+    mapped = jax.shard_map(
+        block,
+        mesh=mesh,
+        in_specs=([spec_of(axis, label) for axis in axes],),
+        out_specs=out_specs,
+        axis_names={label},
+        # With the check on, gradients of unvarying values are summed over the devices: not
+        # what pmap did (docs: gradients). It also refuses axis_index_groups.
+        check_vma=False,
+    )
+    return mapped(leaves)
+
+
+def _spec_axes(out_axes: Any) -> Any:
+    # A negative axis is only accepted where it means axis 0: see restack.
+    return jax.tree.map(lambda axis: max(axis, 0), out_axes)
+
+
+def dynamic_args(options: Options, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The positional arguments that are not static."""
+    if not options.static:
+        return args
+    if options.static[-1] >= len(args):
+        raise ValueError(
+            f"pmapped function has static_broadcasted_argnums={options.static} but was called "
+            f"with only {len(args)} positional argument{'s' if len(args) != 1 else ''}. All "
+            "static broadcasted arguments must be passed positionally."
+        )
+    return tuple(arg for k, arg in enumerate(args) if k not in options.static)
+
+
+def with_static(options: Options, args: tuple[Any, ...], dynamic: Sequence[Any]) -> Sequence[Any]:
+    """``args`` with the ones that are not static replaced by ``dynamic``."""
+    if not options.static:
+        return dynamic
+    rest = iter(dynamic)
+    return [arg if k in options.static else next(rest) for k, arg in enumerate(args)]
+
+
+def unstack(leaf: Any, axis: Axis, size: int) -> Any:
+    """The row of a block: its device axis, of size 1, taken off."""
+    if axis is None:
+        return leaf
+    if shape_of(leaf)[axis] != 1:
+        raise ValueError(f"a block has {shape_of(leaf)[axis]} rows on each of {size} devices")
+    return lax.squeeze(leaf, [axis])
+
+
+def restack(out: Any, out_axes: Any) -> Any:
+    """The outputs of one row as a block: a device axis of size 1 put in."""
+    axes = prefix_leaves(out_axes, out, "out_axes")
+    leaves, tree = jax.tree.flatten(out)
+    if any(axis is not None for axis in axes):
+        _check_out_axes(out, leaves, axes)
+    block = [
+        leaf if axis is None else lax.expand_dims(leaf, [axis])
+        for leaf, axis in zip(leaves, axes, strict=True)
+    ]
+    return jax.tree.unflatten(tree, block)
+
+
+def _check_out_axes(out: Any, leaves: Sequence[Any], axes: Sequence[Axis]) -> None:
+    for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if axis is None:
+            continue
+        rank = len(shape_of(leaf))
+        where = jax.tree_util.keystr(jax.tree_util.tree_flatten_with_path(out)[0][k][0])
+        if axis > rank:
+            raise ValueError(
+                f"pmap out_axes: axis {axis} is out of bounds for array of dimension {rank + 1}: "
+                f"output{where} has shape {shape_of(leaf)} on each device, so its device axis "
+                f"can be 0 to {rank}."
+            )
+        if axis < 0 and axis + rank + 1 != 0:
+            raise ValueError(
+                f"pmap out_axes: {axis} is counted from the end, and output{where} has shape "
+                f"{shape_of(leaf)} on each device. Count from the front: "
+                f"out_axes={max(axis + rank + 1, 0)}."
+            )

@@ -1,0 +1,311 @@
+"""One pmapped function: its plans, and the path that a call takes to one of them.
+
+The hot path is one call of a jitted function. Everything else, first calls, other sizes,
+keyword arguments, inputs in the wrong place, nested calls, errors, goes through `Site.careful`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import jax
+
+from shardlift import _compat
+from shardlift.mapping import errors, nesting
+from shardlift.mapping.axes import (
+    argument_names,
+    leaf_axes,
+    mapped_size,
+    shape_of,
+    without_static,
+)
+from shardlift.mapping.fit import fit_leaves
+from shardlift.mapping.inner import Call, call_inner
+from shardlift.mapping.labels import label_of
+from shardlift.mapping.meshes import choose_devices, in_context_mesh, make_mesh, own_context
+from shardlift.mapping.nesting import InnerAxes, NeedsInner
+from shardlift.mapping.options import Options
+from shardlift.mapping.plan import (
+    Fun,
+    Plan,
+    dynamic_args,
+    make_plan,
+    with_static,
+)
+from shardlift.mapping.rows import row_counter
+
+T = TypeVar("T")
+MAX_PLANS = 64  # a site that is called with ever new sizes or devices forgets old programs
+
+
+class Site:
+    """A pmapped function: what was given to ``pmap``, and the programs made for it so far."""
+
+    def __init__(self, fun: Fun, options: Options) -> None:
+        """Keep ``fun`` only weakly where that can be: see `site_of`."""
+        self.get_fun: Callable[[], Fun] = _weakly(fun)
+        self.name: str = getattr(fun, "__name__", type(fun).__name__)
+        self.options = options
+        self.hot: dict[int | None, Callable[..., Any]] = {}  # by number of rows
+        self.rows: Callable[[tuple[Any, ...]], int | None] = lambda args: None  # noqa: ARG005
+        self._hot_plans: dict[int | None, Plan] = {}
+        self._plans: dict[Any, Plan] = {}
+        self._inner: dict[Any, InnerAxes] = {}
+        self._moves = False  # did inputs have to be moved, so that it pays to look first?
+        self._warned = False
+        self._lock = threading.Lock()
+
+    # ---- the call path
+
+    def careful(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call with every check."""
+        call = self.take_apart(args, kwargs)
+        frame = nesting.current_frame()
+        if frame is not None:
+            return call_inner(self.get_fun(), self.options, call, frame)
+        return self.with_plan(call, lambda plan: self._run(plan, call))
+
+    def recover(self, error: BaseException, args: tuple[Any, ...]) -> Any:
+        """The hot path did not serve this call: do what it needs, or say what is wrong."""
+        call = self.take_apart(args, {})
+        tried = self._hot_plans.get(self.rows(args))
+        if tried is not None and isinstance(error, NeedsInner):
+            self._learn(call, tried, error)
+        elif tried is not None and self._is_plan(call, tried) and not in_context_mesh():
+            return self._place_and_run(tried, call, error)
+        return self.careful(args, {})
+
+    def _is_plan(self, call: Call, tried: Plan) -> bool:
+        return self.with_plan(call, lambda plan: plan is tried)
+
+    def _run(self, plan: Plan, call: Call) -> Any:
+        if plan.strict is None or call.kwargs or _compat.tracing() or in_context_mesh():
+            args, kwargs = self._fitted(plan, call) or (call.args, call.kwargs)
+            with own_context(plan.mesh):
+                return self._hinted(plan.loose, *args, **kwargs)
+        if self._moves:
+            args, _ = self._fitted(plan, call) or (call.args, None)
+            return self._hinted(plan.strict, *args)
+        try:
+            out = self._guarded(plan)(*call.args)
+        except Exception as error:
+            return self._place_and_run(plan, call, error)
+        self._arm(plan, call)
+        return out
+
+    def _arm(self, plan: Plan, call: Call) -> None:
+        """Serve calls like this one from the hot path from now on."""
+        with self._lock:
+            self._hot_plans[call.size] = plan
+            self.hot[call.size] = self._guarded(plan)
+            self.rows = row_counter(call.tree, call.axes, call.size, self.options.static)
+
+    def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
+        """The program for these arguments failed: because of where they lie, or for good?"""
+        fitted = self._fitted(plan, call)
+        if fitted is None:
+            errors.add_hint(error)
+            raise error
+        self._moves = True
+        self._disarm()
+        return self._hinted(plan.strict, *fitted[0])
+
+    def _hinted(self, program: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        try:
+            return program(*args, **kwargs)
+        except Exception as error:
+            errors.add_hint(error)
+            raise
+
+    def _guarded(self, plan: Plan) -> Callable[..., Any]:
+        """The strict program, safe to call with arrays that were donated before."""
+        donate = self.options.donate
+        if not (_compat.DELETED_INPUT_CRASHES and donate and plan.mesh.size > 1):
+            return plan.strict
+
+        def guarded(*args: Any) -> Any:
+            _compat.raise_if_deleted([arg for k, arg in enumerate(args) if k in donate])
+            return plan.strict(*args)
+
+        return guarded
+
+    def _fitted(self, plan: Plan, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """The arguments brought to where the plan wants them, None if they are there."""
+        policy = "silent" if self._warned else self.options.reshard
+        fitted = fit_leaves(
+            plan, self.name, call.leaves, call.axes, self.donated(call), policy,
+            lambda: self.names(call),
+        )  # fmt: skip
+        if fitted is None:
+            return None
+        self._warned = self.options.reshard == "warn"
+        args, kwargs = call.tree.unflatten(fitted)
+        return tuple(with_static(self.options, call.args, args)), kwargs
+
+    def donated(self, call: Call) -> list[bool]:
+        """Which leaves of a call it may reuse."""
+        flags: list[bool] = []
+        for k, arg in enumerate(call.args):
+            if k not in self.options.static:
+                flags += [k in self.options.donate] * len(jax.tree.leaves(arg))
+        return flags + [False] * (len(call.leaves) - len(flags))
+
+    # ---- plans
+
+    def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Flatten and check the arguments of a call."""
+        options = self.options
+        dynamic = dynamic_args(options, args)
+        self._check_hashable(args)
+        leaves, tree = jax.tree.flatten((dynamic, kwargs))
+        axes = leaf_axes(without_static(options.in_axes, options.static), dynamic, kwargs)
+        partial = Call(args, kwargs, leaves, tree, axes, 0)
+        size = mapped_size(leaves, axes, lambda: self.names(partial))
+        return partial._replace(size=self._check_size(size, partial))
+
+    def _check_size(self, size: int | None, call: Call) -> int:
+        given = self.options.axis_size
+        if size is None:
+            if given is None:
+                raise ValueError(
+                    "pmap requires at least one argument with a mapped axis: it must have at "
+                    "least one non-None value in in_axes, and be passed at least one argument "
+                    f"containing an array, or axis_size. Got {len(call.args)} positional and "
+                    f"{len(call.kwargs)} keyword arguments with in_axes={self.options.in_axes}."
+                )
+            return given
+        if given is not None and given != size:
+            raise ValueError(
+                f"Specified axis_size {given} doesn't match received axis_size {size}."
+            )
+        if size == 0:
+            raise ValueError("pmap was called with arguments of 0 rows: there is nothing to map.")
+        return size
+
+    def _check_hashable(self, args: tuple[Any, ...]) -> None:
+        for k in self.options.static:
+            try:
+                hash(args[k])
+            except TypeError as error:
+                name = argument_names(self.get_fun(), (0,), {}, [k])[0]
+                raise ValueError(
+                    f"Non-hashable static arguments are not supported: argument {name} of "
+                    f"{self.name}, in static_broadcasted_argnums, is of type "
+                    f"{type(args[k])} ({error}). Pass something hashable, a tuple for a list "
+                    "say, or pass it as an array that is not static."
+                ) from None
+
+    def names(self, call: Call) -> Iterable[str]:
+        """The name of each leaf of a call, for messages."""
+        numbers = [k for k in range(len(call.args)) if k not in self.options.static]
+        dynamic = tuple(call.args[k] for k in numbers)
+        return argument_names(self.get_fun(), dynamic, call.kwargs, numbers)
+
+    def with_plan(self, call: Call, use: Callable[[Plan], T]) -> T:
+        """Give the call's plan to ``use``, again with a larger mesh if it meets a nested pmap."""
+        while True:
+            plan = self._plan(call)
+            try:
+                return use(plan)
+            except NeedsInner as need:
+                self._learn(call, plan, need)
+
+    def _plan(self, call: Call) -> Plan:
+        inner: InnerAxes = ()
+        if self._inner and not _compat.jit_disabled():  # without jit inner pmaps are vmapped
+            inner = self._inner.get(self._signature(call), ())
+        if self.options.devices and not inner and call.size < len(self.options.devices):
+            inner = self._search_inner(call)
+        devices = choose_devices(self.options, call.size, inner)
+        key = (devices, call.size, inner)
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is None:
+                if len(self._plans) >= MAX_PLANS:
+                    self._plans.clear()
+                    self.hot, self._hot_plans = {}, {}
+                plan = self._plans[key] = self._make(devices, call.size, inner)
+        return plan
+
+    def _make(self, devices: tuple[jax.Device, ...], size: int, inner: InnerAxes) -> Plan:
+        mesh = make_mesh(devices, label_of(self.options.axis_name), size, inner)
+        return make_plan(self.get_fun, self.name, self.options, mesh, inner)
+
+    def _search_inner(self, call: Call) -> InnerAxes:
+        """More devices were given than there are rows: is that for nested pmaps?"""
+        assert self.options.devices is not None
+        plan = self._make(self.options.devices[: call.size], call.size, ())
+        try:
+            plan.loose.eval_shape(*call.args, **call.kwargs)
+        except NeedsInner as need:
+            self._learn(call, plan, need)
+        return self._inner.get(self._signature(call), ())
+
+    def _learn(self, call: Call, plan: Plan | None, need: NeedsInner) -> None:
+        known = plan.inner if plan is not None else ()
+        self._inner[self._signature(call)] = (*known, need.axis)
+
+    def _signature(self, call: Call) -> Any:
+        """What decides which nested pmaps a call will meet."""
+        static = tuple(call.args[k] for k in self.options.static)
+        shapes = tuple((shape_of(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in call.leaves)
+        return (call.tree, shapes, static)
+
+    def plain(self, fun: Fun, call: Call) -> Callable[..., Any]:
+        """The plain jitted ``shard_map`` that a call runs; it keeps ``fun`` alive by itself."""
+        found = self.with_plan(
+            call, lambda plan: (plan.loose.eval_shape(*call.args, **call.kwargs), plan)[1]
+        )
+        plan = make_plan(lambda: fun, self.name, self.options, found.mesh, found.inner)
+        jitted: Callable[..., Any] = plan.loose
+        if plan.strict is not None and not call.kwargs:
+            jitted = plan.strict
+        return jitted
+
+    def clear(self) -> None:
+        """Forget every program."""
+        with self._lock:
+            self._plans.clear()
+            self._inner.clear()
+        self._disarm()
+
+    def _disarm(self) -> None:
+        with self._lock:
+            self.hot, self._hot_plans = {}, {}
+
+
+def _weakly(fun: Fun) -> Callable[[], Fun]:
+    """A way to get at ``fun`` that does not keep it alive, where there is one."""
+    try:
+        reference = weakref.ref(fun)
+    except TypeError:
+        return lambda: fun
+
+    def get() -> Fun:
+        alive = reference()
+        assert alive is not None, "the pmapped function was freed while its pmap is in use"
+        return alive
+
+    return get
+
+
+_sites: weakref.WeakKeyDictionary[Fun, dict[Any, Site]] = weakref.WeakKeyDictionary()
+_sites_lock = threading.Lock()
+
+
+def site_of(fun: Fun, options: Options) -> Site:
+    """The site of ``fun`` with these options.
+
+    ``pmap(f)(x)`` in a loop must not compile again, so equal pmaps of one function share a
+    site. Neither the table nor the site keeps the function alive: when it goes, its programs,
+    and the arrays it closed over, go too.
+    """
+    try:
+        key = options.key()
+        with _sites_lock:
+            return _sites.setdefault(fun, {}).setdefault(key, Site(fun, options))
+    except TypeError:  # a function or an option that cannot be hashed, or weakly referred to
+        return Site(fun, options)

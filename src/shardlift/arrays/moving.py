@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import jax
@@ -12,9 +13,13 @@ Box = tuple[tuple[int, int], ...]
 
 def nbytes(array: jax.Array) -> int:
     """The bytes of an array, typed PRNG keys included."""
-    if jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
+    if _is_key(array):
         return int(jax.random.key_data(array).nbytes)
     return int(array.nbytes)
+
+
+def _is_key(array: jax.Array) -> bool:
+    return bool(jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key))
 
 
 def rewrap(array: jax.Array, sharding: Sharding) -> jax.Array:
@@ -33,6 +38,10 @@ def move(array: jax.Array, sharding: Sharding, *, free: bool = False) -> jax.Arr
     """
     if not free:
         return jax.device_put(array, sharding)
+    if _is_key(array):  # its shards are indexed as the plain array below it
+        data = move(jax.random.key_data(array), sharding, free=True)
+        array.delete()
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
     places = sharding.addressable_devices_indices_map(array.shape)
     boxes = {device: _box(index or (), array.shape) for device, index in places.items()}
     takes = {device: _source(array, box, device) for device, box in boxes.items()}
@@ -48,15 +57,13 @@ def move(array: jax.Array, sharding: Sharding, *, free: bool = False) -> jax.Arr
 def _move_pieces(
     array: jax.Array, sharding: Sharding, boxes: dict[Any, Box], takes: dict[Any, Any]
 ) -> jax.Array:
-    readers: dict[int, int] = {}
-    for shard in takes.values():
-        readers[id(shard)] = readers.get(id(shard), 0) + 1
+    readers = Counter(shard.device for shard in takes.values())
     pieces = []
     for device, shard in takes.items():
         cut = _relative(boxes[device], _box(shard.index, array.shape))
         pieces.append(jax.block_until_ready(_piece(shard, cut, device)))
-        readers[id(shard)] -= 1
-        if not readers[id(shard)]:
+        readers[shard.device] -= 1
+        if not readers[shard.device]:
             shard.data.delete()
     return jax.make_array_from_single_device_arrays(array.shape, sharding, pieces)
 

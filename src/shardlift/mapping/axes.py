@@ -31,8 +31,8 @@ def shape_of(leaf: Any) -> tuple[int, ...]:
 def spec_of(axis: Axis, label: str) -> PartitionSpec:
     """The partition spec of a leaf whose dimension ``axis`` lies over the mesh axis ``label``.
 
-    >>> spec_of(1, "i"), spec_of(None, "i")
-    (PartitionSpec(None, 'i'), PartitionSpec())
+    >>> spec_of(1, "i") == PartitionSpec(None, "i"), spec_of(None, "i") == PartitionSpec()
+    (True, True)
     """
     return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, label)
 

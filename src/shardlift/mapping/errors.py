@@ -51,11 +51,18 @@ CATALOGUE = (
     ),
     Hint(
         "lowered-host-local",
-        r"Argument .* has a (sharding|shape).*compiled|called with (shardings|types) that",
+        r"differ from the types for which this computation was compiled"
+        r"|Computation was compiled for input shardings that disagree",
         "a compiled program (lower().compile()) was called with arrays that lie, or are shaped, "
         "differently from those it was lowered for. jax.pmap's own does not convert the local "
         "arrays of a process to global ones.",
         "call it with arrays like those given to lower(), or call the pmapped function itself.",
+    ),
+    Hint(
+        "axis-name",
+        r"INVALID_ARGUMENT: Unknown axis|expected CustomCallOp with a sharding attribute",
+        "the axis name's text has a quote in it, which JAX 0.12 cannot write into a collective.",
+        "name the axis with a plain string, or give the name's class a __str__ without quotes.",
     ),
     Hint(
         "core-halted",

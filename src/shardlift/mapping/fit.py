@@ -75,8 +75,13 @@ def _lies_well(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
 
 
 def _is_free(leaf: jax.Array, wanted: NamedSharding) -> bool:
-    """Does every device that is wanted hold the whole array already?"""
-    return leaf.is_fully_replicated and wanted.device_set <= leaf.sharding.device_set
+    """Does every device that is wanted hold the whole array, or would jit itself copy it there?
+
+    jit copies an argument that is whole where it lies to every device that wants it whole
+    (0.10 to 0.12), committed or not, so an unmapped argument never needs leave.
+    """
+    spreads = wanted.is_fully_replicated or wanted.device_set <= leaf.sharding.device_set
+    return leaf.is_fully_replicated and spreads
 
 
 def _on_same_devices(leaf: jax.Array, wanted: NamedSharding) -> bool:

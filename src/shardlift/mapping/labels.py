@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
+# A quote in a mesh axis name stops the compiler of jax 0.12.0, a backslash that of 0.10.2, and
+# an empty name is not seen by either.
+_UNSAFE = re.compile(r"['\\]")
+
 
 class AxisLabel(str):
-    """A mesh axis name that stands for an axis name which is not a string.
+    """A mesh axis name that stands for an axis name which a mesh cannot have.
 
     It hashes and compares as the user's object, so that ``lax.psum(x, that_object)``
     finds the axis; its text is the object's ``str``, because the lowering of collectives
-    writes ``str(name)`` (jax 0.12) and the mesh in the compiled module must agree.
+    writes ``str(name)`` (jax 0.12) and the mesh in the compiled module must agree. Where that
+    text is not safe, the map works but such a collective does not on 0.12: see
+    `errors.CATALOGUE`.
 
     >>> key = object()
     >>> label = AxisLabel(key)
@@ -23,7 +30,7 @@ class AxisLabel(str):
 
     def __new__(cls, name: Hashable) -> AxisLabel:
         """Make the label of ``name``."""
-        self = super().__new__(cls, name)
+        self = super().__new__(cls, _UNSAFE.sub("_", str(name)) or "_")
         self.name = name
         return self
 
@@ -45,4 +52,5 @@ def label_of(axis_name: Hashable | None, level: int = 0) -> str:
     """
     if axis_name is None:
         return f"_pmap{level or ''}"
-    return axis_name if type(axis_name) is str else AxisLabel(axis_name)
+    safe = type(axis_name) is str and axis_name and not _UNSAFE.search(axis_name)
+    return axis_name if safe else AxisLabel(axis_name)

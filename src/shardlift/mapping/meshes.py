@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import AxisType, Mesh
 
 from shardlift import _compat
 from shardlift.mapping.nesting import InnerAxes
@@ -78,7 +78,14 @@ def own_context(mesh: Mesh) -> Iterator[None]:
 def _check_traced_context(mesh: Mesh) -> None:
     """Refuse what JAX would refuse later and less clearly, or what stops XLA (0.10 to 0.12)."""
     context = jax.sharding.get_abstract_mesh()
-    explicit = any(kind == jax.sharding.AxisType.Explicit for kind in context.axis_types)
+    if AxisType.Manual in context.axis_types:
+        raise ValueError(
+            f"a pmap over {dict(mesh.shape)} is called inside a shard_map over "
+            f"{dict(context.shape)}. A pmap can only be called inside another "
+            "shardlift.pmap, which makes room for it on its mesh. Inside a shard_map, use "
+            "jax.vmap with the same axis_name, or give the shard_map a mesh with both axes."
+        )
+    explicit = AxisType.Explicit in context.axis_types
     if explicit or context.size != mesh.size:
         why = "has Explicit axes" if explicit else f"has {context.size} devices"
         raise ValueError(

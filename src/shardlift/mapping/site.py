@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import jax
+import jax.extend.backend
 
 from shardlift import _compat
 from shardlift.mapping import errors, nesting
@@ -57,6 +58,7 @@ class Site:
         self._moves = False  # did inputs have to be moved, so that it pays to look first?
         self._warned = False
         self._lock = threading.Lock()
+        _programs.sites.add(self)
 
     # ---- the call path
 
@@ -275,6 +277,34 @@ class Site:
     def _disarm(self) -> None:
         with self._lock:
             self.hot, self._hot_plans = {}, {}
+
+
+class _Programs:
+    """All programs of all sites, as a cache that JAX knows and clears with its own.
+
+    After ``jax.extend.backend.clear_backends`` the devices are new objects, and a program for
+    the old ones would go on running on them.
+    """
+
+    def __init__(self) -> None:
+        self.sites: weakref.WeakSet[Site] = weakref.WeakSet()
+
+    def cache_clear(self) -> None:
+        """Forget every program of every site."""
+        for site in list(self.sites):
+            site.clear()
+
+    def cache_info(self) -> str:
+        """How much there is."""
+        return f"{len(self.sites)} pmapped functions"
+
+    def cache_keys(self) -> list[str]:
+        """Whose programs these are."""
+        return [site.name for site in self.sites]
+
+
+_programs = _Programs()
+jax.extend.backend.register_backend_cache(_programs, "shardlift.pmap")
 
 
 def _weakly(fun: Fun) -> Callable[[], Fun]:

@@ -1,0 +1,163 @@
+"""What is kept, what is freed, and who may call at the same time."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import jax
+import jax.extend.backend
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import shardlift
+from shardlift.mapping import site as sites
+
+N = 8
+X = np.arange(N, dtype=np.float32)
+
+
+def test_equal_pmaps_of_one_function_share_their_programs():
+    traced = []
+
+    def f(x):
+        traced.append(1)
+        return x + 1
+
+    for _ in range(3):
+        shardlift.pmap(f, "i", in_axes=(0,), donate_argnums=())(X)
+    assert len(traced) == 1
+    shardlift.pmap(f, "j")(X)
+    assert len(traced) == 2
+
+
+def test_options_that_differ_do_not_share():
+    def f(x, y=1.0):
+        return x * y
+
+    whole = shardlift.pmap(f)(X.reshape(N, 1))
+    across = shardlift.pmap(f, out_axes=1)(X.reshape(N, 1))
+    assert (whole.shape, across.shape) == ((N, 1), (1, N))
+
+
+@pytest.mark.parametrize("calls", [0, 3])
+def test_a_deleted_function_is_freed_with_what_it_closed_over(calls):
+    def make():
+        big = jnp.ones((64, 64))
+        return lambda x: x + big[0, 0], weakref.ref(big)
+
+    f, data = make()
+    dead = weakref.ref(f)
+    g = shardlift.pmap(f)
+    for _ in range(calls):
+        g(X)
+        g(x=X)
+    del f, g
+    gc.collect()
+    assert dead() is None
+    assert data() is None
+
+
+def test_nothing_grows_over_many_functions():
+    def once(k):
+        return shardlift.pmap(lambda x: x + k)(X[:1])
+
+    once(0)
+    gc.collect()
+    before = len(sites._sites)
+    for k in range(20):
+        once(k)
+    gc.collect()
+    assert len(sites._sites) == before
+
+
+def test_clear_caches_and_clear_cache():
+    traced = []
+
+    def f(x):
+        traced.append(1)
+        return x + 1
+
+    g = shardlift.pmap(f)
+    np.testing.assert_array_equal(g(X), X + 1)
+    jax.clear_caches()
+    np.testing.assert_array_equal(g(X), X + 1)
+    g.clear_cache()
+    np.testing.assert_array_equal(g(X), X + 1)
+    assert len(traced) == 3
+
+
+def test_many_sizes_do_not_grow_without_bound(monkeypatch):
+    monkeypatch.setattr(sites, "MAX_PLANS", 3)
+    f = shardlift.pmap(lambda x: lax.psum(x, "i"), "i")
+    for n in [1, 2, 3, 4, 5, 6, 7, 8, 1, 8]:
+        np.testing.assert_array_equal(f(np.ones(n, np.float32)), np.full(n, n))
+
+
+@pytest.mark.slow
+def test_clear_backends():
+    """In a process of its own: it takes every array of the session with it."""
+    import subprocess
+    import sys
+
+    code = """
+import jax, numpy as np, shardlift
+from jax.extend.backend import clear_backends
+f = shardlift.pmap(lambda x: jax.lax.psum(x, "i"), "i")
+for _ in range(3):
+    y = f(f(np.ones(8, np.float32)))
+    assert y.tolist() == [64.0] * 8
+    assert f(x=np.ones(8, np.float32)).sharding.device_set == set(jax.devices())
+    assert y.sharding.device_set == set(jax.devices())
+    del y
+    clear_backends()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_may_call_one_function_at_once():
+    f = shardlift.pmap(lambda x: lax.psum(x, "i") + x.shape[0], "i")
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(8)
+
+    def work(k):
+        try:
+            barrier.wait()
+            for n in range(6):
+                size, length = 1 + (k + n) % 8, 1 + n % 3
+                got = f(np.ones((size, length), np.float32))
+                np.testing.assert_array_equal(got, np.full((size, length), size + length))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_body_in_one_thread_does_not_nest_a_call_in_another():
+    inside, done = threading.Event(), threading.Event()
+    results = []
+
+    def other():
+        inside.wait()
+        results.append(np.asarray(shardlift.pmap(lambda x: x * 2)(X)))
+        done.set()
+
+    def body(x):
+        inside.set()
+        done.wait(60)
+        return x
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    shardlift.pmap(body)(X[:2])
+    thread.join()
+    np.testing.assert_array_equal(results[0], X * 2)

@@ -1,0 +1,102 @@
+"""Donated inputs: reused, gone afterwards, and saying so."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import shardlift
+
+N = 8
+
+
+def placed(*shape):
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    return jax.block_until_ready(shardlift.pmap(lambda x: x + 0)(x))
+
+
+def pointers(x):
+    return [shard.data.unsafe_buffer_pointer() for shard in x.addressable_shards]
+
+
+def test_the_buffers_are_reused():
+    step = shardlift.pmap(lambda s, b: (s + b, b * 2), donate_argnums=0)
+    for _ in range(3):
+        state, batch = placed(N, 4), placed(N, 4)
+        before = pointers(state)
+        new, _ = step(state, batch)
+        assert pointers(new) == before
+        assert state.is_deleted()
+        assert not batch.is_deleted()
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_donated_input_says_that_it_is_gone(warm):
+    step = shardlift.pmap(lambda s: s + 1, donate_argnums=0)
+    if warm:
+        step(placed(N))
+    state = placed(N)
+    step(state)
+    for use in (np.asarray, step):
+        with pytest.raises(RuntimeError, match="Array has been deleted"):
+            use(state)
+    np.testing.assert_array_equal(step(placed(N)), np.arange(N) + 1)
+
+
+def test_static_arguments_do_not_shift_donation():
+    step = shardlift.pmap(
+        lambda name, s, b: s + b, static_broadcasted_argnums=0, donate_argnums=(1,)
+    )
+    state, batch = placed(N), placed(N)
+    step("a", state, batch)
+    assert state.is_deleted()
+    assert not batch.is_deleted()
+
+
+def test_keyword_arguments_are_not_donated():
+    step = shardlift.pmap(lambda s, b: s + b, donate_argnums=(0, 1))
+    state, batch = placed(N), placed(N)
+    step(state, b=batch)
+    assert state.is_deleted()
+    assert not batch.is_deleted()
+
+
+def test_a_donated_input_that_is_moved_is_freed():
+    step = shardlift.pmap(lambda s: s + 1, donate_argnums=0, reshard="silent")
+    for _ in range(2):
+        state = jax.device_put(np.arange(N, dtype=np.float32), jax.devices()[2])
+        np.testing.assert_array_equal(step(state), np.arange(N) + 1)
+        assert state.is_deleted()
+
+
+def test_numpy_may_be_donated():
+    step = shardlift.pmap(lambda s: s + 1, donate_argnums=0)
+    x = np.arange(N, dtype=np.float32)
+    np.testing.assert_array_equal(step(x), x + 1)
+    np.testing.assert_array_equal(x, np.arange(N))
+
+
+def test_a_number_that_no_argument_has_is_ignored():
+    step = shardlift.pmap(lambda s: s + 1, donate_argnums=(0, 3))
+    np.testing.assert_array_equal(step(placed(N)), np.arange(N) + 1)
+
+
+def test_lower_shows_what_is_donated():
+    step = shardlift.pmap(lambda s, b: s + b, donate_argnums=1)
+    info = step.lower(placed(N), placed(N)).args_info
+    assert [leaf.donated for leaf in jax.tree.leaves(info)] == [False, True]
+
+
+@functools.partial(shardlift.pmap, donate_argnums=0)
+def log_step(s):
+    return jax.numpy.log(s)
+
+
+def test_with_nan_checking():
+    with jax.debug_nans(True):
+        np.testing.assert_allclose(log_step(placed(N) + 1), np.log(np.arange(N) + 1), rtol=1e-6)
+        with pytest.raises(FloatingPointError):
+            log_step(placed(N) - 4)

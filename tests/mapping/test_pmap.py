@@ -1,0 +1,301 @@
+"""The map itself: axes, trees, kinds of arguments, devices."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+import shardlift
+
+N = 8
+
+
+def rows(*shape, dtype=np.float32):
+    return np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+
+
+def same(got, wanted):
+    assert jax.tree.structure(got) == jax.tree.structure(wanted)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_one_row_on_each_device_in_order():
+    y = shardlift.pmap(lambda x: x * 2)(rows(N, 3))
+    assert [shard.device for shard in y.addressable_shards] == jax.devices()
+    assert [shard.index[0].start for shard in y.addressable_shards] == list(range(N))
+    np.testing.assert_array_equal(y, rows(N, 3) * 2)
+
+
+def test_output_goes_back_in_without_a_move():
+    step = shardlift.pmap(lambda x: x + 1)
+    y = step(rows(N))
+    with jax.transfer_guard("disallow"):
+        y = step(step(y))
+    np.testing.assert_array_equal(y, rows(N) + 3)
+
+
+@pytest.mark.parametrize("in_axes", [0, 1, 2, -1, -2, -3])
+def test_in_axes(in_axes):
+    shape = [3, 3, 3]
+    shape[in_axes] = N
+    f = shardlift.pmap(lambda x: x.sum(0), in_axes=in_axes)
+    same(f(rows(*shape)), jax.vmap(lambda x: x.sum(0), in_axes=in_axes)(rows(*shape)))
+
+
+@pytest.mark.parametrize("out_axes", [0, 1, 2])
+def test_out_axes(out_axes):
+    f = shardlift.pmap(lambda x: x * 2, out_axes=out_axes)
+    same(f(rows(N, 2, 3)), jax.vmap(lambda x: x * 2, out_axes=out_axes)(rows(N, 2, 3)))
+
+
+def test_out_axes_counted_from_the_end_is_refused_where_it_is_not_axis_0():
+    last = shardlift.pmap(lambda x: x, out_axes=-1)
+    same(last(rows(N)), jnp.asarray(rows(N)))
+    with pytest.raises(ValueError, match=r"Count from the front: out_axes=1"):
+        last(rows(N, 3))
+
+
+def test_out_axes_none_is_the_first_devices_value():
+    y = shardlift.pmap(lambda x: x, out_axes=None)(rows(N, 2) + 5)
+    np.testing.assert_array_equal(y, [5, 6])
+    assert y.sharding.device_set == set(jax.devices())
+
+
+def test_in_axes_as_prefix_tree():
+    args = ({"a": rows(N), "b": (rows(2, N), 3.0)}, rows(4))
+    axes = ({"a": 0, "b": (1, None)}, None)
+
+    def body(tree, y):
+        return tree["a"] + tree["b"][0].sum() + tree["b"][1] + y.sum()
+
+    same(shardlift.pmap(body, in_axes=axes)(*args), jax.vmap(body, in_axes=axes)(*args))
+
+
+def test_out_axes_as_prefix_tree():
+    def body(x):
+        return {"a": x, "b": (x * 2, None)}
+
+    axes = {"a": 1, "b": 0}
+    same(shardlift.pmap(body, out_axes=axes)(rows(N, 3)), jax.vmap(body, out_axes=axes)(rows(N, 3)))
+
+
+class Pair(NamedTuple):
+    left: jax.Array
+    right: jax.Array
+
+
+@jax.tree_util.register_pytree_node_class
+class Opaque:
+    """A node without key paths."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def tree_flatten(self):
+        return (self.value,), "aux"
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [Pair(rows(N), rows(N, 2)), [rows(N), None, {}], {"x": ()} | {"y": rows(N)}, Opaque(rows(N))],
+    ids=["namedtuple", "none", "empty", "custom"],
+)
+def test_trees_keep_their_shape(tree):
+    step = shardlift.pmap(lambda t: jax.tree.map(lambda x: x + 1, t))
+    for _ in range(2):  # traced, then from the cache
+        same(step(tree), jax.tree.map(lambda x: jnp.asarray(x + 1), tree))
+
+
+def test_keyword_arguments_are_mapped_over_axis_0():
+    f = shardlift.pmap(lambda x, *, y: x + y, in_axes=1)
+    np.testing.assert_array_equal(f(rows(2, N), y=rows(N, 2)), rows(2, N).T + rows(N, 2))
+
+
+def test_static_arguments():
+    traced = []
+
+    @functools.partial(shardlift.pmap, static_broadcasted_argnums=(0, 2))
+    def f(name, x, times):
+        traced.append((name, times))
+        return x * times
+
+    for _ in range(2):
+        np.testing.assert_array_equal(f("a", rows(N), 3), rows(N) * 3)
+    np.testing.assert_array_equal(f("a", rows(N), 4), rows(N) * 4)
+    assert traced == [("a", 3), ("a", 4)]
+
+
+@pytest.mark.parametrize("in_axes", [(None, 0, None), (None, 0), 0])
+def test_in_axes_may_count_static_arguments_or_stop_short_of_them(in_axes):
+    f = shardlift.pmap(
+        lambda s, x, t: x * s + t, in_axes=in_axes, static_broadcasted_argnums=(0, 2)
+    )
+    np.testing.assert_array_equal(f(2, rows(N), 1), rows(N) * 2 + 1)
+
+
+def test_a_method_is_bound():
+    class Model:
+        scale = 3
+
+        @functools.partial(shardlift.pmap, static_broadcasted_argnums=0)
+        def step(self, x):
+            return x * self.scale
+
+    np.testing.assert_array_equal(Model().step(rows(N)), rows(N) * 3)
+
+
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_fewer_rows_than_devices(n):
+    f = shardlift.pmap(lambda x: lax.psum(x, "i"), axis_name="i")
+    for _ in range(2):
+        y = f(np.ones(n, np.float32))
+        assert [shard.device for shard in y.addressable_shards] == jax.devices()[:n]
+        np.testing.assert_array_equal(y, np.full(n, n))
+
+
+def test_sizes_may_alternate():
+    f = shardlift.pmap(lambda t: lax.psum(t["x"], "i"), axis_name="i")
+    for n in [8, 4, 8, 2, 4, 8]:
+        np.testing.assert_array_equal(f({"x": np.ones(n, np.float32)}), np.full(n, n))
+
+
+def test_devices_are_taken_in_the_order_given():
+    devices = jax.devices()[5:1:-1]
+    y = shardlift.pmap(lambda x: x, devices=devices)(rows(4))
+    placed = {shard.device: float(shard.data[0]) for shard in y.addressable_shards}
+    assert placed == {device: float(k) for k, device in enumerate(devices)}
+
+
+def test_backend():
+    y = shardlift.pmap(lambda x: x + 1, backend="cpu")(rows(N))
+    assert y.sharding.device_set == set(jax.devices("cpu"))
+    with pytest.raises(RuntimeError, match="nonsuch"):
+        shardlift.pmap(lambda x: x, backend="nonsuch")(rows(N))
+
+
+def test_axis_size_stands_in_for_a_mapped_argument():
+    f = shardlift.pmap(lambda x: x + lax.axis_index("i"), "i", in_axes=None, axis_size=4)
+    np.testing.assert_array_equal(f(10), [10, 11, 12, 13])
+
+
+class Key:
+    """A plain object as axis name."""
+
+
+NAMES = ["i", Key(), frozenset({1}), 7, None, ("a", "b"), "it's", "a\\b", ""]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+def test_any_hashable_axis_name_maps(name):
+    np.testing.assert_array_equal(shardlift.pmap(lambda x: x + 1, name)(rows(N)), rows(N) + 1)
+
+
+@pytest.mark.parametrize("name", ["i", Key(), frozenset({1})], ids=repr)
+def test_collectives_find_any_axis_name_that_lax_takes(name):
+    f = shardlift.pmap(lambda x: (lax.psum(x, name), lax.axis_index(name)), axis_name=name)
+    total, index = f(rows(N))
+    np.testing.assert_array_equal(total, np.full(N, 28))
+    np.testing.assert_array_equal(index, np.arange(N))
+
+
+def test_typed_prng_keys():
+    keys = jax.random.split(jax.random.key(0), N)
+    draw = shardlift.pmap(lambda k: (jax.random.split(k)[0], jax.random.normal(k)))
+    next_keys, values = draw(draw(keys)[0])
+    first = jax.vmap(lambda k: jax.random.split(k)[0])(keys)
+    np.testing.assert_array_equal(values, jax.vmap(jax.random.normal)(first))
+    assert jnp.issubdtype(next_keys.dtype, jax.dtypes.prng_key)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.bool_, np.int8, np.uint32, np.float16, ml_dtypes.bfloat16, np.complex64]
+)
+def test_dtypes_pass_through(dtype):
+    x = rows(N, 2).astype(dtype)
+    same(shardlift.pmap(lambda x: x)(x), jnp.asarray(x))
+
+
+def test_float0_passes_through():
+    x = np.zeros((N, 2), jax.dtypes.float0)
+    assert shardlift.pmap(lambda x: x)(x).dtype == jax.dtypes.float0
+
+
+def test_zero_size_arrays():
+    y = shardlift.pmap(lambda x: (x, x.sum()))(np.zeros((N, 0, 3), np.float32))
+    assert y[0].shape == (N, 0, 3)
+    np.testing.assert_array_equal(y[1], np.zeros(N))
+
+
+def test_python_scalars_stay_weakly_typed():
+    x = np.ones(N, np.float16)
+    scaled, scalar, constant = shardlift.pmap(lambda x, s: (x * s, s, 3), in_axes=(0, None))(x, 2.0)
+    assert scaled.dtype == np.float16
+    assert scalar.weak_type
+    assert constant.weak_type
+    np.testing.assert_array_equal(constant, np.full(N, 3))
+
+
+def test_collectives():
+    groups = [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+    def body(x):
+        return (
+            lax.psum(x, "i"), lax.pmean(x, "i"), lax.pmax(x, "i"), lax.pmin(x, "i"),
+            lax.all_gather(x, "i"), lax.all_gather(x, "i", axis=1, tiled=True),
+            lax.ppermute(x, "i", [(k, (k + 1) % N) for k in range(N)]),
+            lax.all_to_all(x.reshape(N, -1), "i", 0, 0), lax.psum_scatter(x, "i", tiled=True),
+            lax.psum(x, "i", axis_index_groups=groups), lax.axis_index("i"), lax.psum(1, "i"),
+        )  # fmt: skip
+
+    x = rows(N, N, 2)
+    got = shardlift.pmap(body, "i")(x)
+    wanted = jax.pmap(body, "i")(x)
+    same(got, wanted)
+
+
+def test_callbacks_and_debug_print(capfd):
+    def body(x):
+        jax.debug.print("row {x}", x=x)
+        shape = jax.ShapeDtypeStruct((), np.float32)
+        return jax.pure_callback(lambda v: np.float32(v) * 2, shape, x)
+
+    y = shardlift.pmap(body)(rows(4))
+    jax.effects_barrier()
+    np.testing.assert_array_equal(y, rows(4) * 2)
+    printed = sorted(capfd.readouterr().out.split("\n"))
+    assert printed == ["", "row 0.0", "row 1.0", "row 2.0", "row 3.0"]
+
+
+def test_name_and_wrapped():
+    def train_step(x):
+        """One step."""
+        return x
+
+    pmapped = shardlift.pmap(train_step)
+    assert pmapped.__name__ == "train_step"
+    assert pmapped.__doc__ == "One step."
+    assert pmapped.__wrapped__ is train_step
+
+
+@pytest.mark.parametrize(
+    "fun", [functools.partial(jnp.add, 1.0), jnp.sin, jax.jit(jnp.cos), np.dtype], ids=str
+)
+def test_callables_that_are_not_plain_functions(fun):
+    if fun is np.dtype:
+        with pytest.raises(TypeError):
+            shardlift.pmap(fun)(rows(N))
+    else:
+        same(shardlift.pmap(fun)(rows(N)), jax.vmap(fun)(rows(N)))

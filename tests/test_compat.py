@@ -1,0 +1,51 @@
+"""The private way and the public way say the same."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from shardlift import _compat
+
+
+@pytest.mark.parametrize("make", [_compat._tracing_public, _compat._tracing_private])
+def test_tracing(make):
+    tracing = make()
+    seen = {}
+
+    def look(name, x):
+        seen[name] = tracing()
+        return (x * 2).sum()
+
+    x = jnp.ones(3)
+    look("outside", x)
+    jax.jit(lambda x: look("jit", x))(x)
+    jax.grad(lambda x: look("grad", x))(x)
+    jax.vmap(lambda x: look("vmap", x))(x)
+    jax.lax.map(lambda x: look("scan", x), x)
+    jax.eval_shape(lambda x: look("eval_shape", x), x)
+    inside = {"jit": True, "grad": True, "vmap": True, "scan": True, "eval_shape": True}
+    assert seen == {"outside": False, **inside}
+    assert tracing() is False
+
+
+def test_made_while_tracing_it_still_knows_outside():
+    made = []
+    jax.jit(lambda x: (made.append(_compat._tracing_public()), x)[1])(jnp.ones(3))
+    assert made[0]() is False
+
+
+def test_raise_if_deleted():
+    x = jax.device_put(np.ones(3, np.float32))
+    _compat.raise_if_deleted({"a": x, "b": 1.0, "c": np.ones(2)})
+    x.delete()
+    with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=float32\[3\]"):
+        _compat.raise_if_deleted({"a": x})
+
+
+def test_jit_disabled():
+    assert not _compat.jit_disabled()
+    with jax.disable_jit():
+        assert _compat.jit_disabled()

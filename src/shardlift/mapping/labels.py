@@ -52,5 +52,6 @@ def label_of(axis_name: Hashable | None, level: int = 0) -> str:
     """
     if axis_name is None:
         return f"_pmap{level or ''}"
-    safe = type(axis_name) is str and axis_name and not _UNSAFE.search(axis_name)
-    return axis_name if safe else AxisLabel(axis_name)
+    if type(axis_name) is str and axis_name and not _UNSAFE.search(axis_name):
+        return axis_name
+    return AxisLabel(axis_name)

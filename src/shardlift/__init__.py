@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shardlift.arrays import device_put_replicated as device_put_replicated
+    from shardlift.arrays import device_put_sharded as device_put_sharded
     from shardlift.mapping import Pmapped as Pmapped
     from shardlift.mapping import pmap as pmap
 
@@ -18,6 +20,8 @@ __version__ = "0.1.0.dev0"
 # Public name -> the module that holds it.
 _WHERE = {
     "Pmapped": "shardlift.mapping",
+    "device_put_replicated": "shardlift.arrays",
+    "device_put_sharded": "shardlift.arrays",
     "pmap": "shardlift.mapping",
 }
 
@@ -35,8 +39,7 @@ def __getattr__(name: str) -> Any:
         if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
             raise
         raise ImportError(
-            f"shardlift.{name} needs JAX, which is not installed here: "
-            'pip install "shardlift[jax]"'
+            f'shardlift.{name} needs JAX, which is not installed here: pip install "shardlift[jax]"'
         ) from error
     globals()[name] = value
     return value

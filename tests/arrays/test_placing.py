@@ -96,13 +96,6 @@ def test_host_values_are_an_explicit_transfer():
         device_put_replicated({"w": np.ones(3), "n": 1, "k": here}, DEVICES)
 
 
-def test_the_source_may_be_changed_afterwards():
-    source = np.zeros((1 << 16,), np.float32)
-    out = device_put_replicated(source, DEVICES)
-    source[:] = 1
-    assert not np.asarray(out).any()
-
-
 def test_pmap_takes_the_result_where_it_lies():
     # A pmap that gives its argument back with donation reuses the very buffers it was given.
     out = device_put_replicated(jnp.ones((4, 4)), DEVICES)
@@ -133,7 +126,7 @@ def test_an_array_spread_over_devices_can_be_replicated():
         ),
         ([np.ones(2), np.ones(2, np.int32)], 2, ValueError, r"got float32\[2\] and int32\[2\]"),
         ([1.0, np.float32(1)], 2, ValueError, r"got ~float32\[\] and float32\[\]"),
-        ([{"a": 1}, {"a": np.ones(2)}], 2, ValueError, r"leaf \['a'\] of the shards"),
+        ([{"a": 1, "b": 1}, {"a": 1, "b": np.ones(2)}], 2, ValueError, r"the leaf \['b'\]"),
         ([(1, 2), (1,)], 2, ValueError, r"[Aa]rity mismatch"),
         ([(1, 2), {"a": 1}], 2, ValueError, r"Expected tuple, got"),
         (["a", "b"], 2, TypeError, r"'a' of type <class 'str'> is not a valid JAX type"),

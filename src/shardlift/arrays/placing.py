@@ -3,6 +3,7 @@
 ``jax.device_put_sharded`` and ``jax.device_put_replicated`` were removed in JAX 0.10. These are
 the same functions on public API: one ``jax.device_put`` a device, then one array made of the
 buffers where they lie. Nothing is stacked on the way, so the peak of memory is the result.
+As with every ``jax.device_put``, do not write to a NumPy array before the result is ready.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import jax
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardlift.arrays.paths import leaf_path
 
 __all__ = ["device_put_replicated", "device_put_sharded"]
 
@@ -115,15 +118,9 @@ def _check_alike(rows: list[list[Any]], tree: Any) -> list[bool]:
                 raise ValueError(
                     "the shards passed to device_put_sharded must have consistent shape and "
                     f"dtype, but got {jax.typeof(before[n])} and {jax.typeof(leaf)}."
-                    f"{_where(tree, n)}"
+                    f"{f' They are the leaf {leaf_path(tree, n)}.' if len(first) > 1 else ''}"
                 )
     return [weak for _, _, weak in first]
-
-
-def _where(tree: Any, n: int) -> str:
-    paths = jax.tree_util.tree_flatten_with_path(tree.unflatten(range(tree.num_leaves)))[0]
-    path = jax.tree_util.keystr(paths[n][0])
-    return f" They are the leaf {path} of the shards." if path else ""
 
 
 def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:

@@ -98,7 +98,9 @@ def explain(failure: Failure, processes: int) -> str:
     lines = [f"shardlift: process {failure.process} of {processes} {how}; the others were ended"]
     if failure.waiting_for:
         names = ", ".join(map(str, failure.waiting_for))
-        lines.append(f"shardlift: not all processes had joined the job: {names} had not")
+        lines.append(
+            f"shardlift: it was waiting for process {names}, which had not imported jax by then"
+        )
     if failure.traceback:
         lines += ["shardlift: its traceback:", failure.traceback.rstrip()]
     return "\n".join(lines)

@@ -104,9 +104,10 @@ def _join(jax: ModuleType, place: Place, link: socket.socket) -> None:
                 initialization_timeout=place.start_timeout,
             )
 
+    _tell(link, stage="joining")
     initialize()
+    _tell(link, stage="joined")
     jax.distributed.initialize = initialize
-    _tell(link, joined=True)
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

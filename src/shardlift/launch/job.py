@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import IO
 
@@ -39,7 +39,7 @@ class Failure:
     process: int
     status: int
     traceback: str
-    waiting_for: tuple[int, ...]  # processes that never joined the job
+    waiting_for: tuple[int, ...] = ()  # processes that never came to join the job
 
     @property
     def rank(self) -> int:
@@ -99,7 +99,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
 @dataclass
 class _Worker:
     popen: subprocess.Popen[bytes]
-    joined: bool = False
+    stage: str = "starting"  # then "joining", then "joined"
     failures: list[tuple[float, Failure]] = field(default_factory=list)
 
 
@@ -210,14 +210,14 @@ class Job:
         said = json.loads(line)
         worker = self.workers[process]
         if "failed" in said:
-            failure = Failure(process, said["failed"], said["traceback"], ())
+            failure = Failure(process, said["failed"], said["traceback"])
             worker.failures.append((said["at"], failure))
-        worker.joined = worker.joined or "joined" in said
+        worker.stage = said.get("stage", worker.stage)
 
     def _failures(self) -> list[tuple[float, Failure]]:
         """Every failure so far: what processes told, and those that ended without a word."""
         silent = [
-            (time.time(), Failure(n, worker.popen.returncode, "", ()))
+            (time.time(), Failure(n, worker.popen.returncode, ""))
             for n, worker in enumerate(self.workers)
             if worker.popen.poll() and not worker.failures
         ]
@@ -231,8 +231,10 @@ class Job:
         if not ranked:
             return None
         first = ranked[0][1]
-        late = tuple(n for n, worker in enumerate(self.workers) if not worker.joined)
-        return Failure(first.process, first.status, first.traceback, late)
+        if self.workers[first.process].stage != "joining":
+            return first
+        late = tuple(n for n, worker in enumerate(self.workers) if worker.stage == "starting")
+        return replace(first, waiting_for=late)
 
 
 def free_port() -> int:

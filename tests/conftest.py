@@ -1,12 +1,7 @@
-"""The suite runs on 8 virtual CPU devices, and nothing may rely on implicit promotion."""
+"""Eight virtual CPU devices and strict dtype promotion, set before JAX is imported."""
 
 from __future__ import annotations
 
 import os
 
-os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["JAX_NUM_CPU_DEVICES"] = "8"
-
-import jax
-
-jax.config.update("jax_numpy_dtype_promotion", "strict")
+os.environ.update(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu", JAX_NUMPY_DTYPE_PROMOTION="strict")

@@ -10,6 +10,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shardlift.arrays import barrier as barrier
+    from shardlift.arrays import device_put_replicated as device_put_replicated
+    from shardlift.arrays import device_put_sharded as device_put_sharded
+    from shardlift.arrays import local_view as local_view
+    from shardlift.arrays import pad_shard_unpad as pad_shard_unpad
+    from shardlift.arrays import prefetch_to_device as prefetch_to_device
+    from shardlift.arrays import replicate as replicate
+    from shardlift.arrays import shard as shard
+    from shardlift.arrays import show as show
+    from shardlift.arrays import stitch as stitch
+    from shardlift.arrays import unreplicate as unreplicate
     from shardlift.mapping import Pmapped as Pmapped
     from shardlift.mapping import pmap as pmap
 
@@ -19,6 +30,22 @@ __version__ = "0.1.0.dev0"
 _WHERE = {
     "Pmapped": "shardlift.mapping",
     "pmap": "shardlift.mapping",
+    **dict.fromkeys(
+        (
+            "barrier",
+            "device_put_replicated",
+            "device_put_sharded",
+            "local_view",
+            "pad_shard_unpad",
+            "prefetch_to_device",
+            "replicate",
+            "shard",
+            "show",
+            "stitch",
+            "unreplicate",
+        ),
+        "shardlift.arrays",
+    ),
 }
 
 __all__ = ["__version__", *_WHERE]

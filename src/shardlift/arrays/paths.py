@@ -1,0 +1,25 @@
+"""The names of leaves, for error messages and tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+__all__ = ["leaf_path", "leaf_paths"]
+
+
+def leaf_paths(tree: Any) -> list[tuple[str, Any]]:
+    """Each leaf with its path: ``[("['params']['w']", leaf), ...]``; a lone leaf is ``"<leaf>"``.
+
+    >>> from shardlift.arrays.paths import leaf_paths
+    >>> leaf_paths({"params": {"w": 1}, "step": 2})
+    [("['params']['w']", 1), ("['step']", 2)]
+    """
+    flat = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return [(jax.tree_util.keystr(path) or "<leaf>", leaf) for path, leaf in flat]
+
+
+def leaf_path(structure: Any, n: int) -> str:
+    """The path of leaf ``n`` of a tree of this structure."""
+    return leaf_paths(structure.unflatten(range(structure.num_leaves)))[n][0]

@@ -1,0 +1,172 @@
+"""Placing one value, or one value a device, along a leading device axis.
+
+``jax.device_put_sharded`` and ``jax.device_put_replicated`` were removed in JAX 0.10. These are
+the same functions on public API: one ``jax.device_put`` a device, then one array made of the
+buffers where they lie. Nothing is stacked on the way, so the peak of memory is the result.
+As with every ``jax.device_put``, do not write to a NumPy array before the result is ready.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardlift.arrays.paths import leaf_path
+
+__all__ = ["device_put_replicated", "device_put_sharded"]
+
+
+def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> Any:
+    """Put ``shards[i]`` on ``devices[i]`` and return them as one array a leaf.
+
+    Args:
+        shards: one array, scalar, typed key or tree of those for each device. All have the same
+            structure, and each leaf the same shape and dtype in every shard.
+        devices: where each shard goes.
+
+    Returns:
+        The tree of one shard, each leaf with a new leading axis of ``len(devices)`` that is
+        spread over ``devices``: what a pmap over these devices takes without a move.
+
+    A shard that already lies on its device is not transferred.
+
+    >>> import jax, numpy as np
+    >>> from shardlift import device_put_sharded
+    >>> batches = [np.full((2, 3), i) for i, _ in enumerate(jax.local_devices())]
+    >>> x = device_put_sharded(batches, jax.local_devices())
+    >>> x.shape == (jax.local_device_count(), 2, 3)
+    True
+    """
+    if not isinstance(shards, Sequence):
+        raise TypeError(f"device_put_sharded `shards` input must be a sequence; got {type(shards)}")
+    if len(shards) != len(devices):
+        raise ValueError(f"len(shards) = {len(shards)} must equal len(devices) = {len(devices)}.")
+    if not shards:
+        raise TypeError("device_put_sharded needs at least one shard and one device; got none.")
+    tree: Any = jax.tree.structure(shards[0])
+    rows = [tree.flatten_up_to(shard) for shard in shards]
+    weak = _check_alike(rows, tree)
+    blocks = [_put_row(row, weak, device) for row, device in zip(rows, devices, strict=True)]
+    return tree.unflatten(_assemble(blocks, weak, devices))
+
+
+def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
+    """Put a copy of ``x`` on every device and return the copies as one array a leaf.
+
+    Args:
+        x: an array, scalar, typed key, or a tree of those.
+        devices: where the copies go; a sequence that is not empty.
+
+    Returns:
+        The tree of ``x``, each leaf with a new leading axis of ``len(devices)`` that is spread
+        over ``devices``: what a pmap over these devices takes without a move.
+
+    >>> import jax
+    >>> from shardlift import device_put_replicated
+    >>> params = device_put_replicated({"w": jax.numpy.ones((3, 4))}, jax.local_devices())
+    >>> params["w"].shape == (jax.local_device_count(), 3, 4)
+    True
+    """
+    if not isinstance(devices, Sequence) or not devices:
+        raise ValueError(
+            "`devices` argument to `device_put_replicated must be a non-empty sequence."
+        )
+    tree: Any
+    leaves, tree = jax.tree.flatten(x)
+    weak = [_aval(leaf)[2] for leaf in leaves]
+    row = [leaf if w else _lead(leaf) for leaf, w in zip(leaves, weak, strict=True)]
+    blocks = [jax.device_put(row, device) for device in devices]
+    return tree.unflatten(_assemble(blocks, weak, devices))
+
+
+@lru_cache(maxsize=256)
+def device_axis(devices: tuple[jax.Device, ...]) -> NamedSharding:
+    """The sharding of arrays whose leading axis has one row on each of ``devices``."""
+    if len(set(devices)) != len(devices):
+        raise ValueError(
+            "a device holds one row of the device axis, but some device was given more than "
+            f"once: {list(devices)}. Give each device once."
+        )
+    mesh = Mesh(np.array(devices), ("devices",))
+    spec = PartitionSpec("devices")  # type: ignore[no-untyped-call]
+    return NamedSharding(mesh, spec)
+
+
+def _aval(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
+    if isinstance(leaf, jax.core.Tracer):
+        raise TypeError(
+            f"device_put_* place concrete values, but got the traced value {leaf}: "
+            "call them outside jit, vmap and grad."
+        )
+    aval = jax.typeof(leaf)
+    return aval.shape, aval.dtype, aval.weak_type
+
+
+def _check_alike(rows: list[list[Any]], tree: Any) -> list[bool]:
+    """Refuse leaves that differ between shards; say which leaves are weakly typed."""
+    first = [_aval(leaf) for leaf in rows[0]]
+    for before, row in itertools.pairwise(rows):
+        for n, (leaf, expected) in enumerate(zip(row, first, strict=True)):
+            if _aval(leaf) != expected:
+                raise ValueError(
+                    "the shards passed to device_put_sharded must have consistent shape and "
+                    f"dtype, but got {jax.typeof(before[n])} and {jax.typeof(leaf)}."
+                    f"{f' They are the leaf {leaf_path(tree, n)}.' if len(first) > 1 else ''}"
+                )
+    return [weak for _, _, weak in first]
+
+
+def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:
+    """The leaves of one shard on its device, each with its leading axis of 1."""
+    hosted = [_is_numpy(leaf) for leaf in row]
+    row = [_lead(leaf) if host else leaf for leaf, host in zip(row, hosted, strict=True)]
+    put = jax.device_put(row, device)
+    return [
+        leaf if host or w else _expand(leaf)
+        for leaf, host, w in zip(put, hosted, weak, strict=True)
+    ]
+
+
+def _assemble(
+    blocks: list[list[Any]], weak: list[bool], devices: Sequence[jax.Device]
+) -> list[jax.Array]:
+    sharding = device_axis(tuple(devices))
+    columns = zip(*blocks, strict=True)
+    return [_join(list(c), w, sharding) for c, w in zip(columns, weak, strict=True)]
+
+
+def _join(column: list[jax.Array], weak: bool, sharding: NamedSharding) -> jax.Array:
+    if weak:
+        # An array made of single-device arrays is never weakly typed (0.12.0), but a moved one
+        # keeps it. Weak leaves are Python scalars in the main, so stacking them costs nothing.
+        first = sharding.mesh.devices.flat[0]
+        stacked: jax.Array = jax.device_put(_stack(jax.device_put(column, first)), sharding)
+        return stacked
+    shape = (len(column), *column[0].shape[1:])
+    return jax.make_array_from_single_device_arrays(shape, sharding, column)
+
+
+def _is_numpy(leaf: Any) -> bool:
+    return isinstance(leaf, (np.ndarray, np.generic, bool))
+
+
+def _lead(leaf: Any) -> Any:
+    """``leaf`` with a leading axis of 1: a view on the host, a program where it lies."""
+    return np.asarray(leaf)[None] if _is_numpy(leaf) else _expand(leaf)
+
+
+@jax.jit
+def _expand(x: jax.Array) -> jax.Array:
+    return lax.expand_dims(x, (0,))
+
+
+@jax.jit
+def _stack(xs: list[jax.Array]) -> jax.Array:
+    return lax.concatenate([lax.expand_dims(x, (0,)) for x in xs], 0)

@@ -1,0 +1,149 @@
+"""One value on every device: making the copies, reading one of them, comparing them.
+
+One meaning for every kind of leaf: ``unreplicate`` takes the leading axis off and gives the
+first row, the value that ``leaf[0]`` has.
+
+===========================  ==============================================================
+leaf                         ``unreplicate`` gives
+===========================  ==============================================================
+one row a device             the row of the first device of this process, on that device
+all rows on all devices      the first row, on the first device of this process
+on one device                the first row, on that device
+rows split over devices      ``leaf[0]``: there is no replica to read
+NumPy                        ``leaf[0]``, a view
+0-d, or no array             ValueError that names the leaf: there is no device axis to take off
+===========================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shardlift.arrays.paths import leaf_path, leaf_paths
+from shardlift.arrays.placing import device_put_replicated
+
+__all__ = ["differing", "replicate", "unreplicate"]
+
+
+def replicate(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:
+    """Put a copy of ``tree`` on each of ``devices``, all local ones by default.
+
+    The call of ``flax.jax_utils.replicate``. See ``device_put_replicated``.
+
+    >>> import jax
+    >>> from shardlift import replicate
+    >>> replicate(jax.numpy.ones(3)).shape == (jax.local_device_count(), 3)
+    True
+    """
+    return device_put_replicated(tree, devices or jax.local_devices())
+
+
+def unreplicate(tree: Any, check: bool = False) -> Any:
+    """Read one of the copies that ``replicate``, or a pmap, left on the devices.
+
+    The call of ``flax.jax_utils.unreplicate``, which is ``x[0]``; but the copy is read where it
+    lies on the first local device: nothing is gathered, and in a job of many processes nothing
+    is sent between them.
+
+    Args:
+        tree: leaves with a leading device axis. The module says what each kind of leaf gives.
+        check: compare the copies of this process bit by bit first, and raise ``ValueError`` with
+            the first leaf that differs and the devices that disagree with the first.
+
+    >>> from shardlift import replicate, unreplicate
+    >>> unreplicate(replicate({"step": 3}), check=True)["step"].item()
+    3
+    """
+    if check:
+        _demand_equal(tree)
+    structure: Any
+    leaves, structure = jax.tree.flatten(tree)
+    for n, leaf in enumerate(leaves):
+        if not getattr(leaf, "ndim", 0):
+            raise ValueError(
+                f"unreplicate takes the leading device axis off, but the leaf "
+                f"{leaf_path(structure, n)} has none: it is {_kind(leaf)}. "
+                "Leave it out, or replicate it first."
+            )
+    return structure.unflatten([_first_row(leaf) for leaf in leaves])
+
+
+def differing(leaf: Any) -> list[str]:
+    """Where the copies of ``leaf`` on this process differ, bit by bit, from the first one.
+
+    A copy is a row of the leading axis; where devices hold the same rows, each holds copies.
+
+    >>> import jax
+    >>> from shardlift.arrays import device_put_sharded, differing
+    >>> first = jax.local_devices()[:1]
+    >>> differing(device_put_sharded([float("nan")], first))
+    []
+    """
+    reference: dict[Any, Any] = {}
+    bad: list[str] = []
+    for place, part, rows in _blocks(leaf):
+        for row in rows:
+            if not _same_bits(reference.setdefault(part, row), row) and place not in bad:
+                bad.append(place)
+    return bad
+
+
+def _blocks(leaf: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Each local block of rows: the device, which part of the row it holds, the rows."""
+    if not isinstance(leaf, jax.Array):
+        yield "the host", None, np.asarray(leaf)
+        return
+    for shard in leaf.addressable_shards:
+        part = tuple((s.start or 0, s.stop) for s in shard.index[1:])
+        yield device_name(shard.device), part, host_bits(shard.data)
+
+
+def device_name(device: jax.Device) -> str:
+    """``cpu:3``."""
+    return f"{device.platform}:{device.id}"
+
+
+def host_bits(block: jax.Array) -> np.ndarray[Any, Any]:
+    """The values of a block on the host; of typed keys, their data."""
+    if jnp.issubdtype(block.dtype, jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(block))
+    return np.asarray(block)
+
+
+def _same_bits(a: Any, b: Any) -> bool:
+    raw_a, raw_b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
+    return bool(np.array_equal(raw_a, raw_b))
+
+
+def _demand_equal(tree: Any) -> None:
+    for path, leaf in leaf_paths(tree):
+        bad = differing(leaf) if getattr(leaf, "ndim", 0) else []
+        if bad:
+            first = next(_blocks(leaf))[0]
+            raise ValueError(
+                f"the leaf {path} is not the same on all devices: {', '.join(bad)} "
+                f"disagree{'s' if len(bad) == 1 else ''} with {first}. Its copies were updated "
+                "differently: look for a missing pmean or psum, or read the rows one by one."
+            )
+
+
+def _first_row(leaf: Any) -> Any:
+    if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
+        block = leaf.addressable_data(0)
+        if block.shape[1:] == leaf.shape[1:]:
+            return _row(block)
+    return leaf[0]
+
+
+@jax.jit
+def _row(block: jax.Array) -> jax.Array:
+    return block[0]
+
+
+def _kind(leaf: Any) -> str:
+    return f"{leaf.dtype}[]" if hasattr(leaf, "dtype") else f"a {type(leaf).__name__}"

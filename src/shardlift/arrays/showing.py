@@ -1,0 +1,96 @@
+"""A table of where the leaves of a tree lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+
+from shardlift.arrays.paths import leaf_paths
+from shardlift.arrays.replicas import device_name, differing, host_bits
+
+__all__ = ["show"]
+
+_HEADER = ("leaf", "type", "spec", "bytes/device", "copies", "replicas")
+
+
+def show(tree: Any) -> str:
+    """One line a leaf: path, dtype and shape, spec, bytes a device, copies, do replicas agree.
+
+    ``copies`` is the number of devices that hold the same part. ``replicas`` compares, bit by
+    bit, these copies, or else the rows of a leading axis that has one row on each device (what a
+    pmap returns): ``equal``, or the devices that differ from the first. ``-`` where there is
+    nothing to compare. In a job of many processes the line is about this process' devices. The
+    values are fetched to the host: a tool for looking, not for the inner loop.
+
+    >>> import jax, numpy as np
+    >>> from shardlift import replicate, show
+    >>> print(show({"w": replicate(np.zeros((2, 2), "float32"), jax.local_devices()[:1])}))
+    leaf   type            spec          bytes/device  copies  replicas
+    ['w']  float32[1,2,2]  P('devices')            16       1  -
+    """
+    rows = [_HEADER, *(_row(path, leaf) for path, leaf in leaf_paths(tree))]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEADER))]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    cells = [
+        cell.rjust(width) if n in (3, 4) else cell.ljust(width)
+        for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _row(path: str, leaf: Any) -> tuple[str, ...]:
+    if not isinstance(leaf, jax.Array):
+        kind = _type(leaf) if isinstance(leaf, np.ndarray) else type(leaf).__name__
+        return (path, kind, "host", "-", "-", "-")
+    if isinstance(leaf, jax.core.Tracer):
+        return (path, _type(leaf), "traced", "-", "-", "-")
+    held = str(host_bits(leaf.addressable_data(0)).nbytes)
+    return (path, _type(leaf), _spec(leaf), held, str(_copies(leaf)), _replicas(leaf))
+
+
+def _type(leaf: Any) -> str:
+    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+
+
+def _spec(leaf: jax.Array) -> str:
+    if isinstance(leaf.sharding, NamedSharding):
+        return f"P({', '.join(map(repr, leaf.sharding.spec))})"
+    devices = sorted(map(device_name, leaf.sharding.device_set))
+    return f"on {devices[0]}" if len(devices) == 1 else type(leaf.sharding).__name__
+
+
+def _copies(leaf: jax.Array) -> int:
+    """The number of devices, of all processes, that hold the part that the first one holds."""
+    parts = list(leaf.sharding.devices_indices_map(leaf.shape).values())
+    return parts.count(parts[0])
+
+
+def _replicas(leaf: jax.Array) -> str:
+    if _copies(leaf) > 1:
+        bad = _differing_copies(leaf)
+    elif leaf.ndim and len(leaf.addressable_shards) > 1 and _one_row_each(leaf):
+        bad = differing(leaf)
+    else:
+        return "-"
+    return f"differ on {', '.join(bad)}" if bad else "equal"
+
+
+def _one_row_each(leaf: jax.Array) -> bool:
+    return all(shard.data.shape == (1, *leaf.shape[1:]) for shard in leaf.addressable_shards)
+
+
+def _differing_copies(leaf: jax.Array) -> list[str]:
+    """The devices whose part is not, bit for bit, that of the first device with the same part."""
+    first: dict[str, bytes] = {}
+    bad = []
+    for shard in leaf.addressable_shards:
+        bits = host_bits(shard.data).tobytes()
+        if first.setdefault(str(shard.index), bits) != bits:
+            bad.append(device_name(shard.device))
+    return bad

@@ -1,0 +1,157 @@
+"""Between the two views of an array in a job of many processes: host-local and global.
+
+Both ways the buffers stay where they are, and get another sharding. Only a leaf that does not
+yet lie on the local devices as the spec says is moved, and then inside its process.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+__all__ = ["local_view", "stitch"]
+
+
+def stitch(tree: Any, mesh: Mesh, spec: Any) -> Any:
+    """Make global arrays of what each process holds.
+
+    Args:
+        tree: this process' part: NumPy arrays, or arrays on its own devices. A leaf that is a
+            global array over ``mesh`` already is returned with that spec.
+        mesh: the devices of all processes.
+        spec: a ``PartitionSpec``, or a tree prefix of them, of the *global* array. An axis of
+            the mesh that spans processes concatenates their parts; along the others all
+            processes hold the same.
+
+    Returns:
+        The tree, of global arrays. In a job of one process, the leaves placed on ``mesh``.
+
+    No bytes move where a leaf lies on the local devices as ``spec`` has it, whatever the names
+    of its mesh axes: the outputs of a pmap, for one.
+
+    >>> import jax, numpy as np
+    >>> from jax.sharding import Mesh, PartitionSpec as P
+    >>> from shardlift import stitch
+    >>> mesh = Mesh(np.array(jax.devices()), ("data",))
+    >>> local = np.zeros((2 * jax.local_device_count(), 5))
+    >>> stitch(local, mesh, P("data")).shape == (2 * jax.device_count(), 5)
+    True
+    """
+    structure: Any = jax.tree.structure(tree)
+    leaves = [_stitch(x, path, mesh, s) for path, x, s in _with_specs(tree, spec)]
+    return structure.unflatten(leaves)
+
+
+def local_view(tree: Any) -> Any:
+    """Take from global arrays the part that this process holds, on its own devices.
+
+    The inverse of ``stitch``; no bytes move. Leaves that this process holds whole, NumPy arrays
+    and scalars among them, are returned as they are.
+
+    >>> import jax, numpy as np
+    >>> from jax.sharding import Mesh, PartitionSpec as P
+    >>> from shardlift import local_view, stitch
+    >>> mesh = Mesh(np.array(jax.devices()), ("data",))
+    >>> local = np.arange(jax.local_device_count())
+    >>> bool((np.asarray(local_view(stitch(local, mesh, P("data")))) == local).all())
+    True
+    """
+    return jax.tree_util.tree_map_with_path(_local_view, tree)
+
+
+def _with_specs(tree: Any, spec: Any) -> list[tuple[str, Any, Any]]:
+    """Every leaf with its path and the spec that the prefix gives it."""
+    out: list[tuple[str, Any, Any]] = []
+
+    def add(at: Any, one: Any, subtree: Any) -> None:
+        for below, leaf in jax.tree_util.tree_flatten_with_path(subtree)[0]:
+            out.append((jax.tree_util.keystr((*at, *below)) or "<leaf>", leaf, one or _P()))
+
+    jax.tree_util.tree_map_with_path(add, spec, tree, is_leaf=_is_spec)
+    return out
+
+
+def _is_spec(x: Any) -> bool:
+    return x is None or isinstance(x, PartitionSpec)
+
+
+_P: Any = PartitionSpec
+
+
+def _stitch(leaf: Any, path: str, mesh: Mesh, spec: Any) -> Any:
+    sharding = NamedSharding(mesh, spec)
+    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    shape = _check(leaf, path, local_mesh(mesh), spec)
+    placed = jax.device_put(leaf, NamedSharding(local_mesh(mesh), spec))
+    grown = [n * g for n, g in zip(shape, _growth(mesh, spec, len(shape)), strict=True)]
+    return _rewrap(placed, tuple(grown), sharding)
+
+
+def _local_view(path: Any, leaf: Any) -> Any:
+    if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
+        return leaf
+    if not isinstance(leaf.sharding, NamedSharding):
+        raise ValueError(
+            f"the leaf {jax.tree_util.keystr(path) or '<leaf>'} is laid out by "
+            f"{leaf.sharding}, not by a NamedSharding: put it on a mesh with jax.device_put first."
+        )
+    mesh, spec = leaf.sharding.mesh, leaf.sharding.spec
+    assert isinstance(mesh, Mesh)
+    growth = _growth(mesh, spec, leaf.ndim)
+    shape = tuple(n // g for n, g in zip(leaf.shape, growth, strict=True))
+    return _rewrap(leaf, shape, NamedSharding(local_mesh(mesh), spec))
+
+
+def _rewrap(x: jax.Array, shape: tuple[int, ...], sharding: NamedSharding) -> jax.Array:
+    if x.shape == shape and x.sharding == sharding:
+        return x
+    blocks = [s.data for s in x.addressable_shards]
+    return jax.make_array_from_single_device_arrays(shape, sharding, blocks)
+
+
+@lru_cache(maxsize=256)
+def local_mesh(mesh: Mesh) -> Mesh:
+    """The part of ``mesh`` whose devices belong to this process, with the same axes."""
+    mine = NamedSharding(mesh, _P()).addressable_devices
+    if len(mine) == mesh.size:
+        return mesh
+    is_mine = np.vectorize(lambda device: device in mine, otypes=[bool])(mesh.devices)
+    block = mesh.devices[np.ix_(*(np.unique(where) for where in np.nonzero(is_mine)))]
+    if not mine or block.size != len(mine):
+        raise ValueError(
+            f"the devices of process {jax.process_index()} do not form a block of {mesh}: there "
+            "is no local view. Order the mesh by process, as jax.devices() is."
+        )
+    return Mesh(block, mesh.axis_names, axis_types=mesh.axis_types)
+
+
+def _growth(mesh: Mesh, spec: Any, ndim: int) -> list[int]:
+    """How many times longer each dimension is in the global view."""
+    whole, part = _splits(mesh, spec, ndim), _splits(local_mesh(mesh), spec, ndim)
+    return [w // p for w, p in zip(whole, part, strict=True)]
+
+
+def _splits(mesh: Mesh, spec: Any, ndim: int) -> list[int]:
+    """Over how many devices each dimension is split."""
+    entries = [e if isinstance(e, tuple) else (e,) for e in spec if e is not _P.UNCONSTRAINED]
+    counts = [math.prod(mesh.shape[name] for name in e if name is not None) for e in entries]
+    return counts + [1] * (ndim - len(counts))
+
+
+def _check(leaf: Any, path: str, local: Mesh, spec: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = np.shape(leaf)
+    if len(spec) > len(shape):
+        raise ValueError(f"the leaf {path} has shape {shape}, too few dimensions for {spec}.")
+    for n, (size, parts) in enumerate(zip(shape, _splits(local, spec, len(shape)), strict=True)):
+        if size % parts:
+            raise ValueError(
+                f"dimension {n} of the leaf {path} has {size} rows on this process, but {spec} "
+                f"splits it over {parts} local devices: pad it to a multiple of {parts}."
+            )
+    return shape

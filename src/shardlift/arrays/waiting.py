@@ -1,0 +1,97 @@
+"""A meeting point of all processes that says who did not come."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import jax
+
+from shardlift import _compat
+
+__all__ = ["barrier"]
+
+# How often each barrier was used: a name can be used again, in a loop for example.
+_turns: Counter[str] = Counter()
+
+
+def barrier(name: str, timeout: float = 300.0) -> None:
+    """Wait until every process of the job has called ``barrier(name)``.
+
+    Goes through the coordination service: no device is used, so the processes may be in the
+    middle of anything. In a job of one process it returns at once.
+
+    Raises:
+        TimeoutError: after ``timeout`` seconds, with the processes that did not arrive; also in
+            a process that arrives after the others gave up.
+        RuntimeError: the job broke while waiting, because a process died for example.
+
+    >>> from shardlift import barrier
+    >>> barrier("data is on disk", timeout=60)
+    """
+    if jax.process_count() == 1:
+        return
+    client = _compat.coordination()
+    if client is None:
+        _without_service(name, timeout)
+    else:
+        _with_service(client, name, timeout)
+
+
+def _with_service(client: _compat.Coordination, name: str, timeout: float) -> None:
+    turn = _turns[name]
+    _turns[name] += 1
+    room = f"shardlift/barrier/{name}/{turn}"
+    client.key_value_set(f"{room}/{jax.process_index()}", "here", allow_overwrite=True)
+    try:
+        client.wait_at_barrier(room, int(1000 * timeout))
+    except jax.errors.JaxRuntimeError as error:
+        if "DEADLINE_EXCEEDED" not in str(error):
+            first_line = str(error).partition("\n")[0]
+            raise RuntimeError(f"barrier {name!r} broke: {first_line}") from error
+        arrived = {int(key.rpartition("/")[2]) for key, _ in client.key_value_dir_get(room)}
+        raise TimeoutError(_who(name, timeout, arrived)) from None
+
+
+def _who(name: str, timeout: float, arrived: set[int]) -> str:
+    count, me = jax.process_count(), jax.process_index()
+    missing = sorted(set(range(count)) - arrived)
+    if not missing:
+        return (
+            f"barrier {name!r}: process {me} and the others did not all arrive within the "
+            f"{timeout} s of the first one; by now all {count} have come."
+        )
+    return (
+        f"barrier {name!r}: after {timeout} s, {_listed(missing)} of {count} did not arrive "
+        f"({_listed(sorted(arrived))} did). Look at the log of process {missing[0]} first: it "
+        "failed, is slower, or goes another way through the program."
+    )
+
+
+def _listed(processes: list[int]) -> str:
+    noun = "process" if len(processes) == 1 else "processes"
+    return f"{noun} {', '.join(map(str, processes))}"
+
+
+def _without_service(name: str, timeout: float) -> None:
+    """The public way: a collective over all devices, which cannot tell who is missing."""
+    from jax.experimental import multihost_utils
+
+    failed: list[BaseException] = []
+
+    def meet() -> None:
+        try:
+            multihost_utils.sync_global_devices(name)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=meet, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if thread.is_alive():
+        raise TimeoutError(
+            f"barrier {name!r}: after {timeout} s, not all {jax.process_count()} processes "
+            f"arrived; this JAX does not say which. This is process {jax.process_index()}."
+        )
+    if failed:
+        raise RuntimeError(f"barrier {name!r} broke: {failed[0]}") from failed[0]

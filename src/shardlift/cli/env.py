@@ -1,0 +1,53 @@
+"""``shardlift env``: versions and devices, to paste into a bug report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+
+import click
+
+from shardlift import __version__
+
+__all__ = ["env"]
+
+_PACKAGES = ("jax", "jaxlib", "numpy", "flax", "libcst", "click", "rich")
+_PREFIXES = ("JAX_", "XLA_")
+
+
+@click.command(short_help="Print versions and devices for a bug report.")
+@click.option("--devices/--no-devices", default=True, help="Ask JAX for its devices; yes.")
+def env(devices: bool) -> None:
+    """Print versions and devices, to paste into a bug report.
+
+    \b
+        shardlift env
+    """
+    lines = [("shardlift", __version__), ("python", platform.python_version())]
+    lines += [("platform", platform.platform())]
+    lines += [(name, _version(name)) for name in _PACKAGES]
+    lines += sorted((k, v) for k, v in os.environ.items() if k.startswith(_PREFIXES))
+    if devices:
+        lines.append(("devices", _devices()))
+    for name, value in lines:
+        click.echo(f"{name}: {value}")
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _devices() -> str:
+    try:
+        import jax
+
+        found = [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()]
+    except ImportError:
+        return "JAX is not installed"
+    except RuntimeError as error:  # a platform that was asked for and is not there
+        return f"JAX found none: {error}"
+    return f"{len(found)} ({found[0]}{', ...' if len(found) > 1 else ''})"

@@ -1,0 +1,106 @@
+"""``shardlift run``: a program, unmodified, in one process or in many."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from shardlift.launch import Failure, Program, launch, report_uncaught, virtual_devices
+
+__all__ = ["run"]
+
+_HELP = """Run a program as plain python would, on virtual devices or in many local processes.
+
+\b
+    shardlift run --devices 8 train.py --epochs 3
+    shardlift run --processes 2 --devices 4 -m trainer
+
+With several processes each line of output begins with the number of the process that printed it.
+The first process that fails is shown as the root cause, the others are ended, and its exit
+status is returned.
+"""
+
+
+@click.command(
+    help=_HELP,
+    short_help="Run a program, in one process or in many.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--devices", type=click.IntRange(1), help="Virtual CPU devices of each process.")
+@click.option("--processes", type=click.IntRange(1), default=1, help="Local processes; 1.")
+@click.option(
+    "--start-timeout",
+    type=click.IntRange(1),
+    default=300,
+    metavar="SECONDS",
+    help="How long the processes wait for each other when they start; 300.",
+)
+@click.option("-m", "module", is_flag=True, help="PROGRAM is the name of a module.")
+@click.argument("program")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def run(
+    devices: int | None,
+    processes: int,
+    start_timeout: int,
+    module: bool,
+    program: str,
+    args: tuple[str, ...],
+) -> None:
+    """Run PROGRAM with ARGS."""
+    if not module and not os.path.exists(program):
+        raise click.UsageError(f"no such program: {program}")
+    what = Program(program, args, module)
+    if processes == 1:
+        run_here(what, devices)
+    else:
+        run_many(what, processes, devices, start_timeout)
+
+
+def run_here(program: Program, devices: int | None) -> None:
+    """Run it in this process, and exit with its status."""
+    if devices is not None:
+        virtual_devices(devices, os.environ)
+    try:
+        program.run()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        sys.exit(report_uncaught(error)[0])
+
+
+def run_many(program: Program, processes: int, devices: int | None, start_timeout: int) -> None:
+    """Run it in many processes, say what went wrong, and exit with the status of that."""
+    if devices is None and "JAX_PLATFORMS" not in os.environ:
+        devices = 1
+    outcome = launch(
+        program, processes=processes, devices=devices, emit=_emit, start_timeout=start_timeout
+    )
+    if outcome.failure:
+        click.echo(explain(outcome.failure, processes), err=True)
+    elif outcome.interrupted:
+        click.echo(f"shardlift: interrupted; all {processes} processes were ended", err=True)
+    sys.exit(outcome.status)
+
+
+def _emit(process: int, stream: str, line: str) -> None:
+    click.echo(f"[{process}] {line}", err=stream == "stderr")
+
+
+def explain(failure: Failure, processes: int) -> str:
+    """The root cause, for people."""
+    how = (
+        f"was killed by signal {-failure.status}"
+        if failure.status < 0
+        else f"failed first, with exit status {failure.status}"
+    )
+    lines = [f"shardlift: process {failure.process} of {processes} {how}; the others were ended"]
+    if failure.waiting_for:
+        names = ", ".join(map(str, failure.waiting_for))
+        lines.append(
+            f"shardlift: it was waiting for process {names}, which had not imported jax by then"
+        )
+    if failure.traceback:
+        lines += ["shardlift: its traceback:", failure.traceback.rstrip()]
+    return "\n".join(lines)

@@ -1,0 +1,144 @@
+"""What each process of a job runs: ``python -m shardlift.launch JSON``.
+
+JAX reads the coordinator's address from the environment, but not how many processes there are
+nor which one this is (0.10.2 and 0.12.0), unless it finds Slurm or MPI. So the process joins the
+job by a call, as soon as the program has imported JAX and before it can use a device; and the
+program's own ``jax.distributed.initialize()`` finds that done.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any
+
+from shardlift.launch.program import Program, report_uncaught
+
+__all__ = ["Place", "main"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """This process' place in the job."""
+
+    process: int
+    processes: int
+    coordinator: str
+    start_timeout: int
+    link: int  # file descriptor of a socket to the launcher
+
+    def to_json(self, program: Program) -> str:
+        """The argument of this module."""
+        return json.dumps({"place": asdict(self), "program": asdict(program)})
+
+
+def main(argument: str) -> None:
+    """Run the program as one process of a job."""
+    told = json.loads(argument)
+    place = Place(**told["place"])
+    program = Program(**{**told["program"], "args": tuple(told["program"]["args"])})
+    link = socket.socket(fileno=place.link)
+    link.set_inheritable(False)
+    threading.Thread(target=_end_with_launcher, args=(link,), daemon=True).start()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
+    sys.meta_path.insert(0, _AfterImport("jax", lambda jax: _join(jax, place, link)))
+    try:
+        program.run()
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            _tell(link, failed=error.code if isinstance(error.code, int) else 1, traceback="")
+        raise
+    except BaseException as error:
+        status, text = report_uncaught(error)
+        _tell(link, failed=status, traceback=text)
+        sys.exit(status)
+
+
+def _end_with_launcher(link: socket.socket) -> None:
+    """The launcher never writes: when reading ends, it is gone, and so are we."""
+    link.recv(1)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def _tell(link: socket.socket, **what: Any) -> None:
+    link.sendall(json.dumps({"at": time.time(), **what}).encode() + b"\n")
+
+
+def _join(jax: ModuleType, place: Place, link: socket.socket) -> None:
+    own, mine = jax.distributed.initialize, (place.processes, place.process)
+
+    def initialize(
+        coordinator_address: str | None = None,  # noqa: ARG001
+        num_processes: int | None = None,
+        process_id: int | None = None,
+        *_: Any,
+        **__: Any,
+    ) -> None:
+        """Join the job that ``shardlift run`` started; nothing to do when that is done."""
+        for name, asked, given in zip(
+            ("num_processes", "process_id"), (num_processes, process_id), mine, strict=True
+        ):
+            if asked is not None and asked != given:
+                raise ValueError(
+                    f"jax.distributed.initialize was called with {name}={asked}, but shardlift "
+                    f"run started this process with {name}={given}: leave the argument out."
+                )
+        if not jax.distributed.is_initialized():
+            own(
+                place.coordinator,
+                *mine,
+                cluster_detection_method="deactivate",
+                initialization_timeout=place.start_timeout,
+            )
+
+    _tell(link, stage="joining")
+    initialize()
+    _tell(link, stage="joined")
+    jax.distributed.initialize = initialize
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls ``then(module)`` when the module of this name has been imported."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        self.name, self.then = name, then
+
+    def find_spec(
+        self, fullname: str, *_: Sequence[str] | ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self.then)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, inner: Any, then: Callable[[ModuleType], None]) -> None:
+        self.inner, self.then = inner, then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self.inner.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.inner.exec_module(module)
+        self.then(module)

@@ -1,0 +1,250 @@
+"""A job of many local processes under one coordinator: start, watch, end.
+
+The processes talk over the loopback address, with gloo between their CPU devices. Each is the
+leader of its own session, so that what it started ends with it, and holds a socket to the
+launcher, so that it ends when the launcher does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import IO
+
+from shardlift.launch.child import Place
+from shardlift.launch.lines import Lines
+from shardlift.launch.program import Program, virtual_devices
+
+__all__ = ["Emit", "Failure", "Job", "Outcome", "launch"]
+
+Emit = Callable[[int, str, str], None]  # process, "stdout" or "stderr", a line
+_TICK = 0.05  # how often the processes are looked at, in seconds
+_SETTLE = 0.3  # how long after the first failure others may tell of an earlier one
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The root cause of a failed job."""
+
+    process: int
+    status: int
+    traceback: str
+    waiting_for: tuple[int, ...] = ()  # processes that never came to join the job
+
+    @property
+    def rank(self) -> int:
+        """The lower, the more likely the cause: JAX aborts processes when another one is gone."""
+        if self.status == -signal.SIGABRT:
+            return 2
+        return 0 if self.status < 0 else 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended: the exit status of the launcher, and why, unless it is 0."""
+
+    status: int
+    failure: Failure | None = None
+    interrupted: bool = False
+
+
+def launch(
+    program: Program,
+    *,
+    processes: int,
+    devices: int | None,
+    emit: Emit,
+    grace: float = 3.0,
+    start_timeout: int = 300,
+) -> Outcome:
+    """Run ``program`` in ``processes`` local processes and wait for them.
+
+    Args:
+        program: what each process runs.
+        processes: how many.
+        devices: virtual CPU devices of each; None leaves the choice of devices to JAX.
+        emit: is called with each line that a process prints.
+        grace: seconds that processes have to end when they are told to, before they are killed.
+        start_timeout: seconds in which all processes must have imported JAX.
+
+    Returns:
+        Status 0, or that of the first process that failed: the others are ended then. SIGINT and
+        SIGTERM end all processes.
+    """
+    job = Job(program, processes, devices, emit, start_timeout)
+    stops: list[int] = []
+    before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
+    try:
+        job.start()
+        return job.watch(stops, grace)
+    finally:
+        job.kill()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass
+class _Worker:
+    popen: subprocess.Popen[bytes]
+    stage: str = "starting"  # then "joining", then "joined"
+    failures: list[tuple[float, Failure]] = field(default_factory=list)
+
+
+class Job:
+    """The processes of one job."""
+
+    def __init__(
+        self,
+        program: Program,
+        processes: int,
+        devices: int | None,
+        emit: Emit,
+        start_timeout: int,
+    ) -> None:
+        """Nothing is started yet. The arguments are those of ``launch``."""
+        self.program, self.processes, self.devices = program, processes, devices
+        self.emit, self.start_timeout = emit, start_timeout
+        self.workers: list[_Worker] = []
+        self.selector = selectors.DefaultSelector()
+
+    def start(self) -> None:
+        """Start all processes."""
+        coordinator = f"127.0.0.1:{free_port()}"
+        for process in range(self.processes):
+            self._start(process, coordinator)
+
+    def _start(self, process: int, coordinator: str) -> None:
+        ours, theirs = socket.socketpair()
+        place = Place(process, self.processes, coordinator, self.start_timeout, theirs.fileno())
+        with theirs:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "shardlift.launch", place.to_json(self.program)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment(),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self.workers.append(_Worker(popen))
+        self._listen(ours, Lines(partial(self._told, process)))
+        for name, pipe in (("stdout", popen.stdout), ("stderr", popen.stderr)):
+            assert pipe is not None
+            self._listen(pipe, Lines(partial(self.emit, process, name)))
+
+    def _environment(self) -> dict[str, str]:
+        env = dict(os.environ)
+        env.setdefault("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo")
+        if self.devices is not None:
+            virtual_devices(self.devices, env)
+        return env
+
+    def _listen(self, source: socket.socket | IO[bytes], lines: Lines) -> None:
+        os.set_blocking(source.fileno(), False)
+        self.selector.register(source, selectors.EVENT_READ, lines)
+
+    def watch(self, stops: list[int], grace: float) -> Outcome:
+        """Pass output on until all processes ended, one failed, or a signal came."""
+        while not stops and not self._failures() and self._alive():
+            self._pump(_TICK)
+        if stops:
+            self.end(stops[0], grace, stops)
+            return Outcome(128 + stops[0], interrupted=True)
+        if not self._failures():
+            self._drain()
+        if failure := self._root_cause():
+            self.end(signal.SIGTERM, grace, stops)
+            status = failure.status
+            return Outcome(status if status >= 0 else 128 - status, failure)
+        return Outcome(0)
+
+    def end(self, number: int, grace: float, stops: list[int]) -> None:
+        """Tell all processes to end; kill them after ``grace`` seconds or at a second signal."""
+        told = len(stops)
+        for worker in self.workers:
+            _signal_group(worker.popen, number)
+        deadline = time.monotonic() + grace
+        while self._alive() and time.monotonic() < deadline and len(stops) == told:
+            self._pump(_TICK)
+        self.kill()
+        self._drain()
+
+    def kill(self) -> None:
+        """Leave nothing behind: neither the processes nor what they started."""
+        for worker in self.workers:
+            _signal_group(worker.popen, signal.SIGKILL)
+            worker.popen.wait()
+
+    def _alive(self) -> bool:
+        return any(worker.popen.poll() is None for worker in self.workers)
+
+    def _pump(self, timeout: float) -> bool:
+        """Read what has come; False when nothing had."""
+        events = self.selector.select(timeout)
+        for key, _ in events:
+            chunk = os.read(key.fd, 65536)
+            key.data.feed(chunk)
+            if not chunk:
+                self.selector.unregister(key.fileobj)
+        return bool(events)
+
+    def _drain(self) -> None:
+        deadline = time.monotonic() + 1.0
+        while self.selector.get_map() and time.monotonic() < deadline and self._pump(_TICK):
+            pass
+
+    def _told(self, process: int, line: str) -> None:
+        said = json.loads(line)
+        worker = self.workers[process]
+        if "failed" in said:
+            failure = Failure(process, said["failed"], said["traceback"])
+            worker.failures.append((said["at"], failure))
+        worker.stage = said.get("stage", worker.stage)
+
+    def _failures(self) -> list[tuple[float, Failure]]:
+        """Every failure so far: what processes told, and those that ended without a word."""
+        silent = [
+            (time.time(), Failure(n, worker.popen.returncode, ""))
+            for n, worker in enumerate(self.workers)
+            if worker.popen.poll() and not worker.failures
+        ]
+        return [failure for worker in self.workers for failure in worker.failures] + silent
+
+    def _root_cause(self) -> Failure | None:
+        deadline = time.monotonic() + _SETTLE
+        while self._failures() and time.monotonic() < deadline:
+            self._pump(_TICK)
+        ranked = sorted(self._failures(), key=lambda item: (item[1].rank, item[0]))
+        if not ranked:
+            return None
+        first = ranked[0][1]
+        if self.workers[first.process].stage != "joining":
+            return first
+        late = tuple(n for n, worker in enumerate(self.workers) if worker.stage == "starting")
+        return replace(first, waiting_for=late)
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(popen.pid, number)

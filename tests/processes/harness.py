@@ -1,0 +1,185 @@
+"""Start real processes under one coordinator and run a function in each.
+
+    def body(scale):
+        import jax
+        return jax.process_index() * scale
+
+    results = run_processes(body, processes=2, devices=4, args=(10,))
+    assert [r.value for r in results] == [0, 10]
+
+The body travels as source, so it imports what it needs and closes over nothing; its arguments
+and its result travel as JSON. ``jax.distributed`` is initialised before it is called, with gloo
+between the processes. Every process is ended before ``run_processes`` returns, and ends itself
+when the test runner dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHILD = Path(__file__).with_name("child.py")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one process ended."""
+
+    process: int
+    status: int | None  # None: never started, or ended by the harness when the time was up
+    value: Any  # what the body returned
+    error: str | None  # "ValueError: what it said", when the body raised
+    output: str  # stdout and stderr
+    seconds: float  # from the start of the job to the end of this process
+
+
+def run_processes(
+    body: Callable[..., Any] | str,
+    *,
+    processes: int = 2,
+    devices: int = 4,
+    timeout: float = 60.0,
+    args: Sequence[Any] = (),
+    check: bool = True,
+    missing: Sequence[int] = (),
+    initialize: dict[str, Any] | None = None,
+    env: dict[str, str] | None = None,
+) -> list[Result]:
+    """Run ``body(*args)`` in each of ``processes`` processes of ``devices`` devices.
+
+    With ``check`` a process that fails, or is not done in ``timeout`` seconds, fails the test
+    with the logs of all; without it the results tell. ``missing`` are processes that are never
+    started; ``initialize`` are more keywords for ``jax.distributed.initialize``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        job = _Job(Path(folder), processes, devices, initialize or {}, env or {})
+        job.write(body, args)
+        try:
+            for process in set(range(processes)) - set(missing):
+                job.start(process)
+            job.wait(timeout)
+        finally:
+            job.end()
+        results = [job.result(process) for process in range(processes)]
+    bad = [r for r in results if r.status != 0 and r.process not in missing]
+    if check and bad:
+        raise AssertionError(_logs(results, timeout))
+    return results
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+def group_is_gone(pid: int) -> bool:
+    """Whether no process of the group ``pid`` is left."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+class _Job:
+    def __init__(
+        self,
+        folder: Path,
+        processes: int,
+        devices: int,
+        initialize: dict[str, Any],
+        env: dict[str, str],
+    ) -> None:
+        self.folder = folder
+        self.initialize: dict[str, Any] = {
+            "coordinator_address": f"127.0.0.1:{free_port()}",
+            "num_processes": processes,
+            "initialization_timeout": 30,
+            "heartbeat_timeout_seconds": 10,
+            "shutdown_timeout_seconds": 10,
+            **initialize,
+        }
+        self.env = {
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "JAX_NUM_CPU_DEVICES": str(devices),
+            "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+            "PYTHONUNBUFFERED": "1",
+            **env,
+        }
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.started = time.monotonic()
+        self.seconds: dict[int, float] = {}
+        self.late: set[int] = set()
+
+    def write(self, body: Callable[..., Any] | str, args: Sequence[Any]) -> None:
+        source = body if isinstance(body, str) else textwrap.dedent(inspect.getsource(body))
+        name = "main" if isinstance(body, str) else body.__name__
+        task = {"name": name, "args": list(args), "initialize": self.initialize}
+        (self.folder / "body.py").write_text(source)
+        (self.folder / "task.json").write_text(json.dumps(task))
+
+    def start(self, process: int) -> None:
+        with open(self.folder / f"{process}.log", "wb") as log:
+            self.running[process] = subprocess.Popen(
+                [sys.executable, str(CHILD), str(self.folder), str(process)],
+                stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                start_new_session=True,
+            )
+
+    def wait(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while len(self.seconds) < len(self.running) and time.monotonic() < deadline:
+            for process, child in self.running.items():
+                if process not in self.seconds and child.poll() is not None:
+                    self.seconds[process] = time.monotonic() - self.started
+            time.sleep(0.02)
+        self.late = set(self.running) - set(self.seconds)
+
+    def end(self) -> None:
+        for child in self.running.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            if child.stdin:
+                child.stdin.close()
+
+    def result(self, process: int) -> Result:
+        log = self.folder / f"{process}.log"
+        outcome = self.folder / f"{process}.json"
+        told = json.loads(outcome.read_text()) if outcome.exists() else {}
+        child = self.running.get(process)
+        return Result(
+            process,
+            None if child is None or process in self.late else child.returncode,
+            told.get("value"),
+            told.get("error"),
+            log.read_text(errors="replace") if log.exists() else "",
+            self.seconds.get(process, time.monotonic() - self.started),
+        )
+
+
+def _logs(results: list[Result], timeout: float) -> str:
+    lines = []
+    for r in results:
+        how = f"not done in {timeout} s" if r.status is None else f"exit status {r.status}"
+        lines += [f"== process {r.process}: {how}, after {r.seconds:.1f} s", r.output]
+    return "\n".join(lines)

@@ -1,0 +1,209 @@
+"""Placing, reading, stitching and waiting in jobs of real processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .harness import run_processes
+
+pytestmark = pytest.mark.slow
+SHAPES = pytest.mark.parametrize(("processes", "devices"), [(2, 4), (4, 2), (2, 1)])
+
+
+def stitching():
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh
+    from jax.sharding import PartitionSpec as P
+
+    from shardlift import device_put_sharded, local_view, stitch
+
+    def pointers(x):
+        return [s.data.unsafe_buffer_pointer() for s in x.addressable_shards]
+
+    me, mine, world = jax.process_index(), jax.local_device_count(), jax.device_count()
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    placed = device_put_sharded(
+        [np.full(3, 10 * me + i, np.float32) for i in range(mine)], jax.local_devices()
+    )
+    tree = {"np": np.full((2 * mine, 2), me), "put": placed, "same": np.arange(4)}
+    out = stitch(tree, mesh, {"np": P("data"), "put": P("data"), "same": P()})
+    total = jax.jit(lambda x: x.sum(), out_shardings=jax.NamedSharding(mesh, P()))(out["put"])
+    back = local_view(out)
+    return {
+        "shapes": [list(x.shape) for x in (out["np"], out["put"], out["same"])],
+        "world": world,
+        "total": float(total.addressable_data(0)),
+        "expected": float(3 * sum(10 * p + i for p in range(world // mine) for i in range(mine))),
+        "no copy": pointers(out["put"]) == pointers(placed) == pointers(back["put"]),
+        "same back": all(bool((np.asarray(back[k]) == np.asarray(tree[k])).all()) for k in tree),
+        "restitched": stitch(out["put"], mesh, P("data")) is out["put"],
+    }
+
+
+@SHAPES
+def test_stitch_and_back(processes: int, devices: int):
+    for r in run_processes(stitching, processes=processes, devices=devices):
+        world = processes * devices
+        assert r.value["world"] == world
+        assert r.value["shapes"] == [[2 * world, 2], [world, 3], [4]]
+        assert r.value["total"] == r.value["expected"]
+        assert (r.value["no copy"], r.value["same back"], r.value["restitched"]) == (True,) * 3
+
+
+def meshes():
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh
+    from jax.sharding import PartitionSpec as P
+
+    from shardlift import local_view, stitch
+
+    devices = np.array(jax.devices())
+    grid = devices.reshape(2, 4)  # a row a process
+    woven = devices.reshape(2, 4).T.reshape(-1)  # processes take turns
+    torn = devices[[0, 1, 4, 2, 5, 6, 3, 7]].reshape(2, 4)
+    out = []
+    for mesh, spec in (
+        (Mesh(grid, ("p", "d")), P("p", "d")),
+        (Mesh(grid, ("p", "d")), P(("p", "d"))),
+        (Mesh(grid, ("p", "d")), P("d")),
+        (Mesh(woven, ("i",)), P("i")),
+    ):
+        local = np.arange(32).reshape(4, 8) + 100 * jax.process_index()
+        x = stitch(local, mesh, spec)
+        same = bool((np.asarray(local_view(x)) == local).all())
+        firsts = {s.device.id: int(s.data.ravel()[0]) for s in x.addressable_shards}
+        out.append([list(x.shape), same, firsts])
+    try:
+        stitch(np.ones(8), Mesh(torn, ("p", "d")), P("p"))
+    except ValueError as error:
+        out.append(str(error))
+    return out
+
+
+def test_stitch_on_other_meshes():
+    first, second = (r.value for r in run_processes(meshes))
+    assert [x[:2] for x in first[:4]] == [
+        [[8, 8], True],
+        [[8 * 2 // 2, 8], True],
+        [[4, 8], True],
+        [[8, 8], True],
+    ]
+    assert [x[0] for x in first[:4]] == [x[0] for x in second[:4]]
+    assert first[3][2] == {"0": 0, "1": 8, "2": 16, "3": 24}  # rows follow the local devices
+    assert "do not form a block" in first[4]
+
+
+def reading():
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh
+    from jax.sharding import PartitionSpec as P
+
+    from shardlift import replicate, show, stitch, unreplicate
+
+    me = jax.process_index()
+    copies = replicate({"w": np.full(3, me, np.float32), "n": me, "k": jax.random.key(me)})
+    row = unreplicate(copies, check=True)
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    world = stitch(np.full((jax.local_device_count(), 2), me), mesh, P("i"))
+    return {
+        "local": all(x.is_fully_addressable for x in jax.tree.leaves(copies)),
+        "row": [row["w"].tolist(), row["n"].item(), jax.random.key_data(row["k"]).tolist()],
+        "world": unreplicate(world).tolist(),
+        "show": show({"world": world, "whole": stitch(np.ones(2), mesh, P())}).splitlines()[1:],
+    }
+
+
+@SHAPES
+def test_replicate_and_read(processes: int, devices: int):
+    for r in run_processes(reading, processes=processes, devices=devices):
+        me, world = r.process, processes * devices
+        assert r.value["local"]
+        assert r.value["row"] == [[me] * 3, me, [0, me]]
+        assert r.value["world"] == [me, me]
+        whole, rows = (line.split() for line in r.value["show"])
+        assert whole[1:] == ["float32[2]", "P()", "8", str(world), "equal"]
+        assert rows[1:] == [
+            f"int32[{world},2]",
+            "P('i')",
+            "8",
+            "1",
+            "equal" if devices > 1 else "-",
+        ]
+
+
+def waiting(late):
+    import time
+
+    import jax
+
+    from shardlift import barrier
+
+    for _ in range(3):
+        barrier("again", timeout=30)
+    began = time.monotonic()
+    try:
+        if jax.process_index() in late:
+            time.sleep(3)
+        barrier("late", timeout=1)
+    except TimeoutError as error:
+        return [str(error), time.monotonic() - began]
+    return None
+
+
+def test_barrier_names_who_did_not_arrive():
+    results = run_processes(waiting, processes=4, devices=1, args=([1, 3],))
+    for r in (results[0], results[2]):
+        message, seconds = r.value
+        assert "barrier 'late': after 1 s, processes 1, 3 of 4 did not arrive" in message
+        assert "(processes 0, 2 did)" in message
+        assert seconds < 3
+    for r in (results[1], results[3]):
+        assert "did not all arrive" in r.value[0] or "did not arrive" in r.value[0]
+
+
+def without_service():
+    import time
+
+    import jax
+
+    from shardlift import _compat, barrier
+
+    _compat.coordination = lambda: None
+    barrier("public", timeout=30)
+    if jax.process_index() == 1:
+        time.sleep(2)
+        return barrier("late", timeout=30)
+    try:
+        barrier("late", timeout=1)
+    except TimeoutError as error:
+        time.sleep(2)  # the collective is still under way: let it end
+        return str(error)
+
+
+def test_barrier_without_the_private_service():
+    first, _ = run_processes(without_service, devices=1)
+    assert "not all 2 processes arrived; this JAX does not say which" in first.value
+
+
+def dying():
+    import os
+
+    import jax
+
+    from shardlift import barrier
+
+    barrier("both are here", timeout=30)
+    if jax.process_index() == 1:
+        os.kill(os.getpid(), 9)
+    barrier("after", timeout=4)
+
+
+def test_barrier_when_a_process_is_killed():
+    first, second = run_processes(dying, devices=1, check=False, timeout=30)
+    assert second.status == -9
+    assert first.status == 1
+    assert first.error is not None
+    assert "process 1 of 2 did not arrive" in first.error

@@ -95,7 +95,7 @@ def device_axis(devices: tuple[jax.Device, ...]) -> NamedSharding:
             f"once: {list(devices)}. Give each device once."
         )
     mesh = Mesh(np.array(devices), ("devices",))
-    spec = PartitionSpec("devices")  # type: ignore[no-untyped-call]
+    spec = PartitionSpec("devices")
     return NamedSharding(mesh, spec)
 
 

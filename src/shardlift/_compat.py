@@ -97,3 +97,39 @@ def coordination() -> Coordination | None:
         return cast("Coordination | None", state.client)
     except (ImportError, AttributeError):
         return None
+
+
+def view_type(array: jax.Array, shape: tuple[int, ...]) -> Any:
+    """What `rewrapped_as` wants to know of a view of ``array`` that has another shape."""
+    return jax.core.ShapedArray(shape, array.dtype, weak_type=array.weak_type)
+
+
+def _rewrap_public(array: jax.Array, aval: Any, sharding: jax.sharding.Sharding) -> jax.Array:
+    """The buffers of ``array`` under another shape and sharding: 11 microseconds and more."""
+    shards = [shard.data for shard in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(aval.shape, sharding, shards)
+
+
+def _rewrap_private(array: Any, aval: Any, sharding: jax.sharding.Sharding) -> jax.Array:
+    """The same in a third of the time; jax.pmap itself does it so (2026-11: 0.10.2, 0.12.0)."""
+    return cast("jax.Array", array._rewrap_with_aval_and_sharding(aval, sharding))
+
+
+def _fastest_rewrap() -> Callable[[Any, Any, jax.sharding.Sharding], jax.Array]:
+    try:
+        implementation = importlib.import_module("jax._src.array").ArrayImpl
+    except (ImportError, AttributeError):
+        return _rewrap_public
+    has = hasattr(implementation, "_rewrap_with_aval_and_sharding")
+    return _rewrap_private if has else _rewrap_public
+
+
+# Done for every output of a pmapped call in a job of many processes.
+rewrapped_as = _fastest_rewrap()
+
+
+def rewrapped(
+    array: jax.Array, shape: tuple[int, ...], sharding: jax.sharding.Sharding
+) -> jax.Array:
+    """The buffers of ``array``, which may be a part of a larger one, as an array of ``shape``."""
+    return rewrapped_as(array, view_type(array, shape), sharding)

@@ -13,12 +13,13 @@ Box = tuple[tuple[int, int], ...]
 
 def nbytes(array: jax.Array) -> int:
     """The bytes of an array, typed PRNG keys included."""
-    if _is_key(array):
+    if is_key(array):
         return int(jax.random.key_data(array).nbytes)
     return int(array.nbytes)
 
 
-def _is_key(array: jax.Array) -> bool:
+def is_key(array: jax.Array) -> bool:
+    """Is this an array of typed PRNG keys?"""
     return bool(jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key))
 
 
@@ -38,7 +39,7 @@ def move(array: jax.Array, sharding: Sharding, *, free: bool = False) -> jax.Arr
     """
     if not free:
         return jax.device_put(array, sharding)
-    if _is_key(array):  # its shards are indexed as the plain array below it
+    if is_key(array):  # its shards are indexed as the plain array below it
         data = move(jax.random.key_data(array), sharding, free=True)
         array.delete()
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))

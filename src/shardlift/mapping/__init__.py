@@ -9,16 +9,26 @@ from typing import Any, Protocol
 import jax
 
 from shardlift import _compat
+from shardlift.mapping import ahead
 from shardlift.mapping.errors import CATALOGUE, Hint, hint_for
 from shardlift.mapping.explain import Explanation
 from shardlift.mapping.explain import explain as explain_call
 from shardlift.mapping.fit import ReshardWarning
+from shardlift.mapping.guard import DivergenceError
 from shardlift.mapping.nesting import NeedsInner
-from shardlift.mapping.options import Reshard, check_options
-from shardlift.mapping.plan import Plan
+from shardlift.mapping.options import Reshard, View, check_options
 from shardlift.mapping.site import Site, site_of
 
-__all__ = ["CATALOGUE", "Explanation", "Hint", "Pmapped", "ReshardWarning", "hint_for", "pmap"]
+__all__ = [
+    "CATALOGUE",
+    "DivergenceError",
+    "Explanation",
+    "Hint",
+    "Pmapped",
+    "ReshardWarning",
+    "hint_for",
+    "pmap",
+]
 
 
 class Pmapped(Protocol):
@@ -60,6 +70,7 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Iterable[int] = (),
     reshard: Reshard = "error",
+    view: View = "local",
 ) -> Pmapped:
     """Map ``fun`` over the rows of its arguments, one row on each device.
 
@@ -81,6 +92,10 @@ def pmap(
       donate_argnums: positional arguments whose buffers the call may reuse.
       reshard: what to do with an input that is committed to other devices: "error" raises,
         "warn" moves it and warns once, "silent" moves it, as ``jax.pmap`` did before 0.8.
+      view: in a job of many processes, "local" takes and returns the rows of this process, one
+        for each of its devices, as ``jax.pmap`` does; "global" takes and returns global arrays
+        over the devices of all processes, with no conversion at all. Collectives go over all
+        devices of all processes either way.
 
     >>> import jax.numpy as jnp
     >>> scaled = pmap(lambda x: x / jax.lax.psum(x, "i"), axis_name="i")
@@ -89,7 +104,7 @@ def pmap(
     """
     options = check_options(
         fun, axis_name, in_axes, out_axes, static_broadcasted_argnums, donate_argnums,
-        devices, backend, axis_size, reshard,
+        devices, backend, axis_size, reshard, view,
     )  # fmt: skip
     site = site_of(fun, options)
     tracing = _compat.tracing
@@ -109,28 +124,20 @@ def pmap(
 
 
 def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
-    def program(use: Callable[[Any], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = site.take_apart(args, kwargs)
-
-        def run(plan: Plan) -> Any:
-            return use(plan.loose if kwargs or plan.strict is None else plan.strict)
-
-        return site.with_plan(call, run)
-
     def lower(*args: Any, **kwargs: Any) -> Any:
-        return program(lambda jitted: jitted.lower(*args, **kwargs), args, kwargs)
+        return ahead.lower(site, args, kwargs)
 
     def trace(*args: Any, **kwargs: Any) -> Any:
-        return program(lambda jitted: jitted.trace(*args, **kwargs), args, kwargs)
+        return ahead.trace(site, args, kwargs)
 
     def eval_shape(*args: Any, **kwargs: Any) -> Any:
-        return program(lambda jitted: jitted.eval_shape(*args, **kwargs), args, kwargs)
+        return ahead.eval_shape(site, args, kwargs)
 
     def explain(*args: Any, **kwargs: Any) -> Explanation:
         return explain_call(site, args, kwargs)
 
     def as_shard_map(*args: Any, **kwargs: Any) -> Any:
-        return site.plain(fun, site.take_apart(args, kwargs))
+        return ahead.plain(site, fun, args, kwargs)
 
     methods: list[Any] = [lower, trace, eval_shape, explain, as_shard_map]
     for method in methods:

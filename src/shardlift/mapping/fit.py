@@ -39,9 +39,12 @@ def fit_leaves(
     to_move: list[int] = []
     for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         wanted = plan.sharding(axis)
-        if not _is_placed(leaf) or _lies_well(leaf, wanted, plan):
+        if axis is not None and jax.process_count() > 1 and not isinstance(leaf, jax.Array):
+            # jit refuses NumPy arguments with a sharding in a job of many processes.
+            fitted[k] = jax.device_put(leaf, wanted)
+        elif not _is_placed(leaf) or _lies_well(leaf, wanted, plan):
             continue
-        if leaf.sharding.is_equivalent_to(wanted, leaf.ndim):
+        elif leaf.sharding.is_equivalent_to(wanted, leaf.ndim):
             fitted[k] = rewrap(leaf, wanted)
         elif _is_free(leaf, wanted) or (plan.inner and _on_same_devices(leaf, wanted)):
             fitted[k] = jax.device_put(leaf, wanted)
@@ -70,7 +73,7 @@ def _lies_well(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
     if mesh is not None and AxisType.Explicit in mesh.axis_types:
         return False  # its type names another mesh, which shard_map refuses
     if plan.inner:  # how it lies over the inner axes is the compiler's choice
-        return mesh == plan.mesh
+        return mesh == plan.home
     return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
 
 

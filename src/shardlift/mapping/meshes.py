@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -15,13 +16,59 @@ from shardlift.mapping.nesting import InnerAxes
 from shardlift.mapping.options import Options
 
 
-def choose_devices(options: Options, size: int, inner: InnerAxes) -> tuple[jax.Device, ...]:
-    """The devices of a pmap over ``size`` rows with nested axes ``inner``, or a clear refusal."""
-    total = size * math.prod(n for _, n in inner)
+class Layout(NamedTuple):
+    """The devices of a pmap, and how many rows there are over all processes."""
+
+    devices: tuple[jax.Device, ...]
+    rows: int
+
+
+def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
+    """Where a pmap over ``size`` rows with nested axes ``inner`` runs, or a clear refusal.
+
+    In the local view ``size`` counts the rows of this process.
+    """
+    below = math.prod(n for _, n in inner)
+    many = jax.process_count(options.backend) > 1 and options.view == "local"
     if options.devices is not None:
-        _check_given(options.devices, size, total)
-        return options.devices
-    found = jax.devices(options.backend)
+        mine = options.devices
+        if many:
+            mine = tuple(d for d in mine if d.process_index == jax.process_index(options.backend))
+        _check_given(mine, size, size * below)
+        layout = Layout(options.devices, len(options.devices) // below)
+    elif many:
+        layout = _over_processes(options, size, size * below)
+    else:
+        layout = Layout(_first_devices(options, size, inner, size * below), size)
+    if options.axis_size is not None and options.axis_size != layout.rows:
+        raise ValueError(
+            f"Specified axis_size {options.axis_size} doesn't match received axis_size "
+            f"{layout.rows}."
+        )
+    return layout
+
+
+def _over_processes(options: Options, size: int, needed: int) -> Layout:
+    """As many devices of each process as this one uses, process by process, as the old pmap."""
+    processes = range(jax.process_count(options.backend))
+    found = [jax.local_devices(process, options.backend) for process in processes]
+    fewest = min(map(len, found))
+    if needed > fewest:
+        me = jax.process_index(options.backend)
+        raise ValueError(
+            f"compiling computation that requires {needed} logical devices in process {me}, but "
+            f"only {fewest} XLA devices are available in each (num_replicas={needed}). In a job "
+            "of many processes each one passes a row for each of its own devices."
+        )
+    devices = tuple(device for local in found for device in local[:needed])
+    return Layout(devices, size * len(processes))
+
+
+def _first_devices(
+    options: Options, size: int, inner: InnerAxes, total: int
+) -> tuple[jax.Device, ...]:
+    processes = range(jax.process_count(options.backend))
+    found = [d for process in processes for d in jax.local_devices(process, options.backend)]
     if total > len(found):
         rows = "" if not inner else f" ({size} rows times nested axes {dict(inner)})"
         raise ValueError(
@@ -29,6 +76,12 @@ def choose_devices(options: Options, size: int, inner: InnerAxes) -> tuple[jax.D
             f"XLA devices are available (num_replicas={total}){rows}. pmap runs one row on each "
             f"device: give at most {len(found)} rows, vmap the rest inside the function, or, to "
             f"try it on a CPU, set JAX_NUM_CPU_DEVICES={total} before JAX starts."
+        )
+    if len(processes) > 1 and total != len(found):
+        raise ValueError(
+            f'a pmap with view="global" over {total} rows needs devices= in a job of '
+            f"{len(processes)} processes with {len(found)} devices: it is not clear which ones "
+            "should take part."
         )
     return tuple(found[:total])
 
@@ -50,10 +103,10 @@ def _check_given(devices: tuple[jax.Device, ...], size: int, total: int) -> None
         )
 
 
-def make_mesh(devices: tuple[jax.Device, ...], label: str, size: int, inner: InnerAxes) -> Mesh:
+def make_mesh(layout: Layout, label: str, inner: InnerAxes) -> Mesh:
     """A mesh with Auto axes, the pmap's own axis first, in the device order of the old pmap."""
-    shape = (size, *(n for _, n in inner))
-    return Mesh(np.array(devices).reshape(shape), (label, *(name for name, _ in inner)))
+    shape = (layout.rows, *(n for _, n in inner))
+    return Mesh(np.array(layout.devices).reshape(shape), (label, *(name for name, _ in inner)))
 
 
 def in_context_mesh() -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import jax
 
 Reshard = Literal["error", "warn", "silent"]
+View = Literal["local", "global"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Options:
     backend: str | None
     axis_size: int | None
     reshard: Reshard
+    view: View = "local"
 
     def key(self) -> Hashable:
         """A hashable value, equal for options that mean the same."""
@@ -33,8 +35,9 @@ class Options:
             (tuple(leaves), treedef)
             for leaves, treedef in map(flatten_axes, (self.in_axes, self.out_axes))
         )
-        rest = (self.static, self.donate, self.devices, self.backend, self.axis_size, self.reshard)
-        return (type(self.axis_name), self.axis_name, trees, rest)
+        rest = (self.static, self.donate, self.devices, self.backend, self.axis_size)
+        ways = (self.reshard, self.view)
+        return (type(self.axis_name), self.axis_name, trees, rest, ways)
 
 
 def flatten_axes(axes: Any) -> tuple[list[int | None], Any]:
@@ -53,6 +56,7 @@ def check_options(
     backend: str | None,
     axis_size: int | None,
     reshard: Reshard,
+    view: View,
 ) -> Options:
     """Validate what was given to ``pmap``; raises as ``jax.pmap`` does."""
     _check_callable(fun)
@@ -63,8 +67,9 @@ def check_options(
                 f"pmap {what} must be an int, None, or (nested) container with those types as "
                 f"leaves, but got {axes!r}."
             )
-    if reshard not in get_args(Reshard):
-        raise ValueError(f"pmap reshard must be one of {get_args(Reshard)}, but got {reshard!r}.")
+    for what, given, allowed in (("reshard", reshard, Reshard), ("view", view, View)):
+        if given not in get_args(allowed):
+            raise ValueError(f"pmap {what} must be one of {get_args(allowed)}, but got {given!r}.")
     static, donate = (_argnums(fun, nums) for nums in (static, donate))
     if both := sorted(set(static) & set(donate)):
         raise ValueError(
@@ -81,6 +86,7 @@ def check_options(
         backend=backend,
         axis_size=None if axis_size is None else _check_axis_size(axis_size),
         reshard=reshard,
+        view=view,
     )
 
 

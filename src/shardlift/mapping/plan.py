@@ -10,6 +10,8 @@ arguments, nested pmaps and calls under another mesh.
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ import jax
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
+from shardlift.mapping import guard
 from shardlift.mapping.axes import (
     Axis,
     leaf_axes,
@@ -26,6 +29,7 @@ from shardlift.mapping.axes import (
     specs_of,
     without_static,
 )
+from shardlift.mapping.bridge import Bridge, spans_processes
 from shardlift.mapping.nesting import Frame, InnerAxes, entered
 from shardlift.mapping.options import Options, flatten_axes
 
@@ -41,10 +45,18 @@ class Plan:
     inner: InnerAxes
     strict: Any  # a jitted function, None where only the loose program can tell the specs
     loose: Any
+    ahead: Any  # for lower and trace: one of the two, that does not ask the other processes
+    bridge: Bridge | None  # between the arrays of this process and the program, where they differ
+    rowwise: Any  # with a bridge: a row for each device of everything, for transformations
+
+    @property
+    def home(self) -> Mesh:
+        """The mesh on which the caller's arrays lie."""
+        return self.mesh if self.bridge is None else self.bridge.here
 
     def sharding(self, axis: Axis) -> NamedSharding:
-        """How a leaf mapped over ``axis`` lies on this plan's devices."""
-        return NamedSharding(self.mesh, spec_of(axis, self.label))
+        """How an argument or output mapped over ``axis`` lies, as the caller has it."""
+        return NamedSharding(self.home, spec_of(axis, self.label))
 
 
 def make_plan(
@@ -53,22 +65,65 @@ def make_plan(
     """Build the programs; nothing is traced yet."""
     label = mesh.axis_names[0]
 
+    frame = Frame(axes=((label, mesh.shape[label]), *inner), depth=1)
+
     def program(*args: Any, **kwargs: Any) -> Any:
-        frame = Frame(axes=((label, mesh.shape[label]), *inner), depth=1)
         return map_block(get_fun(), options, frame, args, kwargs, mesh)
 
-    program.__name__ = program.__qualname__ = name
+    def rowwise(*args: Any, **kwargs: Any) -> Any:
+        return map_block(get_fun(), _rowwise(options), frame, args, kwargs, mesh)
+
+    def agreed(*args: Any, **kwargs: Any) -> Any:
+        guard.agree(describe(get_fun(), options, mesh, args, kwargs))
+        return program(*args, **kwargs)
+
+    spans = spans_processes(list(mesh.devices.flat))
+    made = agreed if spans else program
+    for function in (program, made, rowwise):
+        function.__name__ = function.__qualname__ = name
     argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
-    loose = jax.jit(program, **argnums)
+    loose = jax.jit(made, **argnums)
     strict = None
     if not inner and _all_from_front(options):
-        strict = jax.jit(
-            program,
-            in_shardings=_shardings(mesh, label, without_static(options.in_axes, options.static)),
-            out_shardings=_shardings(mesh, label, options.out_axes),
-            **argnums,
-        )
-    return Plan(mesh, label, inner, strict, loose)
+        dynamic_axes = without_static(options.in_axes, options.static)
+        argnums["in_shardings"] = _shardings(mesh, label, dynamic_axes)
+        argnums["out_shardings"] = _shardings(mesh, label, options.out_axes)
+        strict = jax.jit(made, **argnums)
+    ahead = jax.jit(program, **argnums) if spans else strict or loose
+    bridge = Bridge(mesh, options) if spans and options.view == "local" else None
+    by_row = jax.jit(rowwise, static_argnums=options.static) if bridge else None
+    return Plan(mesh, label, inner, strict, loose, ahead, bridge, by_row)
+
+
+def _rowwise(options: Options) -> Options:
+    """The same options with a row for each device where there was one value for all."""
+
+    def mapped(axes: Any) -> Any:
+        leaves, tree = flatten_axes(axes)
+        return tree.unflatten([0 if axis is None else axis for axis in leaves])
+
+    return dataclasses.replace(
+        options, in_axes=mapped(options.in_axes), out_axes=mapped(options.out_axes)
+    )
+
+
+def describe(
+    fun: Fun, options: Options, mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str:
+    """What a program is, in words that are the same in every process that runs the same."""
+    code = getattr(inspect.unwrap(fun), "__code__", None)
+    where = f" (line {code.co_firstlineno})" if code is not None else ""
+    name = f"{getattr(fun, '__module__', '')}.{getattr(fun, '__qualname__', type(fun).__name__)}"
+    leaves = jax.tree.leaves((dynamic_args(options, args), kwargs))
+    types = ", ".join(str(jax.typeof(leaf)) for leaf in leaves)
+    static = ", ".join(repr(args[k]) for k in options.static)
+    devices = ",".join(str(device.id) for device in mesh.devices.flat)
+    text = (
+        f"pmap of {name}{where} over {dict(mesh.shape)} on devices {devices}, in_axes "
+        f"{options.in_axes}, out_axes {options.out_axes}, donated {options.donate}, "
+        f"static ({static}), with ({types})"
+    )
+    return re.sub(r" at 0x[0-9a-f]+", "", text)  # an address is another one in every process
 
 
 def _all_from_front(options: Options) -> bool:

@@ -6,16 +6,17 @@ keyword arguments, inputs in the wrong place, nested calls, errors, goes through
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import jax
 import jax.extend.backend
 
 from shardlift import _compat
-from shardlift.mapping import errors, nesting
+from shardlift.mapping import errors, guard, nesting
 from shardlift.mapping.axes import (
     argument_names,
     leaf_axes,
@@ -23,10 +24,17 @@ from shardlift.mapping.axes import (
     shape_of,
     without_static,
 )
+from shardlift.mapping.bridge import spans_processes
 from shardlift.mapping.fit import fit_leaves
 from shardlift.mapping.inner import Call, call_inner
 from shardlift.mapping.labels import label_of
-from shardlift.mapping.meshes import choose_devices, in_context_mesh, make_mesh, own_context
+from shardlift.mapping.meshes import (
+    Layout,
+    choose_layout,
+    in_context_mesh,
+    make_mesh,
+    own_context,
+)
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
 from shardlift.mapping.options import Options
 from shardlift.mapping.plan import (
@@ -37,6 +45,7 @@ from shardlift.mapping.plan import (
     with_static,
 )
 from shardlift.mapping.rows import row_counter
+from shardlift.mapping.traced import call_traced
 
 T = TypeVar("T")
 MAX_PLANS = 64  # a site that is called with ever new sizes or devices forgets old programs
@@ -64,35 +73,52 @@ class Site:
 
     def careful(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call with every check."""
-        call = self.take_apart(args, kwargs)
-        frame = nesting.current_frame()
-        if frame is not None:
-            return call_inner(self.get_fun(), self.options, call, frame)
-        return self.with_plan(call, lambda plan: self._run(plan, call))
+        with self._telling_others():
+            call = self.take_apart(args, kwargs)
+            frame = nesting.current_frame()
+            if frame is not None:
+                return call_inner(self.get_fun(), self.options, call, frame)
+            return self.with_plan(call, lambda plan: self._run(plan, call))
 
     def recover(self, error: BaseException, args: tuple[Any, ...]) -> Any:
         """The hot path did not serve this call: do what it needs, or say what is wrong."""
-        call = self.take_apart(args, {})
-        tried = self._hot_plans.get(self.rows(args))
-        if tried is not None and isinstance(error, NeedsInner):
-            self._learn(call, tried, error)
-        elif tried is not None and self._is_plan(call, tried) and not in_context_mesh():
-            return self._place_and_run(tried, call, error)
+        with self._telling_others():
+            call = self.take_apart(args, {})
+            tried = self._hot_plans.get(self.rows(args))
+            if tried is not None and isinstance(error, NeedsInner):
+                self._learn(call, tried, error)
+            elif tried is not None and self._is_plan(call, tried) and not in_context_mesh():
+                return self._place_and_run(tried, call, error)
         return self.careful(args, {})
+
+    @contextlib.contextmanager
+    def _telling_others(self) -> Iterator[None]:
+        """Let the other processes of a job know of an error before it is raised."""
+        try:
+            yield
+        except guard.DivergenceError:
+            raise
+        except Exception as error:
+            if self.options.devices is None or spans_processes(self.options.devices):
+                guard.tell_failure(error)
+            raise
 
     def _is_plan(self, call: Call, tried: Plan) -> bool:
         return self.with_plan(call, lambda plan: plan is tried)
 
     def _run(self, plan: Plan, call: Call) -> Any:
-        if plan.strict is None or call.kwargs or _compat.tracing() or in_context_mesh():
+        tracing = _compat.tracing()
+        if plan.bridge is not None and tracing:
+            return call_traced(self.options, plan, call)
+        if plan.strict is None or call.kwargs or tracing or in_context_mesh():
             args, kwargs = self._fitted(plan, call) or (call.args, call.kwargs)
             with own_context(plan.mesh):
-                return self._hinted(plan.loose, *args, **kwargs)
+                return self._hinted(self._across(plan, plan.loose), *args, **kwargs)
         if self._moves:
             args, _ = self._fitted(plan, call) or (call.args, None)
-            return self._hinted(plan.strict, *args)
+            return self._hinted(self._hot_program(plan), *args)
         try:
-            out = self._guarded(plan)(*call.args)
+            out = self._hot_program(plan)(*call.args)
         except Exception as error:
             return self._place_and_run(plan, call, error)
         self._arm(plan, call)
@@ -102,7 +128,7 @@ class Site:
         """Serve calls like this one from the hot path from now on."""
         with self._lock:
             self._hot_plans[call.size] = plan
-            self.hot[call.size] = self._guarded(plan)
+            self.hot[call.size] = self._hot_program(plan)
             self.rows = row_counter(call.tree, call.axes, call.size, self.options.static)
 
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
@@ -113,7 +139,7 @@ class Site:
             raise error
         self._moves = True
         self._disarm()
-        return self._hinted(plan.strict, *fitted[0])
+        return self._hinted(self._hot_program(plan), *fitted[0])
 
     def _hinted(self, program: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
@@ -122,17 +148,31 @@ class Site:
             errors.add_hint(error)
             raise
 
-    def _guarded(self, plan: Plan) -> Callable[..., Any]:
-        """The strict program, safe to call with arrays that were donated before."""
+    def _hot_program(self, plan: Plan) -> Callable[..., Any]:
+        """What a plain call runs: the strict program, and what must be around it."""
+        program = self._across(plan, plan.strict)
         donate = self.options.donate
-        if not (_compat.DELETED_INPUT_CRASHES and donate and plan.mesh.size > 1):
-            return plan.strict
+        if not (_compat.DELETED_INPUT_CRASHES and donate and plan.home.size > 1):
+            return program
 
         def guarded(*args: Any) -> Any:
             _compat.raise_if_deleted([arg for k, arg in enumerate(args) if k in donate])
-            return plan.strict(*args)
+            return program(*args)
 
         return guarded
+
+    def _across(self, plan: Plan, program: Callable[..., Any]) -> Callable[..., Any]:
+        """The program as the caller sees it: with the rows of this process in and out."""
+        bridge, options = plan.bridge, self.options
+        if bridge is None:
+            return program
+
+        def across(*args: Any, **kwargs: Any) -> Any:
+            global_args, global_kwargs = bridge.globals_of(dynamic_args(options, args), kwargs)
+            out = program(*with_static(options, args, global_args), **global_kwargs)
+            return bridge.locals_of(out)
+
+        return across
 
     def _fitted(self, plan: Plan, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments brought to where the plan wants them, None if they are there."""
@@ -178,11 +218,8 @@ class Site:
                     f"containing an array, or axis_size. Got {len(call.args)} positional and "
                     f"{len(call.kwargs)} keyword arguments with in_axes={self.options.in_axes}."
                 )
-            return given
-        if given is not None and given != size:
-            raise ValueError(
-                f"Specified axis_size {given} doesn't match received axis_size {size}."
-            )
+            many = self.options.view == "local" and jax.process_count(self.options.backend)
+            return given // many if many else given
         if size == 0:
             raise ValueError("pmap was called with arguments of 0 rows: there is nothing to map.")
         return size
@@ -221,25 +258,25 @@ class Site:
             inner = self._inner.get(self._signature(call), ())
         if self.options.devices and not inner and call.size < len(self.options.devices):
             inner = self._search_inner(call)
-        devices = choose_devices(self.options, call.size, inner)
-        key = (devices, call.size, inner)
+        layout = choose_layout(self.options, call.size, inner)
+        key = (layout, inner)
         with self._lock:
             plan = self._plans.get(key)
             if plan is None:
                 if len(self._plans) >= MAX_PLANS:
                     self._plans.clear()
                     self.hot, self._hot_plans = {}, {}
-                plan = self._plans[key] = self._make(devices, call.size, inner)
+                plan = self._plans[key] = self._make(layout, inner)
         return plan
 
-    def _make(self, devices: tuple[jax.Device, ...], size: int, inner: InnerAxes) -> Plan:
-        mesh = make_mesh(devices, label_of(self.options.axis_name), size, inner)
+    def _make(self, layout: Layout, inner: InnerAxes) -> Plan:
+        mesh = make_mesh(layout, label_of(self.options.axis_name), inner)
         return make_plan(self.get_fun, self.name, self.options, mesh, inner)
 
     def _search_inner(self, call: Call) -> InnerAxes:
         """More devices were given than there are rows: is that for nested pmaps?"""
         assert self.options.devices is not None
-        plan = self._make(self.options.devices[: call.size], call.size, ())
+        plan = self._make(Layout(self.options.devices[: call.size], call.size), ())
         try:
             plan.loose.eval_shape(*call.args, **call.kwargs)
         except NeedsInner as need:
@@ -255,17 +292,6 @@ class Site:
         static = tuple(call.args[k] for k in self.options.static)
         shapes = tuple((shape_of(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in call.leaves)
         return (call.tree, shapes, static)
-
-    def plain(self, fun: Fun, call: Call) -> Callable[..., Any]:
-        """The plain jitted ``shard_map`` that a call runs; it keeps ``fun`` alive by itself."""
-        found = self.with_plan(
-            call, lambda plan: (plan.loose.eval_shape(*call.args, **call.kwargs), plan)[1]
-        )
-        plan = make_plan(lambda: fun, self.name, self.options, found.mesh, found.inner)
-        jitted: Callable[..., Any] = plan.loose
-        if plan.strict is not None and not call.kwargs:
-            jitted = plan.strict
-        return jitted
 
     def clear(self) -> None:
         """Forget every program."""

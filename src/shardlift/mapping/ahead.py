@@ -1,0 +1,112 @@
+"""Ahead of time: lower, trace and evaluate shapes with the caller's own arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from shardlift.mapping.axes import prefix_leaves, spec_of
+from shardlift.mapping.bridge import Bridge
+from shardlift.mapping.plan import Fun, Plan, dynamic_args, make_plan, with_static
+from shardlift.mapping.site import Site
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+
+def lower(site: Site, args: Args, kwargs: Kwargs) -> Any:
+    """The program, lowered; in a job of many processes its compiled form converts too."""
+    lowered, plan = _use(site, args, kwargs, lambda program, a, k: program.lower(*a, **k))
+    return lowered if plan.bridge is None else LocalLowered(lowered, plan.bridge)
+
+
+def trace(site: Site, args: Args, kwargs: Kwargs) -> Any:
+    """The program, traced.
+
+    ``jax.make_jaxpr`` asks for this too, and may evaluate what it gets with the caller's own
+    arguments: in a job of many processes the conversions are therefore part of it.
+    """
+    plan = site.with_plan(site.take_apart(args, kwargs), lambda plan: plan)
+    if plan.bridge is None:
+        return _use(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))[0]
+
+    def local(*args: Any, **kwargs: Any) -> Any:
+        return site.careful(args, kwargs)
+
+    return jax.jit(local, static_argnums=site.options.static).trace(*args, **kwargs)
+
+
+def eval_shape(site: Site, args: Args, kwargs: Kwargs) -> Any:
+    """Shapes and dtypes of the outputs, as the caller will have them."""
+    out, plan = _use(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
+    if plan.bridge is None:
+        return out
+    axes = prefix_leaves(site.options.out_axes, out, "out_axes")
+    leaves, tree = jax.tree.flatten(out)
+    local = [
+        leaf.update(shape=plan.bridge.local_shape(leaf.shape, spec_of(axis, plan.label)))
+        for leaf, axis in zip(leaves, axes, strict=True)
+    ]
+    return jax.tree.unflatten(tree, local)
+
+
+def plain(site: Site, fun: Fun, args: Args, kwargs: Kwargs) -> Any:
+    """The plain jitted ``shard_map`` that a call runs; it keeps ``fun`` alive by itself.
+
+    In a job of many processes it takes and returns global arrays.
+    """
+    _, found = _use(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
+    plan = make_plan(lambda: fun, site.name, site.options, found.mesh, found.inner)
+    return _program(plan, kwargs)
+
+
+def _program(plan: Plan, kwargs: Kwargs) -> Any:
+    """``in_shardings`` and keyword arguments do not go together (jax 0.12)."""
+    return plan.loose if kwargs else plan.ahead
+
+
+def _use(
+    site: Site, args: Args, kwargs: Kwargs, use: Callable[[Any, Args, Kwargs], Any]
+) -> tuple[Any, Plan]:
+    def run(plan: Plan) -> tuple[Any, Plan]:
+        if plan.bridge is None:
+            return use(_program(plan, kwargs), args, kwargs), plan
+        dynamic = dynamic_args(site.options, args)
+        global_args, global_kwargs = plan.bridge.abstract(dynamic, kwargs)
+        everything = tuple(with_static(site.options, args, global_args))
+        return use(_program(plan, kwargs), everything, global_kwargs), plan
+
+    return site.with_plan(site.take_apart(args, kwargs), run)
+
+
+class LocalLowered:
+    """A lowered program of many processes; what it compiles to takes the rows of this one."""
+
+    def __init__(self, lowered: jax.stages.Lowered, bridge: Bridge) -> None:
+        self._lowered = lowered
+        self._bridge = bridge
+
+    def compile(self, *args: Any, **kwargs: Any) -> LocalCompiled:
+        """Compile for the devices of all processes."""
+        return LocalCompiled(self._lowered.compile(*args, **kwargs), self._bridge)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lowered, name)
+
+
+class LocalCompiled:
+    """A compiled program of many processes that takes and returns the rows of this one."""
+
+    def __init__(self, compiled: jax.stages.Compiled, bridge: Bridge) -> None:
+        self._compiled = compiled
+        self._bridge = bridge
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run; the arguments are those given to ``lower``, without the static ones."""
+        global_args, global_kwargs = self._bridge.globals_of(args, kwargs)
+        return self._bridge.locals_of(self._compiled(*global_args, **global_kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)

@@ -18,7 +18,7 @@ Kwargs = dict[str, Any]
 
 def lower(site: Site, args: Args, kwargs: Kwargs) -> Any:
     """The program, lowered; in a job of many processes its compiled form converts too."""
-    lowered, plan = _use(site, args, kwargs, lambda program, a, k: program.lower(*a, **k))
+    lowered, plan = use_program(site, args, kwargs, lambda program, a, k: program.lower(*a, **k))
     return lowered if plan.bridge is None else LocalLowered(lowered, plan.bridge)
 
 
@@ -30,7 +30,7 @@ def trace(site: Site, args: Args, kwargs: Kwargs) -> Any:
     """
     plan = site.with_plan(site.take_apart(args, kwargs), lambda plan: plan)
     if plan.bridge is None:
-        return _use(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))[0]
+        return use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))[0]
 
     def local(*args: Any, **kwargs: Any) -> Any:
         return site.careful(args, kwargs)
@@ -40,7 +40,7 @@ def trace(site: Site, args: Args, kwargs: Kwargs) -> Any:
 
 def eval_shape(site: Site, args: Args, kwargs: Kwargs) -> Any:
     """Shapes and dtypes of the outputs, as the caller will have them."""
-    out, plan = _use(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
+    out, plan = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
     if plan.bridge is None:
         return out
     axes = prefix_leaves(site.options.out_axes, out, "out_axes")
@@ -57,7 +57,7 @@ def plain(site: Site, fun: Fun, args: Args, kwargs: Kwargs) -> Any:
 
     In a job of many processes it takes and returns global arrays.
     """
-    _, found = _use(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
+    _, found = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
     plan = make_plan(lambda: fun, site.name, site.options, found.mesh, found.inner)
     return _program(plan, kwargs)
 
@@ -67,9 +67,11 @@ def _program(plan: Plan, kwargs: Kwargs) -> Any:
     return plan.loose if kwargs else plan.ahead
 
 
-def _use(
+def use_program(
     site: Site, args: Args, kwargs: Kwargs, use: Callable[[Any, Args, Kwargs], Any]
 ) -> tuple[Any, Plan]:
+    """``use`` the program that a call would run, with arguments as it takes them, and its plan."""
+
     def run(plan: Plan) -> tuple[Any, Plan]:
         if plan.bridge is None:
             return use(_program(plan, kwargs), args, kwargs), plan

@@ -11,6 +11,7 @@ import jax
 import jax.extend.core as jex
 from jax.sharding import Mesh, PartitionSpec
 
+from shardlift.mapping.ahead import use_program
 from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.site import Site
 
@@ -66,7 +67,7 @@ class Explanation:
 def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
     """Trace a call, compute nothing, and say what it would do."""
     call = site.take_apart(args, kwargs)
-    traced, plan = site.with_plan(call, lambda p: (p.loose.trace(*args, **kwargs), p))
+    traced, plan = use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))
     inputs = [
         Leaf(name, type_of(leaf), spec_of(axis, plan.label), donated)
         for name, leaf, axis, donated in zip(

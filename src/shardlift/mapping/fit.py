@@ -37,10 +37,11 @@ def fit_leaves(
     """
     fitted = list(leaves)
     to_move: list[int] = []
+    # In a job of many processes jit takes no NumPy argument that has a sharding (0.10 to 0.12).
+    numpy_is_refused = plan.bridge is None and jax.process_count() > 1
     for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         wanted = plan.sharding(axis)
-        if axis is not None and jax.process_count() > 1 and not isinstance(leaf, jax.Array):
-            # jit refuses NumPy arguments with a sharding in a job of many processes.
+        if axis is not None and numpy_is_refused and not isinstance(leaf, jax.Array):
             fitted[k] = jax.device_put(leaf, wanted)
         elif not _is_placed(leaf) or _lies_well(leaf, wanted, plan):
             continue

@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh
 
 from shardlift import _compat
+from shardlift.mapping.bridge import spans_processes
 from shardlift.mapping.nesting import InnerAxes
 from shardlift.mapping.options import Options
 
@@ -31,10 +32,7 @@ def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
     below = math.prod(n for _, n in inner)
     many = jax.process_count(options.backend) > 1 and options.view == "local"
     if options.devices is not None:
-        mine = options.devices
-        if many:
-            mine = tuple(d for d in mine if d.process_index == jax.process_index(options.backend))
-        _check_given(mine, size, size * below)
+        _check_given(given_here(options), size, size * below)
         layout = Layout(options.devices, len(options.devices) // below)
     elif many:
         layout = _over_processes(options, size, size * below)
@@ -46,6 +44,15 @@ def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
             f"{layout.rows}."
         )
     return layout
+
+
+def given_here(options: Options) -> tuple[jax.Device, ...]:
+    """The devices given to ``pmap`` that take rows of this process; none were given: none."""
+    given = options.devices or ()
+    if options.view == "global" or not spans_processes(given):
+        return given
+    me = jax.process_index(options.backend)
+    return tuple(device for device in given if device.process_index == me)
 
 
 def _over_processes(options: Options, size: int, needed: int) -> Layout:

@@ -74,8 +74,9 @@ def make_plan(
         return map_block(get_fun(), _rowwise(options), frame, args, kwargs, mesh)
 
     def agreed(*args: Any, **kwargs: Any) -> Any:
+        out = program(*args, **kwargs)  # first, so that a body that raises does not come
         guard.agree(describe(get_fun(), options, mesh, args, kwargs))
-        return program(*args, **kwargs)
+        return out
 
     spans = spans_processes(list(mesh.devices.flat))
     made = agreed if spans else program

@@ -31,6 +31,7 @@ from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import (
     Layout,
     choose_layout,
+    given_here,
     in_context_mesh,
     make_mesh,
     own_context,
@@ -133,7 +134,8 @@ class Site:
 
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
         """The program for these arguments failed: because of where they lie, or for good?"""
-        fitted = self._fitted(plan, call)
+        final = isinstance(error, guard.DivergenceError)
+        fitted = None if final else self._fitted(plan, call)
         if fitted is None:
             errors.add_hint(error)
             raise error
@@ -256,8 +258,9 @@ class Site:
         inner: InnerAxes = ()
         if self._inner and not _compat.jit_disabled():  # without jit inner pmaps are vmapped
             inner = self._inner.get(self._signature(call), ())
-        if self.options.devices and not inner and call.size < len(self.options.devices):
-            inner = self._search_inner(call)
+        mine = given_here(self.options)
+        if mine and not inner and call.size < len(mine):
+            inner = self._search_inner(call, mine)
         layout = choose_layout(self.options, call.size, inner)
         key = (layout, inner)
         with self._lock:
@@ -273,10 +276,9 @@ class Site:
         mesh = make_mesh(layout, label_of(self.options.axis_name), inner)
         return make_plan(self.get_fun, self.name, self.options, mesh, inner)
 
-    def _search_inner(self, call: Call) -> InnerAxes:
+    def _search_inner(self, call: Call, devices: tuple[jax.Device, ...]) -> InnerAxes:
         """More devices were given than there are rows: is that for nested pmaps?"""
-        assert self.options.devices is not None
-        plan = self._make(Layout(self.options.devices[: call.size], call.size), ())
+        plan = self._make(Layout(devices[: call.size], call.size), ())
         try:
             plan.loose.eval_shape(*call.args, **call.kwargs)
         except NeedsInner as need:

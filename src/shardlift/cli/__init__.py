@@ -10,6 +10,7 @@ from shardlift import __version__
 
 # Command -> where it is.
 _COMMANDS = {
+    "demo": "shardlift.cli.demo:demo",
     "env": "shardlift.cli.env:env",
     "run": "shardlift.cli.run:run",
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import group_is_gone
+from .harness import assert_gone
 
 slow = pytest.mark.slow
 RUN = [sys.executable, "-m", "shardlift.cli", "run"]
@@ -36,13 +36,6 @@ def wait_for(path: Path, count: int, timeout: float = 30) -> list[int]:
             return pids
         time.sleep(0.05)
     raise AssertionError(f"only {len(pids)} of {count} processes came")
-
-
-def assert_gone(pids: list[int], timeout: float = 5) -> None:
-    deadline = time.monotonic() + timeout
-    while not all(map(group_is_gone, pids)):
-        assert time.monotonic() < deadline, f"left behind: {pids}"
-        time.sleep(0.05)
 
 
 # One process: as plain python.

@@ -117,6 +117,7 @@ class _Job:
         self.initialize: dict[str, Any] = {
             "coordinator_address": f"127.0.0.1:{free_port()}",
             "num_processes": processes,
+            "cluster_detection_method": "deactivate",
             "initialization_timeout": 30,
             "heartbeat_timeout_seconds": 10,
             "shutdown_timeout_seconds": 10,

@@ -43,8 +43,8 @@ def sleeps_with_a_child():
     import sys
     import time
 
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    print("pid", os.getpid())
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    print("pid", os.getpid(), child.pid)
     time.sleep(60)
 
 

@@ -60,6 +60,7 @@ def run_processes(
 ) -> list[Result]:
     """Run ``body(*args)`` in each of ``processes`` processes of ``devices`` devices.
 
+    ``body`` is a function, or source that defines ``main``.
     With ``check`` a process that fails, or is not done in ``timeout`` seconds, fails the test
     with the logs of all; without it the results tell. ``missing`` are processes that are never
     started; ``initialize`` are more keywords for ``jax.distributed.initialize``.

@@ -88,6 +88,52 @@ def test_nothing_moves_that_lies_right():
     np.testing.assert_array_equal(out["x"], np.stack(here))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool", "int4"])
+def test_shards_move_from_device_to_device(dtype):
+    shards = [jax.device_put(jnp.arange(4).astype(dtype), DEVICES[7 - i]) for i in range(8)]
+    with jax.transfer_guard("disallow"):
+        out = device_put_sharded(shards, DEVICES)
+    assert (out.dtype, lies_on(out)) == (dtype, DEVICES)
+    for shard, given in zip(out.addressable_shards, shards, strict=True):
+        np.testing.assert_array_equal(np.asarray(shard.data)[0], np.asarray(given))
+    assert not any(x.is_deleted() for x in shards)
+
+
+def test_a_shard_that_moved_outlives_its_source():
+    source = jax.device_put(np.ones(1000, np.float32), DEVICES[1])
+    out = device_put_sharded([source], DEVICES[:1])
+    source.delete()
+    assert float(out.sum()) == 1000
+
+
+@pytest.mark.parametrize("how", ["sharded", "replicated"])
+def test_source_and_result_may_both_be_given_away(how):
+    """They may share memory on the CPU; donating one must not write into the other."""
+    source = jax.device_put(np.ones(1 << 16, np.float32), DEVICES[1])
+    if how == "sharded":
+        out = device_put_sharded([source, source], [DEVICES[0], DEVICES[2]])
+    else:
+        out = device_put_replicated(source, DEVICES[:3])
+    kept = out + 0
+    double = jax.jit(lambda x: 2 * x, donate_argnums=0)
+    assert float(double(out).max()) == 2
+    assert float(source.max()) == 1
+    assert float(double(source).max()) == 2
+    assert float(kept.max()) == 1
+
+
+@pytest.mark.parametrize("how", ["sharded", "replicated"])
+def test_the_source_may_be_given_away_first(how):
+    source = jax.device_put(np.ones(1 << 16, np.float32), DEVICES[1])
+    if how == "sharded":
+        out = device_put_sharded([source, source], [DEVICES[0], DEVICES[2]])
+    else:
+        out = device_put_replicated(source, DEVICES[:3])
+    double = jax.jit(lambda x: 2 * x, donate_argnums=0)
+    assert float(double(source).max()) == 2
+    assert float(out.max()) == 1
+
+
 def test_host_values_are_an_explicit_transfer():
     here = jnp.ones(2)
     with jax.transfer_guard("disallow"):

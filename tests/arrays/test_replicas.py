@@ -69,11 +69,21 @@ def test_unreplicate_while_tracing():
 
 
 @pytest.mark.parametrize(
-    ("leaf", "kind"), [(jnp.float32(1), r"float32\[\]"), (np.int8(1), r"int8\[\]"), (5, "a int")]
+    "leaf", [np.int8(1), 5, "name", put(np.float32(1)), jax.device_put(np.int32(3), DEVICES[2])]
 )
-def test_a_leaf_without_an_axis_is_named(leaf, kind):
-    with pytest.raises(ValueError, match=rf"leaf \['a'\]\[1\] has none: it is {kind}"):
-        unreplicate({"a": [np.ones(8), leaf]})
+def test_a_leaf_without_an_axis_is_itself(leaf):
+    out = unreplicate({"a": [np.ones(8), leaf]}, check=True)["a"][1]
+    assert np.asarray(out) == np.asarray(leaf)
+    if isinstance(leaf, jax.Array):
+        assert len(out.devices()) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_device_is_no_exception(count):
+    mesh = Mesh(np.array(DEVICES[:count]), ("i",))
+    for spec in (PartitionSpec(), PartitionSpec("i")):
+        x = jax.device_put(ROWS, NamedSharding(mesh, spec))
+        assert unreplicate(x).tolist() == [0, 1]
 
 
 def test_check_names_leaf_and_devices():
@@ -102,14 +112,17 @@ def test_comparison_is_bit_by_bit(a, b, same):
     assert differing(pair) == ([] if same else ["cpu:1"])
 
 
-def unequal_copies() -> jax.Array:
-    blocks = [jax.device_put(np.float32([i == 2]), d) for i, d in enumerate(DEVICES)]
+def unequal_copies(*shape: int) -> jax.Array:
+    blocks = [jax.device_put(np.full(shape, i == 2, "f"), d) for i, d in enumerate(DEVICES)]
     sharding = NamedSharding(MESH, PartitionSpec())
-    return jax.make_array_from_single_device_arrays((1,), sharding, blocks)
+    return jax.make_array_from_single_device_arrays(shape, sharding, blocks)
 
 
-def test_copies_of_a_replicated_array_are_compared_too():
-    assert differing(unequal_copies()) == ["cpu:2"]
+@pytest.mark.parametrize("shape", [(), (1,), (8, 2)])
+def test_copies_of_a_replicated_array_are_compared_too(shape):
+    assert differing(unequal_copies(*shape)) == ["cpu:2"]
+    with pytest.raises(ValueError, match=r"leaf <leaf> .* cpu:2 disagrees with cpu:0"):
+        unreplicate(unequal_copies(*shape), check=True)
 
 
 def test_show():
@@ -121,7 +134,7 @@ def test_show():
         "rows": put(ROWS, "i"),
         "same": replicate(np.zeros((2, 2), np.float32)),
         "step": 4,
-        "torn": unequal_copies(),
+        "torn": unequal_copies(1),
     }
     assert show(tree).splitlines() == [
         "leaf        type            spec          bytes/device  copies  replicas",

@@ -60,6 +60,7 @@ def run_processes(
 ) -> list[Result]:
     """Run ``body(*args)`` in each of ``processes`` processes of ``devices`` devices.
 
+    ``body`` is a function, or source that defines ``main``.
     With ``check`` a process that fails, or is not done in ``timeout`` seconds, fails the test
     with the logs of all; without it the results tell. ``missing`` are processes that are never
     started; ``initialize`` are more keywords for ``jax.distributed.initialize``.
@@ -96,6 +97,14 @@ def group_is_gone(pid: int) -> bool:
     return False
 
 
+def assert_gone(pids: Sequence[int], timeout: float = 10.0) -> None:
+    """Fail when a process of these groups is left; what was killed takes a moment to go."""
+    deadline = time.monotonic() + timeout
+    while not all(map(group_is_gone, pids)):
+        assert time.monotonic() < deadline, f"left behind: {pids}"
+        time.sleep(0.05)
+
+
 class _Job:
     def __init__(
         self,
@@ -109,6 +118,7 @@ class _Job:
         self.initialize: dict[str, Any] = {
             "coordinator_address": f"127.0.0.1:{free_port()}",
             "num_processes": processes,
+            "cluster_detection_method": "deactivate",
             "initialization_timeout": 30,
             "heartbeat_timeout_seconds": 10,
             "shutdown_timeout_seconds": 10,
@@ -119,6 +129,7 @@ class _Job:
             "JAX_PLATFORMS": "cpu",
             "JAX_NUM_CPU_DEVICES": str(devices),
             "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+            "JAX_NUMPY_DTYPE_PROMOTION": "strict",
             "PYTHONUNBUFFERED": "1",
             **env,
         }
@@ -137,7 +148,7 @@ class _Job:
     def start(self, process: int) -> None:
         with open(self.folder / f"{process}.log", "wb") as log:
             self.running[process] = subprocess.Popen(
-                [sys.executable, str(CHILD), str(self.folder), str(process)],
+                [sys.executable, "-W", "error", str(CHILD), str(self.folder), str(process)],
                 stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
                 stdout=log,
                 stderr=subprocess.STDOUT,

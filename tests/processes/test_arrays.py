@@ -28,6 +28,8 @@ def stitching():
     )
     tree = {"np": np.full((2 * mine, 2), me), "put": placed, "same": np.arange(4)}
     out = stitch(tree, mesh, {"np": P("data"), "put": P("data"), "same": P()})
+    keys = jax.random.split(jax.random.key(me), mine)
+    keys_back = jax.random.key_data(local_view(stitch(keys, mesh, P("data"))))
     total = jax.jit(lambda x: x.sum(), out_shardings=jax.NamedSharding(mesh, P()))(out["put"])
     back = local_view(out)
     return {
@@ -37,6 +39,7 @@ def stitching():
         "expected": float(3 * sum(10 * p + i for p in range(world // mine) for i in range(mine))),
         "no copy": pointers(out["put"]) == pointers(placed) == pointers(back["put"]),
         "same back": all(bool((np.asarray(back[k]) == np.asarray(tree[k])).all()) for k in tree),
+        "keys": bool((np.asarray(keys_back) == np.asarray(jax.random.key_data(keys))).all()),
         "restitched": stitch(out["put"], mesh, P("data")) is out["put"],
     }
 
@@ -48,7 +51,7 @@ def test_stitch_and_back(processes: int, devices: int):
         assert r.value["world"] == world
         assert r.value["shapes"] == [[2 * world, 2], [world, 3], [4]]
         assert r.value["total"] == r.value["expected"]
-        assert (r.value["no copy"], r.value["same back"], r.value["restitched"]) == (True,) * 3
+        assert all(r.value[k] for k in ("no copy", "same back", "keys", "restitched"))
 
 
 def meshes():

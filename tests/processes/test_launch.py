@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import group_is_gone
+from .harness import assert_gone
 
 slow = pytest.mark.slow
 RUN = [sys.executable, "-m", "shardlift.cli", "run"]
@@ -36,13 +36,6 @@ def wait_for(path: Path, count: int, timeout: float = 30) -> list[int]:
             return pids
         time.sleep(0.05)
     raise AssertionError(f"only {len(pids)} of {count} processes came")
-
-
-def assert_gone(pids: list[int], timeout: float = 5) -> None:
-    deadline = time.monotonic() + timeout
-    while not all(map(group_is_gone, pids)):
-        assert time.monotonic() < deadline, f"left behind: {pids}"
-        time.sleep(0.05)
 
 
 # One process: as plain python.
@@ -256,4 +249,28 @@ def test_a_signal_ends_all(tmp_path: Path, number: int, status: int):
         job.send_signal(number)
         job.communicate(timeout=20)
     assert job.returncode == status
+    assert_gone(pids)
+
+
+PATIENT = """
+import sys
+from shardlift.launch import Program, launch
+program = Program(sys.argv[1])
+outcome = launch(program, processes=2, devices=1, emit=lambda *_: None, grace=600)
+sys.exit(outcome.status)
+"""
+
+
+@slow
+def test_a_second_interrupt_does_not_wait(tmp_path: Path):
+    script = tmp_path / "program.py"
+    deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    script.write_text(deaf + textwrap.dedent(ASLEEP).format(folder=str(tmp_path)))
+    with subprocess.Popen([sys.executable, "-c", PATIENT, str(script)]) as job:
+        pids = wait_for(tmp_path, 2)
+        for _ in range(2):
+            job.send_signal(signal.SIGINT)
+            time.sleep(1)
+        job.wait(timeout=20)  # of the 600 s that the processes have
+    assert job.returncode == 130
     assert_gone(pids)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from shardlift.arrays.paths import leaf_paths
-from shardlift.arrays.placing import device_put_sharded
+from shardlift.arrays.placing import AXIS, put_sharded
 
 __all__ = ["pad_shard_unpad", "prefetch_to_device", "shard"]
 
@@ -45,7 +45,10 @@ def _split(path: str, leaf: Any, count: int) -> Any:
 
 
 def prefetch_to_device(
-    iterator: Iterable[Any], size: int, devices: Sequence[jax.Device] | None = None
+    iterator: Iterable[Any],
+    size: int,
+    devices: Sequence[jax.Device] | None = None,
+    axis_name: Any = AXIS,
 ) -> Iterator[Any]:
     """Yield what ``iterator`` yields, placed on the devices ``size`` items ahead of their use.
 
@@ -53,6 +56,7 @@ def prefetch_to_device(
         iterator: trees of arrays whose leading axis has one row for each device.
         size: how many items are on their way; 2 is enough on a GPU, more does no good on a TPU.
         devices: all local ones by default.
+        axis_name: the name of the axis of the mesh.
 
     >>> import jax, numpy as np
     >>> from shardlift import prefetch_to_device, shard
@@ -65,9 +69,12 @@ def prefetch_to_device(
     source = iter(iterator)
     queue: deque[Any] = deque()
 
+    def place(x: Any) -> Any:
+        return put_sharded(list(x), placed_on, axis_name)
+
     def fill(n: int) -> None:
         for item in itertools.islice(source, n):
-            queue.append(jax.tree.map(lambda x: device_put_sharded(list(x), placed_on), item))
+            queue.append(jax.tree.map(place, item))
 
     fill(size)
     while queue:

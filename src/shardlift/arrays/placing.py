@@ -20,7 +20,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift.arrays.paths import leaf_path
 
-__all__ = ["device_put_replicated", "device_put_sharded"]
+__all__ = ["device_put_replicated", "device_put_sharded", "put_replicated", "put_sharded"]
+
+AXIS = "devices"  # the name of the mesh axis, unless another one is asked for
 
 
 def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> Any:
@@ -44,6 +46,11 @@ def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> 
     >>> x.shape == (jax.local_device_count(), 2, 3)
     True
     """
+    return put_sharded(shards, devices, AXIS)
+
+
+def put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device], axis_name: Any) -> Any:
+    """``device_put_sharded`` with a name for the mesh axis."""
     if not isinstance(shards, Sequence):
         raise TypeError(f"device_put_sharded `shards` input must be a sequence; got {type(shards)}")
     if len(shards) != len(devices):
@@ -54,7 +61,7 @@ def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> 
     rows = [tree.flatten_up_to(shard) for shard in shards]
     weak = _check_alike(rows, tree)
     blocks = [_put_row(row, weak, device) for row, device in zip(rows, devices, strict=True)]
-    return tree.unflatten(_assemble(blocks, weak, devices))
+    return tree.unflatten(_assemble(blocks, weak, device_axis(tuple(devices), axis_name)))
 
 
 def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
@@ -74,6 +81,11 @@ def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
     >>> params["w"].shape == (jax.local_device_count(), 3, 4)
     True
     """
+    return put_replicated(x, devices, AXIS)
+
+
+def put_replicated(x: Any, devices: Sequence[jax.Device], axis_name: Any) -> Any:
+    """``device_put_replicated`` with a name for the mesh axis."""
     if not isinstance(devices, Sequence) or not devices:
         raise ValueError(
             "`devices` argument to `device_put_replicated must be a non-empty sequence."
@@ -83,19 +95,19 @@ def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
     weak = [_aval(leaf)[2] for leaf in leaves]
     row = [leaf if w else _lead(leaf) for leaf, w in zip(leaves, weak, strict=True)]
     blocks = [jax.device_put(row, device) for device in devices]
-    return tree.unflatten(_assemble(blocks, weak, devices))
+    return tree.unflatten(_assemble(blocks, weak, device_axis(tuple(devices), axis_name)))
 
 
 @lru_cache(maxsize=256)
-def device_axis(devices: tuple[jax.Device, ...]) -> NamedSharding:
+def device_axis(devices: tuple[jax.Device, ...], axis_name: Any) -> NamedSharding:
     """The sharding of arrays whose leading axis has one row on each of ``devices``."""
     if len(set(devices)) != len(devices):
         raise ValueError(
             "a device holds one row of the device axis, but some device was given more than "
             f"once: {list(devices)}. Give each device once."
         )
-    mesh = Mesh(np.array(devices), ("devices",))
-    spec = PartitionSpec("devices")
+    mesh = Mesh(np.array(devices), (axis_name,))
+    spec = PartitionSpec(axis_name)  # type: ignore[no-untyped-call]
     return NamedSharding(mesh, spec)
 
 
@@ -135,9 +147,8 @@ def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:
 
 
 def _assemble(
-    blocks: list[list[Any]], weak: list[bool], devices: Sequence[jax.Device]
+    blocks: list[list[Any]], weak: list[bool], sharding: NamedSharding
 ) -> list[jax.Array]:
-    sharding = device_axis(tuple(devices))
     columns = zip(*blocks, strict=True)
     return [_join(list(c), w, sharding) for c, w in zip(columns, weak, strict=True)]
 

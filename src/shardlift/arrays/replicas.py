@@ -1,7 +1,7 @@
 """One value on every device: making the copies, reading one of them, comparing them.
 
 One meaning for every kind of leaf: ``unreplicate`` takes the leading axis off and gives the
-first row, the value that ``leaf[0]`` has.
+first row, the value that ``leaf[0]`` has; and that on one device as on many.
 
 ===========================  ==============================================================
 leaf                         ``unreplicate`` gives
@@ -11,8 +11,12 @@ all rows on all devices      the first row, on the first device of this process
 on one device                the first row, on that device
 rows split over devices      ``leaf[0]``: there is no replica to read
 NumPy                        ``leaf[0]``, a view
-0-d, or no array             ValueError that names the leaf: there is no device axis to take off
+0-d                          itself: no axis to take off; the copy on the first device
+a Python scalar              itself
 ===========================  ==============================================================
+
+flax 0.12 differs in the second line, where it gives all rows on several devices, but the first
+row on one.
 """
 
 from __future__ import annotations
@@ -24,23 +28,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardlift.arrays.paths import leaf_path, leaf_paths
-from shardlift.arrays.placing import device_put_replicated
+from shardlift.arrays.paths import leaf_paths
+from shardlift.arrays.placing import AXIS, put_replicated
 
 __all__ = ["differing", "replicate", "unreplicate"]
 
 
-def replicate(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:
+def replicate(tree: Any, devices: Sequence[jax.Device] | None = None, axis_name: Any = AXIS) -> Any:
     """Put a copy of ``tree`` on each of ``devices``, all local ones by default.
 
-    The call of ``flax.jax_utils.replicate``. See ``device_put_replicated``.
+    The call of ``flax.jax_utils.replicate``; ``axis_name`` names the axis of the mesh. See
+    ``device_put_replicated``.
 
     >>> import jax
     >>> from shardlift import replicate
     >>> replicate(jax.numpy.ones(3)).shape == (jax.local_device_count(), 3)
     True
     """
-    return device_put_replicated(tree, devices or jax.local_devices())
+    return put_replicated(tree, devices or jax.local_devices(), axis_name)
 
 
 def unreplicate(tree: Any, check: bool = False) -> Any:
@@ -61,22 +66,14 @@ def unreplicate(tree: Any, check: bool = False) -> Any:
     """
     if check:
         _demand_equal(tree)
-    structure: Any
-    leaves, structure = jax.tree.flatten(tree)
-    for n, leaf in enumerate(leaves):
-        if not getattr(leaf, "ndim", 0):
-            raise ValueError(
-                f"unreplicate takes the leading device axis off, but the leaf "
-                f"{leaf_path(structure, n)} has none: it is {_kind(leaf)}. "
-                "Leave it out, or replicate it first."
-            )
-    return structure.unflatten([_first_row(leaf) for leaf in leaves])
+    return jax.tree.map(_first_row, tree)
 
 
 def differing(leaf: Any) -> list[str]:
     """Where the copies of ``leaf`` on this process differ, bit by bit, from the first one.
 
-    A copy is a row of the leading axis; where devices hold the same rows, each holds copies.
+    A copy is a row of the leading axis; where devices hold the same rows, each holds copies. A
+    0-d leaf is one copy a device.
 
     >>> import jax
     >>> from shardlift.arrays import device_put_sharded, differing
@@ -87,7 +84,7 @@ def differing(leaf: Any) -> list[str]:
     reference: dict[Any, Any] = {}
     bad: list[str] = []
     for place, part, rows in _blocks(leaf):
-        for row in rows:
+        for row in rows if rows.ndim else [rows]:
             if not _same_bits(reference.setdefault(part, row), row) and place not in bad:
                 bad.append(place)
     return bad
@@ -122,7 +119,7 @@ def _same_bits(a: Any, b: Any) -> bool:
 
 def _demand_equal(tree: Any) -> None:
     for path, leaf in leaf_paths(tree):
-        bad = differing(leaf) if getattr(leaf, "ndim", 0) else []
+        bad = differing(leaf) if hasattr(leaf, "ndim") else []
         if bad:
             first = next(_blocks(leaf))[0]
             raise ValueError(
@@ -133,17 +130,16 @@ def _demand_equal(tree: Any) -> None:
 
 
 def _first_row(leaf: Any) -> Any:
+    ndim = getattr(leaf, "ndim", 0)
     if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
         block = leaf.addressable_data(0)
+        if not ndim:
+            return block
         if block.shape[1:] == leaf.shape[1:]:
             return _row(block)
-    return leaf[0]
+    return leaf[0] if ndim else leaf
 
 
 @jax.jit
 def _row(block: jax.Array) -> jax.Array:
     return block[0]
-
-
-def _kind(leaf: Any) -> str:
-    return f"{leaf.dtype}[]" if hasattr(leaf, "dtype") else f"a {type(leaf).__name__}"

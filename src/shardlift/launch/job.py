@@ -89,6 +89,7 @@ def launch(
         return job.watch(stops, grace)
     finally:
         job.kill()
+        job.close()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -154,7 +155,7 @@ class Job:
 
     def _listen(self, source: socket.socket | IO[bytes], lines: Lines) -> None:
         os.set_blocking(source.fileno(), False)
-        self.selector.register(source, selectors.EVENT_READ, lines)
+        self.selector.register(source, selectors.EVENT_READ, (source, lines))
 
     def watch(self, stops: list[int], grace: float) -> Outcome:
         """Pass output on until all processes ended, one failed, or a signal came."""
@@ -188,6 +189,12 @@ class Job:
             _signal_group(worker.popen, signal.SIGKILL)
             worker.popen.wait()
 
+    def close(self) -> None:
+        """Let go of the pipes that are still open."""
+        for key in list(self.selector.get_map().values()):
+            key.data[0].close()
+        self.selector.close()
+
     def _alive(self) -> bool:
         return any(worker.popen.poll() is None for worker in self.workers)
 
@@ -195,10 +202,12 @@ class Job:
         """Read what has come; False when nothing had."""
         events = self.selector.select(timeout)
         for key, _ in events:
+            source, lines = key.data
             chunk = os.read(key.fd, 65536)
-            key.data.feed(chunk)
+            lines.feed(chunk)
             if not chunk:
-                self.selector.unregister(key.fileobj)
+                self.selector.unregister(source)
+                source.close()
         return bool(events)
 
     def _drain(self) -> None:

@@ -1,0 +1,67 @@
+"""The harness itself: what it promises to the tests that stand on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .harness import assert_gone, run_processes
+
+pytestmark = pytest.mark.slow
+
+
+def scaled(factor):
+    import jax
+
+    return [factor * jax.process_index(), jax.device_count()]
+
+
+def test_a_value_from_each_process():
+    results = run_processes(scaled, processes=2, devices=1, args=(10,))
+    assert [r.value for r in results] == [[0, 2], [10, 2]]
+
+
+def one_raises():
+    import jax
+
+    print("this is process", jax.process_index())
+    if jax.process_index() == 1:
+        raise ValueError("not today")
+
+
+def test_a_failure_shows_every_log():
+    with pytest.raises(AssertionError) as failed:
+        run_processes(one_raises, devices=1, initialize={"shutdown_timeout_seconds": 2})
+    text = str(failed.value)
+    assert "this is process 0" in text
+    assert "== process 1: exit status 1" in text
+    assert "ValueError: not today" in text
+
+
+def sleeps_with_a_child():
+    import os
+    import subprocess
+    import sys
+    import time
+
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    print("pid", os.getpid(), child.pid)
+    time.sleep(60)
+
+
+def test_the_time_is_bounded_and_nothing_is_left():
+    results = run_processes(sleeps_with_a_child, devices=1, timeout=5, check=False)
+    for r in results:
+        assert r.status is None
+        assert r.seconds < 15
+    assert_gone([int(r.output.split("pid")[1].split()[0]) for r in results])
+
+
+def test_a_process_that_is_never_started():
+    bound = {"initialization_timeout": 2}
+    results = run_processes(
+        scaled, devices=1, args=(1,), check=False, missing=(1,), initialize=bound, timeout=30
+    )
+    assert results[0].status not in (0, None)
+    assert "DEADLINE_EXCEEDED" in results[0].output
+    assert results[1].status is None
+    assert results[1].output == ""

@@ -1,0 +1,55 @@
+"""The parts of the launcher that need no process."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardlift.cli.run import explain
+from shardlift.launch import Failure
+from shardlift.launch.lines import Lines
+
+
+@pytest.mark.parametrize("name", ["lines", "program"])
+def test_examples_run(name: str):
+    outcome = doctest.testmod(importlib.import_module(f"shardlift.launch.{name}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+@given(st.lists(st.text("ab\n", max_size=6), max_size=8))
+def test_lines_do_not_depend_on_the_chunks(chunks: list[str]):
+    seen: list[str] = []
+    lines = Lines(seen.append)
+    for chunk in filter(None, chunks):
+        lines.feed(chunk.encode())
+    lines.feed(b"")
+    assert seen == "".join(chunks).splitlines()
+
+
+def test_bytes_that_are_no_text_are_shown():
+    seen: list[str] = []
+    Lines(seen.append).feed(b"\xff\n")
+    assert seen == ["\ufffd"]
+
+
+def test_a_killed_process_ranks_before_those_it_took_along():
+    killed, raised, aborted = (Failure(n, s, "") for n, s in enumerate((-9, 1, -6)))
+    assert sorted([aborted, raised, killed], key=lambda f: f.rank) == [killed, raised, aborted]
+
+
+def test_explain():
+    text = explain(Failure(1, 3, "Traceback\nValueError: x\n"), 4)
+    assert text.splitlines() == [
+        "shardlift: process 1 of 4 failed first, with exit status 3; the others were ended",
+        "shardlift: its traceback:",
+        "Traceback",
+        "ValueError: x",
+    ]
+    text = explain(Failure(0, -6, "", waiting_for=(1, 2)), 3)
+    assert "process 0 of 3 was killed by signal 6" in text
+    assert "waiting for process 1, 2, which had not imported jax" in text

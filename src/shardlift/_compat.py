@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import jax
-import jax.extend.core
 
 VERSION = tuple(int(part) for part in jax.__version__.split(".")[:2])
 
@@ -36,16 +35,19 @@ def jit_disabled() -> bool:
 
 def _tracing_public() -> Callable[[], bool]:
     """Are we under a JAX transformation? By public API: 0.5 microseconds a question."""
+    # Not at the top: it brings Pallas with it, which takes 50 ms and more (2026-11, 0.12.0).
+    import jax.extend.core as extend
+
     outside: list[Any] = []
 
     def look() -> None:
-        outside.append(jax.extend.core.get_opaque_trace_state())
+        outside.append(extend.get_opaque_trace_state())
 
     # A new thread is under no transformation, even if this module is imported under one.
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    return lambda: bool(jax.extend.core.get_opaque_trace_state() != outside[0])
+    return lambda: bool(extend.get_opaque_trace_state() != outside[0])
 
 
 def _tracing_private() -> Callable[[], bool]:
@@ -65,7 +67,6 @@ def _fastest_tracing() -> Callable[[], bool]:
         return _tracing_public()
 
 
-# Asked on every pmapped call, so it has to be fast.
 tracing: Callable[[], bool] = _fastest_tracing()
 
 
@@ -133,3 +134,16 @@ def rewrapped(
 ) -> jax.Array:
     """The buffers of ``array``, which may be a part of a larger one, as an array of ``shape``."""
     return rewrapped_as(array, view_type(array, shape), sharding)
+
+
+def register_cache(cache: Any, for_what: str) -> None:
+    """Have JAX clear ``cache`` with its own, by `jax.clear_caches` and `clear_backends`.
+
+    The public name is ``jax.extend.backend.register_backend_cache``, but ``jax.extend`` takes
+    50 ms and more to import (2026-11, 0.12.0).
+    """
+    try:
+        register = importlib.import_module("jax._src.util").register_cache
+    except (ImportError, AttributeError):
+        register = importlib.import_module("jax.extend.backend").register_backend_cache
+    register(cache, for_what)

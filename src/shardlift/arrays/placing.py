@@ -107,7 +107,7 @@ def device_axis(devices: tuple[jax.Device, ...], axis_name: Any) -> NamedShardin
             f"once: {list(devices)}. Give each device once."
         )
     mesh = Mesh(np.array(devices), (axis_name,))
-    spec = PartitionSpec(axis_name)  # type: ignore[no-untyped-call]
+    spec = PartitionSpec(axis_name)
     return NamedSharding(mesh, spec)
 
 

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import jax
 
-from shardlift import _compat
 from shardlift.mapping import ahead
 from shardlift.mapping.errors import CATALOGUE, Hint, hint_for
 from shardlift.mapping.explain import Explanation
@@ -107,15 +106,16 @@ def pmap(
         devices, backend, axis_size, reshard, view,
     )  # fmt: skip
     site = site_of(fun, options)
-    tracing = _compat.tracing
 
-    # `fun` stays alive through __wrapped__: the site itself holds it weakly.
+    # `fun` stays alive through __wrapped__: the site itself holds it weakly. Nothing is checked
+    # here: 0.1 microseconds more is 2 % of a call. Under a transformation, in another pmap's
+    # body or with arguments of another size the hot program raises, and `recover` sorts it out.
     @functools.wraps(fun)
     def pmapped(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or tracing():
+        if kwargs:
             return site.careful(args, kwargs)
         try:
-            return site.hot[site.rows(args)](*args)
+            return site.hot(*args)
         except (Exception, NeedsInner) as error:
             failure = error  # kept, and left: what is raised below has nothing to do with it
         return site.recover(failure, args)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 from jax.sharding import Mesh, PartitionSpec
 
 from shardlift.mapping.ahead import use_program
@@ -100,6 +99,8 @@ def type_of(leaf: Any) -> str:
 
 
 def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    import jax.extend.core as jex  # slow to import: see _compat
+
     for eqn in jaxpr.eqns:
         kind = eqn.primitive.name
         if kind in COLLECTIVES:

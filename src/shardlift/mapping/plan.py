@@ -88,7 +88,8 @@ def make_plan(
     if not inner and _all_from_front(options):
         dynamic_axes = without_static(options.in_axes, options.static)
         argnums["in_shardings"] = _shardings(mesh, label, dynamic_axes)
-        argnums["out_shardings"] = _shardings(mesh, label, options.out_axes)
+        # No out_shardings: the specs say it, and a transposed program would refuse cotangents
+        # that lie in another way.
         strict = jax.jit(made, **argnums)
     ahead = jax.jit(program, **argnums) if spans else strict or loose
     bridge = Bridge(mesh, options) if spans and options.view == "local" else None
@@ -226,9 +227,9 @@ def restack(out: Any, out_axes: Any) -> Any:
 
 def _check_out_axes(out: Any, leaves: Sequence[Any], axes: Sequence[Axis]) -> None:
     for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
-        if axis is None:
-            continue
         rank = len(shape_of(leaf))
+        if axis is None or 0 <= axis <= rank or axis == -rank - 1:
+            continue
         where = jax.tree_util.keystr(jax.tree_util.tree_flatten_with_path(out)[0][k][0])
         if axis > rank:
             raise ValueError(
@@ -236,9 +237,8 @@ def _check_out_axes(out: Any, leaves: Sequence[Any], axes: Sequence[Axis]) -> No
                 f"output{where} has shape {shape_of(leaf)} on each device, so its device axis "
                 f"can be 0 to {rank}."
             )
-        if axis < 0 and axis + rank + 1 != 0:
-            raise ValueError(
-                f"pmap out_axes: {axis} is counted from the end, and output{where} has shape "
-                f"{shape_of(leaf)} on each device. Count from the front: "
-                f"out_axes={max(axis + rank + 1, 0)}."
-            )
+        raise ValueError(
+            f"pmap out_axes: {axis} is counted from the end, and output{where} has shape "
+            f"{shape_of(leaf)} on each device. Count from the front: "
+            f"out_axes={max(axis + rank + 1, 0)}."
+        )

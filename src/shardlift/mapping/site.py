@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import jax
-import jax.extend.backend
 
 from shardlift import _compat
 from shardlift.mapping import errors, guard, nesting
@@ -45,11 +44,28 @@ from shardlift.mapping.plan import (
     make_plan,
     with_static,
 )
-from shardlift.mapping.rows import row_counter
-from shardlift.mapping.traced import call_traced
+from shardlift.mapping.rows import Counter, row_counter
 
 T = TypeVar("T")
 MAX_PLANS = 64  # a site that is called with ever new sizes or devices forgets old programs
+
+
+class NotHotError(Exception):
+    """The hot path has no program for a call."""
+
+
+def _not_yet(*args: Any) -> Any:  # noqa: ARG001
+    raise NotHotError
+
+
+def _by_rows(programs: dict[int, Callable[..., Any]], rows: Counter) -> Callable[..., Any]:
+    def run(*args: Any) -> Any:
+        program = programs.get(rows(args))  # type: ignore[arg-type]
+        if program is None:
+            raise NotHotError
+        return program(*args)
+
+    return run
 
 
 class Site:
@@ -60,9 +76,9 @@ class Site:
         self.get_fun: Callable[[], Fun] = _weakly(fun)
         self.name: str = getattr(fun, "__name__", type(fun).__name__)
         self.options = options
-        self.hot: dict[int | None, Callable[..., Any]] = {}  # by number of rows
-        self.rows: Callable[[tuple[Any, ...]], int | None] = lambda args: None  # noqa: ARG005
-        self._hot_plans: dict[int | None, Plan] = {}
+        self.hot: Callable[..., Any] = _not_yet  # what a plain call tries first
+        self._hot_plans: dict[int, Plan] = {}  # by number of rows
+        self._rows: Counter = lambda args: None  # noqa: ARG005
         self._plans: dict[Any, Plan] = {}
         self._inner: dict[Any, InnerAxes] = {}
         self._moves = False  # did inputs have to be moved, so that it pays to look first?
@@ -83,14 +99,22 @@ class Site:
 
     def recover(self, error: BaseException, args: tuple[Any, ...]) -> Any:
         """The hot path did not serve this call: do what it needs, or say what is wrong."""
-        with self._telling_others():
-            call = self.take_apart(args, {})
-            tried = self._hot_plans.get(self.rows(args))
-            if tried is not None and isinstance(error, NeedsInner):
-                self._learn(call, tried, error)
-            elif tried is not None and self._is_plan(call, tried) and not in_context_mesh():
-                return self._place_and_run(tried, call, error)
+        tried = None if isinstance(error, NotHotError) or _compat.tracing() else self._tried(args)
+        if tried is not None and not in_context_mesh():
+            with self._telling_others():
+                call = self.take_apart(args, {})
+                if isinstance(error, NeedsInner):
+                    self._learn(call, tried, error)
+                elif self._is_plan(call, tried):
+                    return self._place_and_run(tried, call, error)
         return self.careful(args, {})
+
+    def _tried(self, args: tuple[Any, ...]) -> Plan | None:
+        """The plan whose program the hot path ran for these arguments."""
+        if len(self._hot_plans) == 1:
+            return next(iter(self._hot_plans.values()))
+        rows = self._rows(args)
+        return None if rows is None else self._hot_plans.get(rows)
 
     @contextlib.contextmanager
     def _telling_others(self) -> Iterator[None]:
@@ -110,6 +134,8 @@ class Site:
     def _run(self, plan: Plan, call: Call) -> Any:
         tracing = _compat.tracing()
         if plan.bridge is not None and tracing:
+            from shardlift.mapping.traced import call_traced  # rare, and slow to import
+
             return call_traced(self.options, plan, call)
         if plan.strict is None or call.kwargs or tracing or in_context_mesh():
             args, kwargs = self._fitted(plan, call) or (call.args, call.kwargs)
@@ -126,11 +152,20 @@ class Site:
         return out
 
     def _arm(self, plan: Plan, call: Call) -> None:
-        """Serve calls like this one from the hot path from now on."""
+        """Serve calls like this one from the hot path from now on.
+
+        A site that has seen one size calls its program straight away: a call of another size
+        fails while it is traced, and arrives here. From then on the rows are counted first.
+        (jax 0.12.0 prints a source line on such a failure, once: a stray print in its pjit.)
+        """
         with self._lock:
             self._hot_plans[call.size] = plan
-            self.hot[call.size] = self._hot_program(plan)
-            self.rows = row_counter(call.tree, call.axes, call.size, self.options.static)
+            self._rows = row_counter(call.tree, call.axes, call.size, self.options.static)
+            if len(self._hot_plans) == 1:
+                self.hot = self._hot_program(plan)
+            else:
+                programs = {n: self._hot_program(p) for n, p in self._hot_plans.items()}
+                self.hot = _by_rows(programs, self._rows)
 
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
         """The program for these arguments failed: because of where they lie, or for good?"""
@@ -268,7 +303,7 @@ class Site:
             if plan is None:
                 if len(self._plans) >= MAX_PLANS:
                     self._plans.clear()
-                    self.hot, self._hot_plans = {}, {}
+                    self.hot, self._hot_plans = _not_yet, {}
                 plan = self._plans[key] = self._make(layout, inner)
         return plan
 
@@ -304,7 +339,7 @@ class Site:
 
     def _disarm(self) -> None:
         with self._lock:
-            self.hot, self._hot_plans = {}, {}
+            self.hot, self._hot_plans = _not_yet, {}
 
 
 class _Programs:
@@ -332,7 +367,7 @@ class _Programs:
 
 
 _programs = _Programs()
-jax.extend.backend.register_backend_cache(_programs, "shardlift.pmap")
+_compat.register_cache(_programs, "shardlift.pmap")
 
 
 def _weakly(fun: Fun) -> Callable[[], Fun]:

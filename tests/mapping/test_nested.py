@@ -121,6 +121,16 @@ def test_an_inner_axis_may_shadow_an_outer_one():
     agree(program, rows(2, 4))
 
 
+def test_a_function_that_ran_alone_may_run_inside_another():
+    for name in ("i", "j"):
+        inner = shardlift.pmap(lambda y: lax.psum(y, name), name)  # noqa: B023
+        inner(rows(2))
+        outer = shardlift.pmap(lambda x: inner(x) + lax.psum(x, "i"), "i")  # noqa: B023
+        for _ in range(2):
+            np.testing.assert_array_equal(outer(rows(2, 2)), [[3, 5], [7, 9]])
+        np.testing.assert_array_equal(inner(rows(2)), [1, 1])
+
+
 def test_inner_static_keyword_and_unmapped_outputs():
     def program(pm):
         def inner(x, *, y):

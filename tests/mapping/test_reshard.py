@@ -25,6 +25,10 @@ def rows(*shape):
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
+def grid():
+    return Mesh(np.array(jax.devices()).reshape(4, 2), ("a", "b"))
+
+
 def put(sharding):
     return lambda x: jax.device_put(x, sharding())
 
@@ -33,9 +37,11 @@ ELSEWHERE = {
     "one device": put(lambda: jax.devices()[0]),
     "another device": put(lambda: jax.devices()[5]),
     "half the devices": put(lambda: NamedSharding(mesh(jax.devices()[:4]), P("other"))),
-    "another axis": put(lambda: NamedSharding(mesh(jax.devices()), P(None, "other"))),
+    "another order": put(lambda: NamedSharding(mesh(jax.devices()[::-1]), P("other"))),
 }
-NOT_MOVED = {
+SAME_DEVICES = {
+    "another axis": put(lambda: NamedSharding(mesh(jax.devices()), P(None, "other"))),
+    "two axes": put(lambda: NamedSharding(grid(), P("a", "b"))),
     "another axis name": put(lambda: NamedSharding(mesh(jax.devices()), P("other"))),
     "explicit mesh": put(lambda: NamedSharding(jax.make_mesh((N,), ("other",)), P("other"))),
     "whole on every device": put(lambda: NamedSharding(mesh(jax.devices()), P())),
@@ -99,13 +105,16 @@ def test_warn_says_it_once_a_site_with_the_bytes():
         np.testing.assert_array_equal(f(x), rows(N, N) * 2)
 
 
-@pytest.mark.parametrize("place", NOT_MOVED)
-def test_the_same_bytes_on_the_same_devices_need_no_leave(place):
+@pytest.mark.parametrize("place", SAME_DEVICES)
+@pytest.mark.parametrize("warm", [False, True])
+def test_what_lies_on_the_same_devices_is_taken_as_it_is(place, warm):
     f = shardlift.pmap(lambda x: x * 2)
+    if warm:
+        f(rows(N, N))
     for _ in range(2):
-        y = f(NOT_MOVED[place](rows(N, 2)))
-        np.testing.assert_array_equal(y, rows(N, 2) * 2)
-        assert y.sharding.is_equivalent_to(f(rows(N, 2)).sharding, 2)
+        y = f(SAME_DEVICES[place](rows(N, N)))
+        np.testing.assert_array_equal(y, rows(N, N) * 2)
+        assert y.sharding.is_equivalent_to(f(rows(N, N)).sharding, 2)
 
 
 def test_fewer_devices_than_the_input_has():

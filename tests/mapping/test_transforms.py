@@ -57,6 +57,19 @@ def test_under(transform):
         np.testing.assert_allclose(f(x()), jax.vmap(body, axis_name="i")(x()), rtol=1e-6)
 
 
+def test_eager_derivatives_with_values_that_lie_in_another_way():
+    """Programs with shardings of their own refuse these once they are transposed."""
+    f = shardlift.pmap(lambda v: v * v + lax.psum(v, "i"), "i")
+    v = f(np.arange(N, dtype=np.float32))
+    whole = jax.device_put(np.ones(N, np.float32), jax.NamedSharding(v.sharding.mesh, jax.P()))
+    slope = 2 * np.asarray(v)
+    np.testing.assert_array_equal(jax.linearize(f, v)[1](whole), slope + N)
+    np.testing.assert_array_equal(jax.jvp(f, (v,), (whole,))[1], slope + N)
+    np.testing.assert_array_equal(jax.vjp(f, v)[1](whole)[0], slope + N)
+    second = jax.grad(lambda u: jax.grad(lambda w: f(w).sum())(u).sum())
+    np.testing.assert_array_equal(second(v), np.full(N, 2))
+
+
 def test_under_disable_jit():
     f = shardlift.pmap(body, "i")
     warm = f(x())

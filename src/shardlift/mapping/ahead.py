@@ -58,13 +58,7 @@ def plain(site: Site, fun: Fun, args: Args, kwargs: Kwargs) -> Any:
     In a job of many processes it takes and returns global arrays.
     """
     _, found = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
-    plan = make_plan(lambda: fun, site.name, site.options, found.mesh, found.inner)
-    return _program(plan, kwargs)
-
-
-def _program(plan: Plan, kwargs: Kwargs) -> Any:
-    """``in_shardings`` and keyword arguments do not go together (jax 0.12)."""
-    return plan.loose if kwargs else plan.ahead
+    return make_plan(lambda: fun, site.name, site.options, found.mesh, found.inner).ahead
 
 
 def use_program(
@@ -74,11 +68,11 @@ def use_program(
 
     def run(plan: Plan) -> tuple[Any, Plan]:
         if plan.bridge is None:
-            return use(_program(plan, kwargs), args, kwargs), plan
+            return use(plan.ahead, args, kwargs), plan
         dynamic = dynamic_args(site.options, args)
         global_args, global_kwargs = plan.bridge.abstract(dynamic, kwargs)
         everything = tuple(with_static(site.options, args, global_args))
-        return use(_program(plan, kwargs), everything, global_kwargs), plan
+        return use(plan.ahead, everything, global_kwargs), plan
 
     return site.with_plan(site.take_apart(args, kwargs), run)
 

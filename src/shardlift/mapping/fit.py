@@ -32,22 +32,19 @@ def fit_leaves(
 ) -> list[Any] | None:
     """The leaves as the plan wants them, or None if they already are.
 
-    Rewrapping the same bytes and slicing what each device already holds are free and always
-    done. Anything that would carry bytes from one device to another is up to ``policy``.
+    What each device already holds is rewrapped or cut in place, and a value that is wanted whole
+    everywhere is copied, as jit does. What would go from some devices to others is up to
+    ``policy``.
     """
     fitted = list(leaves)
     to_move: list[int] = []
-    # In a job of many processes jit takes no NumPy argument that has a sharding (0.10 to 0.12).
-    numpy_is_refused = plan.bridge is None and jax.process_count() > 1
     for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         wanted = plan.sharding(axis)
-        if axis is not None and numpy_is_refused and not isinstance(leaf, jax.Array):
-            fitted[k] = jax.device_put(leaf, wanted)
-        elif not _is_placed(leaf) or _lies_well(leaf, wanted, plan):
+        if not _is_placed(leaf) or _lies_well(leaf, wanted, plan):
             continue
-        elif leaf.sharding.is_equivalent_to(wanted, leaf.ndim):
+        if leaf.sharding.is_equivalent_to(wanted, leaf.ndim):
             fitted[k] = rewrap(leaf, wanted)
-        elif _is_free(leaf, wanted) or (plan.inner and _on_same_devices(leaf, wanted)):
+        elif _on_same_devices(leaf, wanted) or _is_free(leaf, wanted):
             fitted[k] = jax.device_put(leaf, wanted)
         else:
             to_move.append(k)
@@ -70,26 +67,27 @@ def _is_placed(leaf: Any) -> bool:
 
 
 def _lies_well(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
+    """Can the program take it as it is: does it lie, in any way, on the devices it wants?"""
     mesh = leaf.sharding.mesh if isinstance(leaf.sharding, NamedSharding) else None
     if mesh is not None and AxisType.Explicit in mesh.axis_types:
         return False  # its type names another mesh, which shard_map refuses
-    if plan.inner:  # how it lies over the inner axes is the compiler's choice
+    if plan.inner:  # XLA stops on some pairs of meshes that have several axes each (0.10 to 0.12)
         return mesh == plan.home
-    return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
-
-
-def _is_free(leaf: jax.Array, wanted: NamedSharding) -> bool:
-    """Does every device that is wanted hold the whole array, or would jit itself copy it there?
-
-    jit copies an argument that is whole where it lies to every device that wants it whole
-    (0.10 to 0.12), committed or not, so an unmapped argument never needs leave.
-    """
-    spreads = wanted.is_fully_replicated or wanted.device_set <= leaf.sharding.device_set
-    return leaf.is_fully_replicated and spreads
+    return _on_same_devices(leaf, wanted)
 
 
 def _on_same_devices(leaf: jax.Array, wanted: NamedSharding) -> bool:
-    return leaf.sharding.device_set == wanted.device_set
+    """The same devices in the same order, which is what jit asks for."""
+    if not isinstance(leaf.sharding, NamedSharding):
+        return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
+    mine, theirs = leaf.sharding.mesh.devices, wanted.mesh.devices
+    return mine.size == theirs.size and list(mine.flat) == list(theirs.flat)
+
+
+def _is_free(leaf: jax.Array, wanted: NamedSharding) -> bool:
+    """Does every device that wants a part of it hold the whole, or is the whole wanted?"""
+    spreads = wanted.is_fully_replicated or wanted.device_set <= leaf.sharding.device_set
+    return leaf.is_fully_replicated and spreads
 
 
 def _ask(

@@ -1,10 +1,10 @@
-"""A site on one mesh: the programs that a call can take.
+"""A site on one mesh: the program that a call runs.
 
-`Plan.strict` is a ``jax.jit(jax.shard_map(...))`` whose shardings are given as tree prefixes,
-so that it can be called with the user's own arguments and C++ does all the work of a call.
-Whatever is wrong with the arguments shows while it is traced or placed, never on a call that
-is served from jit's cache. `Plan.loose` is the same program without shardings, for keyword
-arguments, nested pmaps and calls under another mesh.
+The program is a ``jax.jit(jax.shard_map(...))`` that is called with the user's own arguments, so
+that C++ does all the work of a call. It has no ``in_shardings``: the specs of the ``shard_map``
+say how its inputs lie, an input that lies otherwise on the same devices is rearranged by the
+program itself, and every transformation goes through it. Whatever else is wrong with the
+arguments shows while it is traced or placed, never on a call that is served from jit's cache.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ class Plan:
     mesh: Mesh
     label: str
     inner: InnerAxes
-    strict: Any  # a jitted function, None where only the loose program can tell the specs
-    loose: Any
-    ahead: Any  # for lower and trace: one of the two, that does not ask the other processes
+    program: Any  # jitted
+    ahead: Any  # the same for lower and trace: does not ask the other processes
     bridge: Bridge | None  # between the arrays of this process and the program, where they differ
     rowwise: Any  # with a bridge: a row for each device of everything, for transformations
 
@@ -83,18 +82,11 @@ def make_plan(
     for function in (program, made, rowwise):
         function.__name__ = function.__qualname__ = name
     argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
-    loose = jax.jit(made, **argnums)
-    strict = None
-    if not inner and _all_from_front(options):
-        dynamic_axes = without_static(options.in_axes, options.static)
-        argnums["in_shardings"] = _shardings(mesh, label, dynamic_axes)
-        # No out_shardings: the specs say it, and a transposed program would refuse cotangents
-        # that lie in another way.
-        strict = jax.jit(made, **argnums)
-    ahead = jax.jit(program, **argnums) if spans else strict or loose
+    called = jax.jit(made, **argnums)
+    ahead = jax.jit(program, **argnums) if spans else called
     bridge = Bridge(mesh, options) if spans and options.view == "local" else None
     by_row = jax.jit(rowwise, static_argnums=options.static) if bridge else None
-    return Plan(mesh, label, inner, strict, loose, ahead, bridge, by_row)
+    return Plan(mesh, label, inner, called, ahead, bridge, by_row)
 
 
 def _rowwise(options: Options) -> Options:
@@ -126,17 +118,6 @@ def describe(
         f"static ({static}), with ({types})"
     )
     return re.sub(r" at 0x[0-9a-f]+", "", text)  # an address is another one in every process
-
-
-def _all_from_front(options: Options) -> bool:
-    """Can specs be had without knowing ranks: is no axis counted from the end?"""
-    axes = jax.tree.leaves((options.in_axes, options.out_axes))
-    return all(axis >= 0 for axis in axes)
-
-
-def _shardings(mesh: Mesh, label: str, axes: Any) -> Any:
-    leaves, tree = flatten_axes(axes)
-    return tree.unflatten([NamedSharding(mesh, spec_of(axis, label)) for axis in leaves])
 
 
 def map_block(

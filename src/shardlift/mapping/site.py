@@ -132,23 +132,20 @@ class Site:
         return self.with_plan(call, lambda plan: plan is tried)
 
     def _run(self, plan: Plan, call: Call) -> Any:
-        tracing = _compat.tracing()
-        if plan.bridge is not None and tracing:
+        if plan.bridge is not None and _compat.tracing():
             from shardlift.mapping.traced import call_traced  # rare, and slow to import
 
             return call_traced(self.options, plan, call)
-        if plan.strict is None or call.kwargs or tracing or in_context_mesh():
+        if plan.inner or self._moves or in_context_mesh():
             args, kwargs = self._fitted(plan, call) or (call.args, call.kwargs)
             with own_context(plan.mesh):
-                return self._hinted(self._across(plan, plan.loose), *args, **kwargs)
-        if self._moves:
-            args, _ = self._fitted(plan, call) or (call.args, None)
-            return self._hinted(self._hot_program(plan), *args)
+                return self._hinted(self._whole_program(plan), *args, **kwargs)
         try:
-            out = self._hot_program(plan)(*call.args)
+            out = self._whole_program(plan)(*call.args, **call.kwargs)
         except Exception as error:
             return self._place_and_run(plan, call, error)
-        self._arm(plan, call)
+        if not call.kwargs and not _compat.tracing():
+            self._arm(plan, call)
         return out
 
     def _arm(self, plan: Plan, call: Call) -> None:
@@ -156,15 +153,14 @@ class Site:
 
         A site that has seen one size calls its program straight away: a call of another size
         fails while it is traced, and arrives here. From then on the rows are counted first.
-        (jax 0.12.0 prints a source line on such a failure, once: a stray print in its pjit.)
         """
         with self._lock:
             self._hot_plans[call.size] = plan
             self._rows = row_counter(call.tree, call.axes, call.size, self.options.static)
             if len(self._hot_plans) == 1:
-                self.hot = self._hot_program(plan)
+                self.hot = self._whole_program(plan)
             else:
-                programs = {n: self._hot_program(p) for n, p in self._hot_plans.items()}
+                programs = {n: self._whole_program(p) for n, p in self._hot_plans.items()}
                 self.hot = _by_rows(programs, self._rows)
 
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
@@ -176,7 +172,8 @@ class Site:
             raise error
         self._moves = True
         self._disarm()
-        return self._hinted(self._hot_program(plan), *fitted[0])
+        args, kwargs = fitted
+        return self._hinted(self._whole_program(plan), *args, **kwargs)
 
     def _hinted(self, program: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
@@ -185,28 +182,27 @@ class Site:
             errors.add_hint(error)
             raise
 
-    def _hot_program(self, plan: Plan) -> Callable[..., Any]:
-        """What a plain call runs: the strict program, and what must be around it."""
-        program = self._across(plan, plan.strict)
+    def _whole_program(self, plan: Plan) -> Callable[..., Any]:
+        """The program, and what must be around it."""
+        program = self._across(plan) if plan.bridge is not None else plan.program
         donate = self.options.donate
         if not (_compat.DELETED_INPUT_CRASHES and donate and plan.home.size > 1):
             return program
 
-        def guarded(*args: Any) -> Any:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
             _compat.raise_if_deleted([arg for k, arg in enumerate(args) if k in donate])
-            return program(*args)
+            return program(*args, **kwargs)
 
         return guarded
 
-    def _across(self, plan: Plan, program: Callable[..., Any]) -> Callable[..., Any]:
-        """The program as the caller sees it: with the rows of this process in and out."""
+    def _across(self, plan: Plan) -> Callable[..., Any]:
+        """The program of many processes as the caller sees it: with the rows of this one."""
         bridge, options = plan.bridge, self.options
-        if bridge is None:
-            return program
+        assert bridge is not None
 
         def across(*args: Any, **kwargs: Any) -> Any:
             global_args, global_kwargs = bridge.globals_of(dynamic_args(options, args), kwargs)
-            out = program(*with_static(options, args, global_args), **global_kwargs)
+            out = plan.program(*with_static(options, args, global_args), **global_kwargs)
             return bridge.locals_of(out)
 
         return across
@@ -315,7 +311,7 @@ class Site:
         """More devices were given than there are rows: is that for nested pmaps?"""
         plan = self._make(Layout(devices[: call.size], call.size), ())
         try:
-            plan.loose.eval_shape(*call.args, **call.kwargs)
+            plan.program.eval_shape(*call.args, **call.kwargs)
         except NeedsInner as need:
             self._learn(call, plan, need)
         return self._inner.get(self._signature(call), ())

@@ -37,9 +37,9 @@ ELSEWHERE = {
     "one device": put(lambda: jax.devices()[0]),
     "another device": put(lambda: jax.devices()[5]),
     "half the devices": put(lambda: NamedSharding(mesh(jax.devices()[:4]), P("other"))),
-    "another order": put(lambda: NamedSharding(mesh(jax.devices()[::-1]), P("other"))),
 }
 SAME_DEVICES = {
+    "another order": put(lambda: NamedSharding(mesh(jax.devices()[::-1]), P("other"))),
     "another axis": put(lambda: NamedSharding(mesh(jax.devices()), P(None, "other"))),
     "two axes": put(lambda: NamedSharding(grid(), P("a", "b"))),
     "another axis name": put(lambda: NamedSharding(mesh(jax.devices()), P("other"))),

@@ -32,9 +32,9 @@ def fit_leaves(
 ) -> list[Any] | None:
     """The leaves as the plan wants them, or None if they already are.
 
-    What each device already holds is rewrapped or cut in place, and a value that is wanted whole
-    everywhere is copied, as jit does. What would go from some devices to others is up to
-    ``policy``.
+    On the devices that the plan wants, an array may lie in any way; what each of them holds is
+    rewrapped or cut in place, and a value that is wanted whole everywhere is copied, as jit
+    does. What lies on other devices is up to ``policy``.
     """
     fitted = list(leaves)
     to_move: list[int] = []
@@ -44,7 +44,7 @@ def fit_leaves(
             continue
         if leaf.sharding.is_equivalent_to(wanted, leaf.ndim):
             fitted[k] = rewrap(leaf, wanted)
-        elif _on_same_devices(leaf, wanted) or _is_free(leaf, wanted):
+        elif leaf.sharding.device_set == wanted.device_set or _is_free(leaf, wanted):
             fitted[k] = jax.device_put(leaf, wanted)
         else:
             to_move.append(k)
@@ -67,21 +67,15 @@ def _is_placed(leaf: Any) -> bool:
 
 
 def _lies_well(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
-    """Can the program take it as it is: does it lie, in any way, on the devices it wants?"""
+    """Can the program take it as it is?"""
     mesh = leaf.sharding.mesh if isinstance(leaf.sharding, NamedSharding) else None
     if mesh is not None and AxisType.Explicit in mesh.axis_types:
         return False  # its type names another mesh, which shard_map refuses
     if plan.inner:  # XLA stops on some pairs of meshes that have several axes each (0.10 to 0.12)
         return mesh == plan.home
-    return _on_same_devices(leaf, wanted)
-
-
-def _on_same_devices(leaf: jax.Array, wanted: NamedSharding) -> bool:
-    """The same devices in the same order, which is what jit asks for."""
-    if not isinstance(leaf.sharding, NamedSharding):
+    if mesh is None:
         return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
-    mine, theirs = leaf.sharding.mesh.devices, wanted.mesh.devices
-    return mine.size == theirs.size and list(mine.flat) == list(theirs.flat)
+    return list(mesh.devices.flat) == list(wanted.mesh.devices.flat)  # in this order, says jit
 
 
 def _is_free(leaf: jax.Array, wanted: NamedSharding) -> bool:

@@ -1,0 +1,191 @@
+"""Running rules over a file: bytes in, a report out. Files and printing are the caller's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import PurePath
+
+from shardlift.codemod.file import File
+from shardlift.codemod.finding import Edit, Finding, Rule, Span, Version
+from shardlift.codemod.noqa import Suppression, suppressed, suppressions
+from shardlift.codemod.project import Project
+from shardlift.codemod.rules import all_rules
+from shardlift.codemod.sites import Role
+from shardlift.codemod.source import Source, UnreadableError, read_source
+from shardlift.codemod.target import NEWEST
+from shardlift.codemod.values import Known, Mapped
+from shardlift.codemod.wrappers import as_transform
+
+UNUSED = "SL001"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to look for; codes may be prefixes, as in `SL4`."""
+
+    select: tuple[str, ...] = ("SL",)
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    target: Version = NEWEST
+
+    def codes(self, path: str) -> tuple[str, ...]:
+        """The codes that count in a file."""
+        ignored = self.ignore + tuple(
+            code
+            for pattern, codes in self.per_file_ignores.items()
+            if fnmatch(path, pattern) or PurePath(path).match(pattern)
+            for code in codes
+        )
+        return tuple(
+            code
+            for code, rule in all_rules().items()
+            if code.startswith(self.select)
+            and not (ignored and code.startswith(ignored))
+            and rule.since <= self.target
+        )
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What came of one file."""
+
+    path: str
+    findings: tuple[Finding, ...] = ()
+    parsed: bool = False  # False: nothing that any rule looks for is in the text
+    unreadable: str | None = None  # why the file could not be looked at
+    broken_cells: tuple[int, ...] = ()
+    suppressed: int = 0
+    sites: int = 0
+    size: int = 0
+    # Module-level names that stand for pmap or for something pmapped: others may import them.
+    carries: frozenset[str] = frozenset()
+
+
+def check_file(
+    project: Project,
+    path: str,
+    content: bytes,
+    options: Options,
+    also: frozenset[str] = frozenset(),
+) -> FileReport:
+    """Look at one file; `also` are words that make it worth parsing besides those of the rules."""
+    codes = options.codes(path)
+    if not mentions(content, codes) and not any(word.encode() in content for word in also):
+        return FileReport(path, size=len(content))
+    try:
+        source = read_source(path, content)
+        file = project.file(path, source)
+        report = _check(file, source, codes, options, len(content))
+    except UnreadableError as error:
+        return FileReport(path, unreadable=str(error), size=len(content))
+    except RecursionError:
+        return FileReport(path, unreadable="nested too deeply", size=len(content))
+    return report
+
+
+def check_text(text: str, options: Options | None = None, path: str = "example.py") -> FileReport:
+    """Look at one text on its own."""
+    return check_texts({path: text}, options)[path]
+
+
+def check_texts(
+    texts: Mapping[str, str], options: Options | None = None
+) -> dict[str, FileReport]:
+    """Look at several texts that may import one another."""
+    options = options or Options()
+    contents = {path: text.encode() for path, text in texts.items()}
+    project = Project(contents, lambda path: read_source(path, contents[path]))
+    first = {p: check_file(project, p, content, options) for p, content in contents.items()}
+    carried = frozenset(name for report in first.values() for name in report.carries)
+    return {
+        path: report
+        if report.parsed or not carried
+        else check_file(project, path, contents[path], options, carried)
+        for path, report in first.items()
+    }
+
+
+def _check(
+    file: File, source: Source, codes: tuple[str, ...], options: Options, size: int
+) -> FileReport:
+    file.target = options.target
+    comments = suppressions(source.text)
+    findings: list[Finding] = []
+    silenced = 0
+    for code in codes:
+        for match in all_rules()[code].visit(file):
+            lines = (getattr(match.node, "lineno", 1), getattr(match.node, "end_lineno", 1))
+            if suppressed(comments, lines, code):
+                silenced += 1
+                continue
+            span = file.span(match.node)
+            findings.append(Finding(code, file.path, span, match.message, match.edits))
+    if UNUSED in codes:
+        findings += _unused(file, comments, codes)
+    return FileReport(
+        path=file.path,
+        findings=tuple(sorted(set(findings), key=lambda f: (_order(f.span), f.code, f.message))),
+        parsed=True,
+        broken_cells=source.cells.broken if source.cells else (),
+        suppressed=silenced,
+        sites=sum(site.role is Role.MAP for site in file.sites) if "pmap" in source.text else 0,
+        size=size,
+        carries=_carried(file),
+    )
+
+
+def _unused(
+    file: File, comments: Iterable[Suppression], codes: tuple[str, ...]
+) -> Iterable[Finding]:
+    for comment in comments:
+        # A code that was not looked for may well be of use in another run.
+        unused = [c for c in comment.unused if c in codes or c not in all_rules()]
+        if unused:
+            last = comment.column + comment.length
+            span = file.stretch(comment.line, comment.column, comment.line, last)
+            keep = [c for c in comment.codes if c not in unused]
+            edits = (Edit(span, f"# noqa: {', '.join(keep)}"),) if keep else ()
+            message = f"nothing on this line is suppressed by {', '.join(unused)}"
+            yield Finding(UNUSED, file.path, span, message, edits)
+
+
+def _carried(file: File) -> frozenset[str]:
+    if "pmap" not in file.source.text:
+        return frozenset()
+    found: set[str] = set()
+    for name in file.index.module.names:
+        for value in file.exported(name):
+            is_import = all(n.__class__.__name__ == "alias" for n in file.index.module.names[name])
+            if not is_import and (isinstance(value, Mapped) or as_transform(value)):
+                found.add(name)
+            elif isinstance(value, Known) and value.file is file and name in _makers(file):
+                found.add(name)
+    return frozenset(found)
+
+
+def _makers(file: File) -> frozenset[str]:
+    """Module-level functions and classes in which something is pmapped."""
+    return frozenset(site.scope.partition(".")[0] for site in file.sites if site.scope)
+
+
+@cache
+def _searches(codes: tuple[str, ...]) -> tuple[tuple[bytes, ...], tuple[re.Pattern[bytes], ...]]:
+    rules: list[Rule] = [all_rules()[code] for code in codes]
+    words = {word for rule in rules for word in rule.words}
+    plain = tuple(word.encode() for word in words if re.escape(word) == word)
+    patterns = tuple(re.compile(word.encode()) for word in words if re.escape(word) != word)
+    return plain, patterns
+
+
+def mentions(content: bytes, codes: tuple[str, ...]) -> bool:
+    """Whether any of the rules could find something: a search of the bytes, nothing is parsed."""
+    plain, patterns = _searches(codes)
+    return any(word in content for word in plain) or any(p.search(content) for p in patterns)
+
+
+def _order(span: Span) -> tuple[int, int, int]:
+    return span.cell or 0, span.line, span.column

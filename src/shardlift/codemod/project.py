@@ -1,0 +1,95 @@
+"""The files that are looked at together, and how an import finds its way from one to another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
+
+from shardlift.codemod.file import File
+from shardlift.codemod.source import Source, UnreadableError
+
+# Libraries are known by name, also when their own source is among the files given.
+LIBRARIES = frozenset(
+    {"jax", "jaxlib", "flax", "equinox", "objax", "haiku", "optax", "numpy", "functools"}
+)
+
+
+class Project:
+    """Reads a file when it is first asked for, and keeps what it parsed."""
+
+    def __init__(self, paths: Iterable[str], read: Callable[[str], Source]) -> None:
+        self._read = read
+        self._files: dict[str, File | None] = {}
+        self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
+        for path in paths:
+            parts = module_parts(path)
+            if parts:
+                self._by_name[parts[-1]].append((parts, path))
+
+    @classmethod
+    def of(cls, *sources: Source) -> Project:
+        """A project of texts that are already at hand."""
+        texts = {source.path: source for source in sources}
+        return cls(texts, texts.__getitem__)
+
+    def file(self, path: str, source: Source | None = None) -> File:
+        """The parsed file; raises what its reading raised."""
+        found = self._files.get(path)
+        if found is None:
+            found = File(source or self._read(path), self)
+            self._files[path] = found
+        return found
+
+    def forget(self, path: str) -> None:
+        """Drop a parsed file: a large project would not fit in memory."""
+        self._files.pop(path, None)
+
+    def module(self, parts: tuple[str, ...], near: str) -> File | None:
+        """The file of a dotted module name, as an import in the file `near` would mean it."""
+        if not parts or parts[0] in LIBRARIES:
+            return None
+        matches = [
+            (full, path) for full, path in self._by_name.get(parts[-1], ()) if _ends(full, parts)
+        ]
+        if not matches:
+            return None
+        home = module_parts(near)
+        ranked = sorted(matches, key=lambda item: (-_common(item[0], home), len(item[0])))
+        if len(ranked) > 1 and _same_rank(ranked[0][0], ranked[1][0], home):
+            return None  # two files fit equally well: leave it alone
+        return self._open(ranked[0][1])
+
+    def _open(self, path: str) -> File | None:
+        if path not in self._files:
+            try:
+                self.file(path)
+            except (UnreadableError, OSError, KeyError):
+                self._files[path] = None
+        return self._files[path]
+
+
+def module_parts(path: str) -> tuple[str, ...]:
+    """`src/pkg/mod.py` is `("src", "pkg", "mod")`; a package is its folder."""
+    pure = PurePath(path)
+    if pure.suffix != ".py":
+        return ()
+    parts = tuple(part for part in pure.with_suffix("").parts if part not in ("/", ".", ".."))
+    return parts[:-1] if parts and parts[-1] == "__init__" else parts
+
+
+def _ends(full: tuple[str, ...], parts: tuple[str, ...]) -> bool:
+    return full[-len(parts) :] == parts
+
+
+def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _same_rank(one: tuple[str, ...], other: tuple[str, ...], home: tuple[str, ...]) -> bool:
+    return _common(one, home) == _common(other, home) and len(one) == len(other)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardlift.codemod.finding import Applicability, Edit, Span, Version
+from shardlift.codemod.reaching import reaching
 from shardlift.codemod.resolve import Resolver
 from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, parse_source
@@ -58,6 +59,22 @@ class File:
         """The one thing that an expression can stand for, if there is just one."""
         values = self.values(node)
         return values[0] if len(values) == 1 else None
+
+    def definition(self, node: ast.expr) -> ast.expr:
+        """The expression behind a name that is bound once, by a plain assignment, in sight."""
+        for _ in range(5):
+            if not isinstance(node, ast.Name) or node not in self.index.scope_of:
+                break
+            bound = reaching(self.index, node)
+            parent = self.index.parents.get(bound[0]) if len(bound) == 1 else None
+            if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+                break
+            if isinstance(parent, ast.Assign) and bound[0] not in parent.targets:
+                break
+            if parent.value is None or parent.value is node:
+                break
+            node = parent.value
+        return node
 
     def name(self, node: ast.AST) -> str | None:
         """The library name of an expression: `jnp.sum` is `jax.numpy.sum`."""
@@ -117,7 +134,18 @@ class File:
 
     def text(self, node: ast.AST) -> str:
         """The source of a node, as it was written."""
-        return ast.get_source_segment(self.source.text, node) or ""
+        line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
+        if not line:
+            return ""
+        lines = [text.encode() for text in self._lines[line - 1 : last]]
+        lines[-1] = lines[-1][: getattr(node, "end_col_offset", 0)]
+        lines[0] = lines[0][getattr(node, "col_offset", 0) :]
+        return b"\n".join(lines).decode(errors="replace")
+
+    def brief(self, node: ast.AST) -> str:
+        """The source of a node on one line, short enough for a message."""
+        text = " ".join(self.text(node).split())
+        return text if len(text) <= 40 else text[:37] + "..."
 
     def replace(
         self, node: ast.AST, text: str, applicability: Applicability = Applicability.SAFE

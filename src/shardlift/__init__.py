@@ -35,8 +35,7 @@ def __getattr__(name: str) -> Any:
         if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
             raise
         raise ImportError(
-            f"shardlift.{name} needs JAX, which is not installed here: "
-            'pip install "shardlift[jax]"'
+            f'shardlift.{name} needs JAX, which is not installed here: pip install "shardlift[jax]"'
         ) from error
     globals()[name] = value
     return value

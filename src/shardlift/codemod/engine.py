@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -92,9 +93,7 @@ def check_text(text: str, options: Options | None = None, path: str = "example.p
     return check_texts({path: text}, options)[path]
 
 
-def check_texts(
-    texts: Mapping[str, str], options: Options | None = None
-) -> dict[str, FileReport]:
+def check_texts(texts: Mapping[str, str], options: Options | None = None) -> dict[str, FileReport]:
     """Look at several texts that may import one another."""
     options = options or Options()
     contents = {path: text.encode() for path, text in texts.items()}
@@ -156,15 +155,16 @@ def _unused(
 def _carried(file: File) -> frozenset[str]:
     if "pmap" not in file.source.text:
         return frozenset()
-    found: set[str] = set()
-    for name in file.index.module.names:
-        for value in file.exported(name):
-            is_import = all(n.__class__.__name__ == "alias" for n in file.index.module.names[name])
-            if not is_import and (isinstance(value, Mapped) or as_transform(value)):
-                found.add(name)
-            elif isinstance(value, Known) and value.file is file and name in _makers(file):
-                found.add(name)
-    return frozenset(found)
+    makers = _makers(file)
+    return frozenset(
+        name
+        for name, bound in file.index.module.names.items()
+        if not isinstance(bound[-1], ast.alias)
+        for value in file.exported(name)
+        if isinstance(value, Mapped)
+        or as_transform(value)
+        or (isinstance(value, Known) and value.file is file and name in makers)
+    )
 
 
 def _makers(file: File) -> frozenset[str]:

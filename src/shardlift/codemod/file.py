@@ -36,6 +36,7 @@ class File:
     target: Version = (0, 12)
 
     def __init__(self, source: Source, project: Project) -> None:
+        """Parse and index the source; raises `UnreadableError` if it is not Python."""
         self.source = source
         self.path = source.path
         self.project = project
@@ -45,6 +46,7 @@ class File:
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
 
     def __repr__(self) -> str:
+        """The path: a file would print its whole tree otherwise."""
         return f"File({self.path!r})"
 
     def values(self, node: ast.AST) -> tuple[Value, ...]:

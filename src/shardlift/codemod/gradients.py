@@ -55,9 +55,9 @@ def loss_is_reduced(gradient: Gradient) -> bool | None:
         return True
     for call in file.index.within(node, ast.Call):
         value = file.only(call.func)
-        if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
-            if any(True for _ in collectives(value.file, value.node)):
-                return True
+        known = isinstance(value, Known) and isinstance(value.node, FUNCTIONS)
+        if known and any(True for _ in collectives(value.file, value.node)):
+            return True
     return False
 
 

@@ -18,9 +18,9 @@ def is_guarded(file: File, node: ast.AST) -> bool:
             return True
         if isinstance(parent, ast.ExceptHandler) and _names(parent) & _CAUGHT:
             return True
-        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
-            if any(_word(inner) in _ASKS for inner in ast.walk(parent.test)):
-                return True
+        branch = isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test
+        if branch and any(_word(inner) in _ASKS for inner in ast.walk(parent.test)):
+            return True
         child = parent
     return False
 

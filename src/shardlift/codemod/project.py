@@ -19,6 +19,7 @@ class Project:
     """Reads a file when it is first asked for, and keeps what it parsed."""
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], Source]) -> None:
+        """`paths` is what imports may find; `read` is called for those that are needed."""
         self._read = read
         self._files: dict[str, File | None] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)

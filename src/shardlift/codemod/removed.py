@@ -233,12 +233,12 @@ def _attributes(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST
     for node in file.index.nodes(ast.Attribute):
         if node.attr in last and isinstance(node.ctx, ast.Load):
             row = by_name.get(file.name(node) or "")
-            if row is not None and _root_is_import(file, node):
+            if row is not None and _root_is_name(node):
                 yield node, row
 
 
-def _root_is_import(file: File, node: ast.Attribute) -> bool:
-    """Whether the chain starts at a module: what a from-import brought in is reported there."""
+def _root_is_name(node: ast.Attribute) -> bool:
+    """Whether the chain is names all the way down: `f().tree_map` is something else."""
     root: ast.expr = node
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -284,7 +284,9 @@ def words(rows: tuple[Removed, ...]) -> tuple[str, ...]:
     if deep:
         found.append(rf"\.(?:{'|'.join(deep)})\b")
     for base in sorted({row.name.rpartition(".")[0] for row in rows}):
-        leaves = sorted(row.name[len(base) + 1 :] for row in rows if row.name.startswith(base + "."))
+        leaves = sorted(
+            row.name[len(base) + 1 :] for row in rows if row.name.startswith(base + ".")
+        )
         listed = "|".join(leaf for leaf in leaves if "." not in leaf)
         found.append(rf"from {re.escape(base)} import (?:\([^)]*|[^\n(]*)\b(?:{listed})\b")
     return tuple(found)

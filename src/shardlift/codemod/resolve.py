@@ -25,7 +25,6 @@ from shardlift.codemod.values import (
     Output,
     Partial,
     Result,
-    Transform,
     Value,
 )
 from shardlift.codemod.wrappers import apply, as_transform, filled, given
@@ -45,6 +44,7 @@ class Resolver:
     """Looks expressions of one file up."""
 
     def __init__(self, file: File) -> None:
+        """Nothing is looked up until it is asked for."""
         self.file = file
         self._known: dict[ast.AST, tuple[Value, ...]] = {}
         self._paths: dict[str, tuple[Value, ...]] = {}
@@ -71,7 +71,9 @@ class Resolver:
         bound = self.file.index.module.names.get(name)
         if not bound:
             return ()
-        return _unique(v for node in afterwards(self.file.index, bound) for v in self._binding(node))
+        return _unique(
+            v for node in afterwards(self.file.index, bound) for v in self._binding(node)
+        )
 
     def _values(self, node: ast.AST) -> Iterator[Value]:
         if isinstance(node, ast.Name):
@@ -219,10 +221,10 @@ class Resolver:
                 yield Element(found)
 
     def _item(self, base: Value, index: ast.expr) -> Value:
-        if isinstance(base, Output) and isinstance(index, ast.Constant):
-            if isinstance(index.value, str):
-                return Output(base.mapped, base.call, (*base.path, index.value))
-            # An integer may pick an element of a tuple or a device: rules decide.
+        # An integer may pick an element of a tuple or a device: that is for rules to decide.
+        key = index.value if isinstance(index, ast.Constant) else None
+        if isinstance(base, Output) and isinstance(key, str):
+            return Output(base.mapped, base.call, (*base.path, key))
         return UNKNOWN
 
     def attribute(self, base: Value, name: str) -> Iterator[Value]:

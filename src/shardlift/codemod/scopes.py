@@ -26,6 +26,7 @@ class Scope:
     __slots__ = ("names", "node", "outer", "parent")
 
     def __init__(self, node: ast.AST, parent: Scope | None) -> None:
+        """An empty scope that `node` opens inside `parent`."""
         self.node = node
         self.parent = parent
         self.names: dict[str, list[ast.AST]] = {}
@@ -46,6 +47,7 @@ class Index:
     """What the walk found."""
 
     def __init__(self, root: ast.Module) -> None:
+        """Walk the tree, once."""
         self.root = root
         self.parents: dict[ast.AST, ast.AST] = {}
         self.scope_of: dict[ast.AST, Scope] = {}  # of names, functions and classes: where they are
@@ -168,7 +170,7 @@ class Index:
         inner = Scope(node, scope)
         self.opens[node] = inner
         # The generators first: they bind what the element uses.
-        children = [child for child in ast.iter_child_nodes(node)]
+        children = list(ast.iter_child_nodes(node))
         children.sort(key=lambda child: not isinstance(child, ast.comprehension))
         return [(child, inner) for child in children]
 

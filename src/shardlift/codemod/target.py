@@ -14,7 +14,9 @@ _BOUND = re.compile(r"(?P<op>===|==|<=|>=|<|>|!=|~=|\^)?\s*(?P<version>[0-9][0-9
 
 def newest_allowed(requirements: Iterable[str]) -> Version | None:
     """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if none names jax."""
-    bounds = [_upper(match["bounds"]) for line in requirements if (match := _REQUIREMENT.match(line))]
+    bounds = [
+        _upper(match["bounds"]) for line in requirements if (match := _REQUIREMENT.match(line))
+    ]
     return min(bounds) if bounds else None
 
 

@@ -20,9 +20,10 @@ def visit(file: File) -> Iterator[Match]:
     for node in file.index.nodes(ast.Subscript):
         if isinstance(node.slice, ast.Name) and isinstance(node.ctx, ast.Load):
             index = file.only(node.slice)
-            if isinstance(index, Element) and isinstance(index.of, Result):
-                if index.of.path == "jax.numpy.arange" and may_be_output(file, node.value):
-                    yield Match(node, f"`{file.brief(node)}` is a gather for each turn of the loop")
+            source = index.of if isinstance(index, Element) else None
+            traced = isinstance(source, Result) and source.path == "jax.numpy.arange"
+            if traced and may_be_output(file, node.value):
+                yield Match(node, f"`{file.brief(node)}` is a gather for each turn of the loop")
 
 
 RULE = Rule(

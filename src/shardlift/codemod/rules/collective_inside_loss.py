@@ -28,7 +28,9 @@ def visit(file: File) -> Iterator[Match]:
                     yield Match(gradient.call, text)
 
 
-_HEAD = "import jax\nfrom jax import lax\ndef loss(w, x):\n    return lax.psum((w * x).sum(), 'i')\n"
+_HEAD = (
+    "import jax\nfrom jax import lax\ndef loss(w, x):\n    return lax.psum((w * x).sum(), 'i')\n"
+)
 
 RULE = Rule(
     code="SL503",
@@ -43,7 +45,9 @@ RULE = Rule(
     bad=(
         _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)  # SL503\n"
         "f = jax.pmap(step, axis_name='i')\n",
-        _HEAD + "@jax.pmap\ndef step(w, x):\n    return jax.value_and_grad(loss)(w, x)  # SL503\n",
+        _HEAD
+        + "def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)  # SL503\n    return g\n"
+        "f = jax.pmap(step, 'i')\n",
     ),
     good=(
         _HEAD + "def plain(w, x):\n    return (w * x).sum()\n"

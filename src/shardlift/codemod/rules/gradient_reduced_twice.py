@@ -19,16 +19,17 @@ def visit(file: File) -> Iterator[Match]:
     """pmean or psum of a gradient with respect to a `P()` parameter, with a plain loss."""
     for shard_map in file.shard_maps:
         body = shard_map.body
-        if not shard_map.checks_vma or body is None or not isinstance(body.node, FUNCTIONS):
+        if not shard_map.checks_vma or body is None or body.file is not file:
+            continue
+        if not isinstance(body.node, FUNCTIONS):
             continue
         for gradient in gradients(body.file, body.node):
             if shard_map.spec_of(gradient.parameter) != () or loss_is_reduced(gradient):
                 continue
             for call in reductions_of(body.file, body.node, gradient):
-                if body.file is file:
-                    name = gradient.parameter
-                    text = f"the gradient for `{name}`, P(), is summed already: n times too large"
-                    yield Match(call, text)
+                name = gradient.parameter
+                text = f"the gradient for `{name}`, P(), is summed already: n times too large"
+                yield Match(call, text)
 
 
 _HEAD = (

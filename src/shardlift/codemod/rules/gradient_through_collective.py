@@ -19,15 +19,14 @@ def visit(file: File) -> Iterator[Match]:
     """A gradient, through psum or pmean, with respect to a parameter that is sharded."""
     for shard_map in file.shard_maps:
         body = shard_map.body
-        if not shard_map.checks_vma or body is None or not isinstance(body.node, FUNCTIONS):
+        if not shard_map.checks_vma or body is None or body.file is not file:
+            continue
+        if not isinstance(body.node, FUNCTIONS):
             continue
         for gradient in gradients(body.file, body.node):
             if shard_map.spec_of(gradient.parameter) and loss_is_reduced(gradient):
-                if body.file is file:
-                    yield Match(
-                        gradient.call,
-                        f"the gradient for `{gradient.parameter}` is not pmap's: n times smaller",
-                    )
+                text = f"the gradient for `{gradient.parameter}` is not pmap's: n times smaller"
+                yield Match(gradient.call, text)
 
 
 _HEAD = (
@@ -39,7 +38,7 @@ RULE = Rule(
     code="SL502",
     name="gradient-through-collective",
     effect=Effect.WRONG,
-    summary="a gradient through pmean, for stacked parameters, by shard_map's default",
+    summary="a gradient through pmean, for stacked parameters",
     advice="Pass check_vma=False to keep what pmap did, or pass the parameters with P().",
     explain=__doc__,
     reference=SHARD_MAP,
@@ -48,7 +47,8 @@ RULE = Rule(
     bad=(
         _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')  # SL502\n"
         "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",
-        _HEAD + "def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)  # SL502\n    return g\n"
+        _HEAD
+        + "def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)  # SL502\n    return g\n"
         "f = jax.shard_map(step, mesh=m, in_specs=(P('i'), P('i')), out_specs=P('i'))\n",
     ),
     good=(

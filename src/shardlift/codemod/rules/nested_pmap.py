@@ -17,15 +17,15 @@ from shardlift.codemod.values import Known, Located, Mapped
 
 def visit(file: File) -> Iterator[Match]:
     """pmap of a pmap; two pmap decorators; a pmapped function whose body calls another."""
-    inner = {call: mapped for call, mapped in calls_of_mapped(file)}
+    inner = dict(calls_of_mapped(file))
     for site in file.sites:
         if site.role is not Role.MAP or site.mapped is None:
             continue
         operand = site.mapped.operand
-        if isinstance(operand, Located):
-            if isinstance(operand.file.only(operand.node), Mapped):
-                yield Match(site.node, "pmap of a function that is pmapped already: it raises")
-                continue
+        value = operand.file.only(operand.node) if isinstance(operand, Located) else None
+        if isinstance(value, Mapped):
+            yield Match(site.node, "pmap of a function that is pmapped already: it raises")
+            continue
         function = site.operand if isinstance(site.operand, Known) else site.function
         if function is None or function.file is not file:
             continue
@@ -41,7 +41,7 @@ def _mapped_below(file: File, function: ast.AST, decorator: ast.AST) -> bool:
     decorators: list[ast.expr] = getattr(function, "decorator_list", [])
     if decorator not in decorators:
         return False
-    later = decorators[decorators.index(decorator) + 1 :]  # type: ignore[arg-type]
+    later = decorators[decorators.index(decorator) + 1 :]
     return any(site.node in later for site in file.sites)
 
 

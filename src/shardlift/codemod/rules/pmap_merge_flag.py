@@ -27,9 +27,9 @@ def visit(file: File) -> Iterator[Match]:
         elif node.value == _VARIABLE and _is_value(file, node):
             yield Match(node, f"the variable {_VARIABLE} is ignored since JAX 0.10")
     for attribute in file.index.nodes(ast.Attribute):
-        if attribute.attr == _OPTION and not is_guarded(file, attribute):
-            if file.name(attribute) in (f"jax.config.{_OPTION}", f"jax._src.config.{_OPTION}"):
-                yield Match(attribute, f"the option {_OPTION} was removed in JAX 0.10")
+        is_option = attribute.attr == _OPTION and file.name(attribute) == f"jax.config.{_OPTION}"
+        if is_option and not is_guarded(file, attribute):
+            yield Match(attribute, f"the option {_OPTION} was removed in JAX 0.10")
 
 
 def _is_argument(file: File, node: ast.AST) -> bool:

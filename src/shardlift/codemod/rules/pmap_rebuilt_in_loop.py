@@ -39,8 +39,7 @@ RULE = Rule(
     words=("pmap",),
     bad=(
         "import jax\nfor x in xs:\n    y = jax.pmap(lambda v: v + 1)(x)  # SL206",
-        "import functools, jax\nwhile True:\n"
-        "    y = jax.pmap(functools.partial(f, 1))(x)  # SL206",
+        "import functools, jax\nwhile True:\n    y = jax.pmap(functools.partial(f, 1))(x)  # SL206",
     ),
     good=(
         "import jax\nfor x in xs:\n    y = jax.pmap(f)(x)",

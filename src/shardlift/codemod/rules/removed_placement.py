@@ -40,7 +40,7 @@ RULE = Rule(
         "from mylib import device_put_sharded\nx = device_put_sharded(xs, devices)",
         "import jax\nif hasattr(jax, 'device_put_sharded'):\n"
         "    x = jax.device_put_sharded(xs, jax.devices())",
-        "import jax\ntry:\n    put = jax.device_put_sharded\nexcept AttributeError:\n    put = None",
+        "import jax\ntry:\n    put = jax.device_put_sharded\nexcept AttributeError:\n    pass",
         "def device_put_replicated(x, devices):\n    return x\ny = device_put_replicated(x, d)",
         "text = 'jax.device_put_sharded'",
     ),

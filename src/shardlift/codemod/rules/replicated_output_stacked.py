@@ -19,13 +19,14 @@ from shardlift.codemod.sites import Role, Site
 def visit(file: File) -> Iterator[Match]:
     """A site without `out_axes` whose function returns a reduction over its axis."""
     for site in file.sites:
-        if site.role is Role.MAP and site.mapped is not None and "out_axes" not in site.keywords:
-            if site.transform.origin == "jax.pmap" and not site.otherwise:
-                yield from _outputs(site)
+        plain = site.transform.origin == "jax.pmap" and not site.otherwise
+        if site.role is Role.MAP and plain and "out_axes" not in site.keywords:
+            yield from _outputs(site)
 
 
 def _outputs(site: Site) -> Iterator[Match]:
-    assert site.mapped is not None
+    if site.mapped is None:
+        return
     name = axis_name(site.mapped)
     found = list(returned(site.mapped))
     if name is None or len(found) != 1:

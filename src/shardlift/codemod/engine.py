@@ -13,7 +13,7 @@ from pathlib import PurePath
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Finding, Rule, Span, Version
 from shardlift.codemod.noqa import Suppression, suppressed, suppressions
-from shardlift.codemod.project import Project
+from shardlift.codemod.project import Project, module_parts
 from shardlift.codemod.rules import all_rules
 from shardlift.codemod.sites import Role
 from shardlift.codemod.source import Source, UnreadableError, read_source
@@ -22,6 +22,8 @@ from shardlift.codemod.values import Known, Mapped
 from shardlift.codemod.wrappers import as_transform
 
 UNUSED = "SL001"
+# The parts of a module's name, and a name in it, that other files may import.
+Carried = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class FileReport:
     sites: int = 0
     size: int = 0
     # Module-level names that stand for pmap or for something pmapped: others may import them.
-    carries: frozenset[str] = frozenset()
+    carries: frozenset[Carried] = frozenset()
 
 
 def check_file(
@@ -71,11 +73,11 @@ def check_file(
     path: str,
     content: bytes,
     options: Options,
-    also: frozenset[str] = frozenset(),
+    also: frozenset[Carried] = frozenset(),
 ) -> FileReport:
-    """Look at one file; `also` are words that make it worth parsing besides those of the rules."""
+    """Look at one file; `also` is what makes it worth parsing besides the words of the rules."""
     codes = options.codes(path)
-    if not mentions(content, codes) and not any(word.encode() in content for word in also):
+    if not mentions(content, codes) and not any(_imports(content, *pair) for pair in also):
         return FileReport(path, size=len(content))
     try:
         source = read_source(path, content)
@@ -99,7 +101,7 @@ def check_texts(texts: Mapping[str, str], options: Options | None = None) -> dic
     contents = {path: text.encode() for path, text in texts.items()}
     project = Project(contents, lambda path: read_source(path, contents[path]))
     first = {p: check_file(project, p, content, options) for p, content in contents.items()}
-    carried = frozenset(name for report in first.values() for name in report.carries)
+    carried = frozenset(pair for report in first.values() for pair in report.carries)
     return {
         path: report
         if report.parsed or not carried
@@ -152,12 +154,20 @@ def _unused(
             yield Finding(UNUSED, file.path, span, message, edits)
 
 
-def _carried(file: File) -> frozenset[str]:
+def _imports(content: bytes, module: tuple[str, ...], name: str) -> bool:
+    """Whether a text may import a name: it says the name, and a part of the module's."""
+    if name.encode() not in content or b"import" not in content:
+        return False
+    return any(part.encode() in content for part in module[-2:]) or b"from ." in content
+
+
+def _carried(file: File) -> frozenset[Carried]:
     if "pmap" not in file.source.text:
         return frozenset()
     makers = _makers(file)
+    module = module_parts(file.path)
     return frozenset(
-        name
+        (module, name)
         for name, bound in file.index.module.names.items()
         if not isinstance(bound[-1], ast.alias)
         for value in file.exported(name)

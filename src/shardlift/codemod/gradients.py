@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shardlift.codemod.file import File
 from shardlift.codemod.idioms import GRADS, REDUCTIONS, TREE_MAPS, collectives
-from shardlift.codemod.scopes import FUNCTIONS, Function
+from shardlift.codemod.scopes import Function
 from shardlift.codemod.sites import function_of
 from shardlift.codemod.values import Argument, Constant, Known, Result
 
@@ -55,8 +55,7 @@ def loss_is_reduced(gradient: Gradient) -> bool | None:
         return True
     for call in file.index.within(node, ast.Call):
         value = file.only(call.func)
-        known = isinstance(value, Known) and isinstance(value.node, FUNCTIONS)
-        if known and any(True for _ in collectives(value.file, value.node)):
+        if isinstance(value, Known) and any(collectives(value.file, value.node)):
             return True
     return False
 

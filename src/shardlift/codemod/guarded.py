@@ -18,8 +18,8 @@ def is_guarded(file: File, node: ast.AST) -> bool:
             return True
         if isinstance(parent, ast.ExceptHandler) and _names(parent) & _CAUGHT:
             return True
-        branch = isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test
-        if branch and any(_word(inner) in _ASKS for inner in ast.walk(parent.test)):
+        test = parent.test if isinstance(parent, (ast.If, ast.IfExp)) else child
+        if test is not child and any(_word(inner) in _ASKS for inner in ast.walk(test)):
             return True
         child = parent
     return False

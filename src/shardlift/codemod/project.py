@@ -42,9 +42,10 @@ class Project:
             self._files[path] = found
         return found
 
-    def forget(self, path: str) -> None:
-        """Drop a parsed file: a large project would not fit in memory."""
-        self._files.pop(path, None)
+    def trim(self, most: int = 300) -> None:
+        """Drop what was parsed once there is much of it: a large project would not fit."""
+        if len(self._files) > most:
+            self._files.clear()
 
     def module(self, parts: tuple[str, ...], near: str) -> File | None:
         """The file of a dotted module name, as an import in the file `near` would mean it."""

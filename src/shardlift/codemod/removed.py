@@ -273,20 +273,28 @@ def _inside(module: str, by_name: dict[str, Removed]) -> Removed | None:
     return None
 
 
+# The names by which modules are usually known; any other alias is searched for by its import.
+_ALIASES = {
+    "jax.numpy": "jnp|np|numpy",
+    "jax.random": "random|jrandom|jr",
+    "jax.core": "core|jcore",
+    "jax.experimental": "experimental",
+}
+
+
 @cache
 def words(rows: tuple[Removed, ...]) -> tuple[str, ...]:
-    """What to search a file's bytes for: `jax.tree_map`, an import of it, an alias' attribute."""
-    tops = sorted({row.name[4:] for row in rows if row.name.count(".") == 1})
-    deep = sorted({row.name.rpartition(".")[2] for row in rows if row.name.count(".") > 1})
+    """What to search a file's bytes for: the name by way of its module, or an import of it."""
     found: list[str] = []
-    if tops:
-        found += [rf"jax\.(?:{'|'.join(tops)})\b", "import jax as"]
-    if deep:
-        found.append(rf"\.(?:{'|'.join(deep)})\b")
     for base in sorted({row.name.rpartition(".")[0] for row in rows}):
-        leaves = sorted(
-            row.name[len(base) + 1 :] for row in rows if row.name.startswith(base + ".")
-        )
-        listed = "|".join(leaf for leaf in leaves if "." not in leaf)
-        found.append(rf"from {re.escape(base)} import (?:\([^)]*|[^\n(]*)\b(?:{listed})\b")
+        leaves = "|".join(r.name.rpartition(".")[2] for r in rows if _parent(r) == base)
+        module = base.rpartition(".")[2]
+        usual = _ALIASES.get(base, module)
+        found.append(rf"\b(?:{usual})\.(?:{leaves})\b")
+        found.append(rf"from {re.escape(base)} import (?:\([^)]*|[^\n(]*)\b(?:{leaves})\b")
+        found.append(rf"\bimport (?:[\w.]+\.)?{module} as (?!(?:{usual})\b)")
     return tuple(found)
+
+
+def _parent(row: Removed) -> str:
+    return row.name.rpartition(".")[0]

@@ -35,7 +35,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#jaxruntimeerror-invalid-argument-copyarrays-same-size",
     visit=visit,
-    words=("arange",),
+    words=("pmap",),
     bad=(
         "import jax\nimport jax.numpy as jnp\nf = jax.pmap(g)\ny = f(x)\n"
         "for i in jnp.arange(8):\n    print(y[i])  # SL403",

@@ -47,7 +47,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#buffer-donation-with-donate-argnums",
     visit=visit,
-    words=("donate_argnums",),
+    words=("pmap",),
     bad=(
         "import jax\nimport jax.numpy as jnp\nstep = jax.pmap(f, donate_argnums=(0,))\n"
         "n = jax.local_device_count()\nstate = step(jnp.stack([state] * n), x)  # SL305",

@@ -1,0 +1,36 @@
+"""The command line: one file a command, imported when it is invoked and not before."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+# Command -> where it lives.
+COMMANDS = {
+    "check": "shardlift.cli.check:check",
+    "rule": "shardlift.cli.rule:rule",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named here and loaded there: `check` must not import JAX."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Every command, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="shardlift")
+def main() -> None:
+    """The way off jax.pmap: run it, check it, rewrite it, prove it."""

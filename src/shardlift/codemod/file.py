@@ -85,7 +85,7 @@ class File:
         value = self.only(node)
         return value.path if isinstance(value, External) else None
 
-    def called(self, node: ast.AST) -> str | None:
+    def called(self, node: ast.AST | None) -> str | None:
         """The library name of the function that a call calls."""
         return self.name(node.func) if isinstance(node, ast.Call) else None
 

@@ -19,10 +19,32 @@ def is_guarded(file: File, node: ast.AST) -> bool:
         if isinstance(parent, ast.ExceptHandler) and _names(parent) & _CAUGHT:
             return True
         test = parent.test if isinstance(parent, (ast.If, ast.IfExp)) else child
-        if test is not child and any(_word(inner) in _ASKS for inner in ast.walk(test)):
+        if test is not child and _asks(test):
+            return True
+        if any(_leaves(before) for before in _above(parent, child)):
             return True
         child = parent
     return False
+
+
+def _above(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
+    """The statements of a block that come before one of them."""
+    body: list[ast.stmt] = getattr(parent, "body", [])
+    if not isinstance(body, list) or not isinstance(child, ast.stmt) or child not in body:
+        return []
+    return body[: body.index(child)]
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """`if version …: return`: what follows is for the other versions."""
+    if not isinstance(statement, ast.If) or not _asks(statement.test):
+        return False
+    return isinstance(statement.body[-1], (ast.Return, ast.Raise))
+
+
+def _asks(test: ast.AST) -> bool:
+    words = {_word(inner) for inner in ast.walk(test)}
+    return bool(words & _ASKS) or any("version" in word.lower() for word in words)
 
 
 def _catches(statement: ast.Try) -> bool:

@@ -100,16 +100,16 @@ MODULES = (
     Removed("jax.experimental.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.experimental.export", (0, 4, 36), "jax.export"),
     Removed("jax.interpreters.sharded_jit", (0, 3, 18), "jax.jit"),
-    Removed("jax.lib.xla_bridge", (0, 8), "jax.extend.backend"),
-    Removed("jax.lib.xla_client", (0, 8), "jax.extend"),
-    Removed("jax.lib.xla_extension", (0, 8), "jax.extend"),
+    Removed("jax.lib.xla_bridge", (0, 9), "jax.extend.backend"),
+    Removed("jax.lib.xla_client", (0, 9), "jax.extend"),
+    Removed("jax.lib.xla_extension", (0, 9), "jax.extend"),
     Removed("jax.linear_util", (0, 4, 24), "jax.extend.linear_util", same=True),
     Removed("jax.abstract_arrays", (0, 4, 17), "jax.core"),
     Removed("jax.prng", (0, 4, 24), "jax.extend.random"),
     Removed("jax.api", (0, 2, 21), "jax"),
     Removed("jax.util", (0, 8)),
     Removed("jax.cloud_tpu_init", (0, 11)),
-    Removed("jax.tools.colab_tpu", (0, 8)),
+    Removed("jax.tools.colab_tpu", (0, 10)),
 )
 
 NUMPY = (

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from shardlift.codemod.file import File
 
 
+# Functions that look at a function and do not call it.
+_LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
+
+
 class Role(StrEnum):
     """What a site does."""
 
@@ -96,9 +100,15 @@ def function_of(file: File, node: ast.expr) -> Known | None:
 def calls_of_mapped(file: File) -> Iterator[tuple[ast.Call, Mapped]]:
     """Every call, in this file, of something that can only be a pmapped function."""
     for call in file.index.nodes(ast.Call):
-        value = file.only(call.func)
-        if isinstance(value, Mapped):
-            yield call, value
+        mapped = surely_mapped(file, call.func)
+        if mapped is not None:
+            yield call, mapped
+
+
+def surely_mapped(file: File, node: ast.expr) -> Mapped | None:
+    """The pmapped function that an expression stands for, if it can be nothing else."""
+    value = file.only(node)
+    return value if isinstance(value, Mapped) and value.transform.certain else None
 
 
 def _mapped_calls(file: File) -> Iterator[Site]:
@@ -236,7 +246,7 @@ def _references(file: File) -> Iterator[Site]:
 def _is_used(file: File, node: ast.expr) -> bool:
     """Whether the name is looked into (`jax.pmap.__doc__`) or compared: nothing is mapped."""
     parent = file.index.parents.get(node)
-    return isinstance(parent, (ast.Attribute, ast.Compare))
+    return isinstance(parent, (ast.Attribute, ast.Compare)) or file.called(parent) in _LOOKS
 
 
 def _targets(file: File, node: ast.AST) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.scopes import FUNCTIONS
-from shardlift.codemod.sites import calls_of_mapped, function_of
+from shardlift.codemod.sites import calls_of_mapped, function_of, surely_mapped
 from shardlift.codemod.values import External, Mapped, Partial, Result
 
 # The position of the functions that each one transforms.
@@ -37,7 +37,7 @@ def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str]]:
         for place in TRANSFORMS.get(name or "", ()):
             if place < len(call.args):
                 operand = call.args[place]
-                if isinstance(file.only(operand), Mapped):
+                if surely_mapped(file, operand) is not None:
                     yield call, name or ""
                 else:
                     yield from _called_in(file, operand, calls, name or "")

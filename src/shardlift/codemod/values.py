@@ -79,7 +79,8 @@ class Transform:
 
     `origin` is the library's own name; `keywords` is what the wrappers on the way have filled in;
     `chain` names those wrappers, outermost first; `operand` is the position at which the
-    outermost one takes the function, and `operand_name` the name of that parameter.
+    outermost one takes the function, and `operand_name` the name of that parameter. A wrapper
+    that may also do something else, such as jit on a single device, is not `certain`.
     """
 
     origin: str
@@ -87,6 +88,7 @@ class Transform:
     chain: tuple[str, ...] = ()
     operand: int = 0
     operand_name: str = "fun"
+    certain: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlift.codemod.scopes import FUNCTIONS, Function, positional
@@ -63,9 +64,7 @@ def apply(transform: Transform, call: ast.Call, file: File, skip: int = 0) -> Va
 def filled(transform: Transform, call: ast.Call, file: File, skip: int = 1) -> Transform:
     """The transform with the keywords of a partial on top of its own."""
     keywords = {**transform.keywords, **_keywords(transform, call, file, skip)}
-    return Transform(
-        transform.origin, keywords, transform.chain, transform.operand, transform.operand_name
-    )
+    return replace(transform, keywords=keywords)
 
 
 def given(function: Known, parameter: str, call: ast.Call) -> ast.expr | None:
@@ -124,7 +123,22 @@ def _around(function: Known, mapped: Mapped, argument: Argument) -> Transform:
     name = argument.node.arg
     place = names.index(name) if name in names else 0
     chain = (node.name, *mapped.transform.chain)
-    return Transform(mapped.transform.origin, mapped.keywords, chain, place, name)
+    certain = mapped.transform.certain and _always_maps(function)
+    return Transform(mapped.transform.origin, mapped.keywords, chain, place, name, certain)
+
+
+def _always_maps(function: Known) -> bool:
+    """Whether a wrapper has one way through, and pmap is on it."""
+    from shardlift.codemod.resolve import returns
+
+    found = [function.file.values(returned) for returned in returns(function)]
+    if len(found) != 1 or len(found[0]) != 1:
+        return False
+    value = found[0][0]
+    if isinstance(value, Known):
+        inner = [value.file.values(returned) for returned in returns(value)]
+        return len(inner) == 1 and len(inner[0]) == 1 and isinstance(inner[0][0], Output)
+    return isinstance(value, Mapped)
 
 
 def _mapped_inside(function: Known) -> Iterator[Mapped]:

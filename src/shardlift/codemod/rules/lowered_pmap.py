@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.values import Mapped
+from shardlift.codemod.sites import surely_mapped
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -20,7 +20,7 @@ def visit(file: File) -> Iterator[Match]:
         return
     for call in file.index.nodes(ast.Call):
         method = call.func if isinstance(call.func, ast.Attribute) else None
-        if method and method.attr == "lower" and isinstance(file.only(method.value), Mapped):
+        if method and method.attr == "lower" and surely_mapped(file, method.value):
             yield Match(call, "what a pmap is lowered to takes and gives global arrays")
 
 

@@ -11,19 +11,19 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.sites import Role, Usage, calls_of_mapped
-from shardlift.codemod.values import Known, Located, Mapped
+from shardlift.codemod.sites import Role, Usage, calls_of_mapped, surely_mapped
+from shardlift.codemod.values import Known, Located
 
 
 def visit(file: File) -> Iterator[Match]:
     """pmap of a pmap; two pmap decorators; a pmapped function whose body calls another."""
     inner = dict(calls_of_mapped(file))
     for site in file.sites:
-        if site.role is not Role.MAP or site.mapped is None:
+        if site.role is not Role.MAP or site.mapped is None or not site.transform.certain:
             continue
         operand = site.mapped.operand
-        value = operand.file.only(operand.node) if isinstance(operand, Located) else None
-        if isinstance(value, Mapped):
+        inside = surely_mapped(operand.file, operand.node) if isinstance(operand, Located) else None
+        if inside is not None:
             yield Match(site.node, "pmap of a function that is pmapped already: it raises")
             continue
         function = site.operand if isinstance(site.operand, Known) else site.function

@@ -11,20 +11,45 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.idioms import REDUCTIONS, TREE_MAPS, axis_name, axis_of
-from shardlift.codemod.outputs import returned
+from shardlift.codemod.idioms import (
+    REDUCTIONS,
+    TREE_MAPS,
+    axis_name,
+    axis_of,
+    is_zero,
+    unreplicated,
+)
+from shardlift.codemod.outputs import fetched, returned
 from shardlift.codemod.sites import Role, Site
+from shardlift.codemod.values import Output
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A site without `out_axes` whose function returns a reduction over its axis."""
+    """A reduction over the site's own axis, of which the file takes the first replica."""
+    read = set(_first_replicas(file))
     for site in file.sites:
         plain = site.transform.origin == "jax.pmap" and not site.otherwise
         if site.role is Role.MAP and plain and "out_axes" not in site.keywords:
-            yield from _outputs(site)
+            yield from _outputs(site, read)
 
 
-def _outputs(site: Site) -> Iterator[Match]:
+def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
+    """The outputs, by site and place in the tuple, of which only one replica is read."""
+    trees: list[ast.expr] = []
+    for node in file.index.nodes(ast.Subscript):
+        if is_zero(node.slice):
+            trees.append(fetched(file, node.value) or node.value)
+    for call in file.index.nodes(ast.Call):
+        tree = unreplicated(file, call)
+        if tree is not None:
+            trees.append(fetched(file, tree) or tree)
+    for tree in trees:
+        for value in file.values(tree):
+            if isinstance(value, Output):
+                yield value.mapped.node, value.path[0] if value.path else None
+
+
+def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterator[Match]:
     if site.mapped is None:
         return
     name = axis_name(site.mapped)
@@ -32,13 +57,13 @@ def _outputs(site: Site) -> Iterator[Match]:
     if name is None or len(found) != 1:
         return
     file, node = found[0]
-    if _equal_everywhere(file, node, name):
+    if _equal_everywhere(file, node, name) and (site.node, None) in read:
         yield Match(site.node, f"the output is equal on all devices ({name!r}): out_axes=None")
     elif isinstance(node, ast.Tuple):
         places = [
             place
             for place, part in enumerate(node.elts)
-            if _equal_everywhere(file, file.definition(part), name)
+            if (site.node, place) in read and _equal_everywhere(file, file.definition(part), name)
         ]
         if places:
             listed = ", ".join(map(str, places))
@@ -68,14 +93,17 @@ RULE = Rule(
     visit=visit,
     words=("pmap",),
     bad=(
-        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')  # SL504",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')  # SL504\n"
+        "y = f(x)[0]",
         "import jax\ndef step(s, x):\n    return s, jax.lax.psum(x, 'i')\n"
-        "f = jax.pmap(step, axis_name='i')  # SL504",
+        "f = jax.pmap(step, axis_name='i')  # SL504\n"
+        "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",
     ),
     good=(
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
-        "import jax\nf = jax.pmap(lambda x: x + jax.lax.pmean(x, 'i'), axis_name='i')",
-        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'j'), axis_name='i')",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\ny = g(f(x))",
+        "import jax\nf = jax.pmap(lambda x: x + jax.lax.pmean(x, 'i'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'j'), 'i')\ny = f(x)[0]",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, name), axis_name=name)",
         "import jax\nf = jax.vmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')",
     ),

@@ -12,22 +12,32 @@ from collections.abc import Iterator
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
 from shardlift.codemod.idioms import TREE_MAPS, stacked_by
+from shardlift.codemod.sites import calls_of_mapped
 
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_to"})
 
 
 def visit(file: File) -> Iterator[Match]:
-    """flax's `replicate`, and the home-made ones that repeat a value by the number of devices."""
+    """flax's `replicate`; values repeated by the number of devices and given to pmap."""
     for call in file.index.nodes(ast.Call):
         name = file.called(call)
         if name == "flax.jax_utils.replicate":
             yield Match(call, "a copy for each device along a new leading axis, sharded")
-        elif name in _STACKS and stacked_by(file, call) is not None:
-            yield Match(call, "one copy a device is stacked by hand: JAX sees a sharded array")
-        elif name in TREE_MAPS and call.args and isinstance(call.args[0], ast.Lambda):
-            body = call.args[0].body
-            if file.called(body) == "flax.jax_utils.replicate":
-                yield Match(call, "a copy for each device along a new leading axis, sharded")
+    seen: set[ast.expr] = set()
+    for call, _ in calls_of_mapped(file):
+        for argument in call.args:
+            made = file.definition(argument)
+            if made not in seen and _repeats(file, made) and stacked_by(file, made) is not None:
+                seen.add(made)
+                yield Match(made, "one copy a device is stacked by hand for pmap")
+
+
+def _repeats(file: File, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if file.called(node) in TREE_MAPS and isinstance(node.args[0], ast.Lambda):
+        return _repeats(file, node.args[0].body)
+    return file.called(node) in _STACKS
 
 
 RULE = Rule(
@@ -44,12 +54,13 @@ RULE = Rule(
         "from flax import jax_utils\nstate = jax_utils.replicate(state)  # SL301",
         "from flax.jax_utils import replicate\np = replicate(params)  # SL301",
         "import jax\nimport jax.numpy as jnp\nn = jax.local_device_count()\n"
-        "p = jax.tree.map(lambda x: jnp.stack([x] * n), p)  # SL301",
+        "p = jax.tree.map(lambda x: jnp.stack([x] * n), p)  # SL301\ny = jax.pmap(f)(p)",
     ),
     good=(
         "import jax\nstate = jax.device_put(state, sharding)",
         "from mylib import replicate\nstate = replicate(state)",
-        "import jax.numpy as jnp\nx = jnp.stack([x] * 4)",
+        "import jax\nimport jax.numpy as jnp\ny = jax.pmap(f)(jnp.stack([x] * 4))",
+        "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x] * n)",
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x, n])",
         "from flax import jax_utils\nstate = jax_utils.unreplicate(state)",
     ),

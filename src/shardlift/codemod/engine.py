@@ -7,21 +7,23 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import cache
 from pathlib import PurePath
 
 from shardlift.codemod.file import File
-from shardlift.codemod.finding import Edit, Finding, Rule, Span, Version
+from shardlift.codemod.finding import Edit, Finding, Span, Version
 from shardlift.codemod.noqa import Suppression, suppressed, suppressions
+from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project, module_parts
+from shardlift.codemod.resolve import returns
 from shardlift.codemod.rules import all_rules
 from shardlift.codemod.sites import Role
 from shardlift.codemod.source import Source, UnreadableError, read_source
 from shardlift.codemod.target import NEWEST
-from shardlift.codemod.values import Known, Mapped
+from shardlift.codemod.values import Known, Mapped, Value
 from shardlift.codemod.wrappers import as_transform
 
 UNUSED = "SL001"
+_NOQA = re.compile(rb"noqa\s*:[A-Z0-9,\s]*SL[0-9]")
 # The parts of a module's name, and a name in it, that other files may import.
 Carried = tuple[tuple[str, ...], str]
 
@@ -77,12 +79,15 @@ def check_file(
 ) -> FileReport:
     """Look at one file; `also` is what makes it worth parsing besides the words of the rules."""
     codes = options.codes(path)
-    if not mentions(content, codes) and not any(_imports(content, *pair) for pair in also):
+    worth = active(content, codes)
+    if any(_imports(content, *pair) for pair in also):
+        worth = codes
+    if not worth or (worth == (UNUSED,) and not _NOQA.search(content)):
         return FileReport(path, size=len(content))
     try:
         source = read_source(path, content)
         file = project.file(path, source)
-        report = _check(file, source, codes, options, len(content))
+        report = _check(file, source, worth, options, len(content))
     except UnreadableError as error:
         return FileReport(path, unreadable=str(error), size=len(content))
     except RecursionError:
@@ -126,7 +131,7 @@ def _check(
             span = file.span(match.node)
             findings.append(Finding(code, file.path, span, match.message, match.edits))
     if UNUSED in codes:
-        findings += _unused(file, comments, codes)
+        findings += _unused(file, comments, options.codes(file.path))
     return FileReport(
         path=file.path,
         findings=tuple(sorted(set(findings), key=lambda f: (_order(f.span), f.code, f.message))),
@@ -164,37 +169,25 @@ def _imports(content: bytes, module: tuple[str, ...], name: str) -> bool:
 def _carried(file: File) -> frozenset[Carried]:
     if "pmap" not in file.source.text:
         return frozenset()
-    makers = _makers(file)
     module = module_parts(file.path)
     return frozenset(
         (module, name)
         for name, bound in file.index.module.names.items()
         if not isinstance(bound[-1], ast.alias)
         for value in file.exported(name)
-        if isinstance(value, Mapped)
-        or as_transform(value)
-        or (isinstance(value, Known) and value.file is file and name in makers)
+        if isinstance(value, Mapped) or as_transform(value) or _makes_mapped(value)
     )
 
 
-def _makers(file: File) -> frozenset[str]:
-    """Module-level functions and classes in which something is pmapped."""
-    return frozenset(site.scope.partition(".")[0] for site in file.sites if site.scope)
-
-
-@cache
-def _searches(codes: tuple[str, ...]) -> tuple[tuple[bytes, ...], tuple[re.Pattern[bytes], ...]]:
-    rules: list[Rule] = [all_rules()[code] for code in codes]
-    words = {word for rule in rules for word in rule.words}
-    plain = tuple(word.encode() for word in words if re.escape(word) == word)
-    patterns = tuple(re.compile(word.encode()) for word in words if re.escape(word) != word)
-    return plain, patterns
-
-
-def mentions(content: bytes, codes: tuple[str, ...]) -> bool:
-    """Whether any of the rules could find something: a search of the bytes, nothing is parsed."""
-    plain, patterns = _searches(codes)
-    return any(word in content for word in plain) or any(p.search(content) for p in patterns)
+def _makes_mapped(value: Value) -> bool:
+    """Whether a function returns something pmapped, alone or in a tuple."""
+    if not isinstance(value, Known):
+        return False
+    for returned in returns(value):
+        parts = returned.elts if isinstance(returned, ast.Tuple) else [returned]
+        if any(isinstance(v, Mapped) for part in parts for v in value.file.values(part)):
+            return True
+    return False
 
 
 def _order(span: Span) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from shardlift.codemod.reaching import reaching
 from shardlift.codemod.resolve import Resolver
 from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, parse_source
-from shardlift.codemod.values import External, Transform, Value
+from shardlift.codemod.values import External, Mapped, Transform, Value
 
 if TYPE_CHECKING:
     from shardlift.codemod.project import Project
@@ -44,6 +44,8 @@ class File:
         self._resolver = Resolver(self)
         # What each function of the file is as a wrapper of pmap, once it was asked.
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
+        # The expressions that each function returns, once they were asked for.
+        self.returned: dict[ast.AST, list[ast.expr]] = {}
 
     def __repr__(self) -> str:
         """The path: a file would print its whole tree otherwise."""
@@ -95,6 +97,13 @@ class File:
         from shardlift.codemod.sites import find_sites
 
         return find_sites(self)
+
+    @cached_property
+    def mapped_calls(self) -> list[tuple[ast.Call, Mapped]]:
+        """Every call of something that can only be a pmapped function."""
+        from shardlift.codemod.sites import find_mapped_calls
+
+        return list(find_mapped_calls(self))
 
     @cached_property
     def shard_maps(self) -> list[ShardMap]:

@@ -95,10 +95,11 @@ class Rule:
     explain: str
     reference: str
     visit: Callable[[File], Iterator[Match]]
-    # A file is parsed only when one of these is found in it: plain words, or regular expressions.
-    words: tuple[str, ...]
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
+    # A file is parsed, and the rule run, only if it says one of these words or names of JAX.
+    words: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     # The first JAX release in which the finding holds.
     since: Version = (0,)
 

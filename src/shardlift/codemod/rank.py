@@ -14,6 +14,8 @@ from shardlift.codemod.values import Argument, Known, Result
 
 def shard_map_calls(file: File) -> Iterator[tuple[ast.Call, ShardMap]]:
     """Every call of a shard_mapped function, jitted or not."""
+    if not file.shard_maps:
+        return
     by_call = {shard_map.node: shard_map for shard_map in file.shard_maps}
     by_body = {s.body.node: s for s in file.shard_maps if s.body is not None and s.decorates}
     for call in file.index.nodes(ast.Call):
@@ -33,6 +35,8 @@ def pmap_bodies(file: File) -> Iterator[tuple[Function, frozenset[str]]]:
     and either the function is also pmapped or the caller passes an array in pmap's layout), and
     the body never takes that axis off.
     """
+    if not file.shard_maps:
+        return
     pmapped = {site.function.node for site in file.sites if site.function is not None}
     calls = list(shard_map_calls(file))
     for shard_map in file.shard_maps:

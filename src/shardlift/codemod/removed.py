@@ -7,10 +7,8 @@ absent from `gone` on, the successor there. The releases are those of JAX's own 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Match, Version
@@ -273,28 +271,6 @@ def _inside(module: str, by_name: dict[str, Removed]) -> Removed | None:
     return None
 
 
-# The names by which modules are usually known; any other alias is searched for by its import.
-_ALIASES = {
-    "jax.numpy": "jnp|np|numpy",
-    "jax.random": "random|jrandom|jr",
-    "jax.core": "core|jcore",
-    "jax.experimental": "experimental",
-}
-
-
-@cache
-def words(rows: tuple[Removed, ...]) -> tuple[str, ...]:
-    """What to search a file's bytes for: the name by way of its module, or an import of it."""
-    found: list[str] = []
-    for base in sorted({row.name.rpartition(".")[0] for row in rows}):
-        leaves = "|".join(r.name.rpartition(".")[2] for r in rows if _parent(r) == base)
-        module = base.rpartition(".")[2]
-        usual = _ALIASES.get(base, module)
-        found.append(rf"\b(?:{usual})\.(?:{leaves})\b")
-        found.append(rf"from {re.escape(base)} import (?:\([^)]*|[^\n(]*)\b(?:{leaves})\b")
-        found.append(rf"\bimport (?:[\w.]+\.)?{module} as (?!(?:{usual})\b)")
-    return tuple(found)
-
-
-def _parent(row: Removed) -> str:
-    return row.name.rpartition(".")[0]
+def names(rows: tuple[Removed, ...]) -> tuple[str, ...]:
+    """The names of the rows, to look for before a file is parsed."""
+    return tuple(row.name for row in rows)

@@ -326,13 +326,13 @@ class Resolver:
         yield current
 
 
-def returns(function: Known) -> Iterator[ast.expr]:
-    """The expressions that a function returns; none for a generator or a coroutine."""
-    node = function.node
-    if isinstance(node, ast.Lambda):
-        yield node.body
-    elif isinstance(node, ast.FunctionDef):
-        yield from _returned(node.body)
+def returns(function: Known) -> list[ast.expr]:
+    """The expressions that a function returns; none for a class or a coroutine."""
+    node, known = function.node, function.file.returned
+    if node not in known:
+        body = node.body if isinstance(node, ast.FunctionDef) else []
+        known[node] = [node.body] if isinstance(node, ast.Lambda) else list(_returned(body))
+    return known[node]
 
 
 def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:

@@ -97,8 +97,13 @@ def function_of(file: File, node: ast.expr) -> Known | None:
     return None
 
 
-def calls_of_mapped(file: File) -> Iterator[tuple[ast.Call, Mapped]]:
+def calls_of_mapped(file: File) -> list[tuple[ast.Call, Mapped]]:
     """Every call, in this file, of something that can only be a pmapped function."""
+    return file.mapped_calls
+
+
+def find_mapped_calls(file: File) -> Iterator[tuple[ast.Call, Mapped]]:
+    """What `File.mapped_calls` remembers."""
     for call in file.index.nodes(ast.Call):
         mapped = surely_mapped(file, call.func)
         if mapped is not None:

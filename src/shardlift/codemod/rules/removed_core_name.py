@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule
-from shardlift.codemod.removed import CORE, gone, words
+from shardlift.codemod.removed import CORE, gone, names
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -23,7 +23,7 @@ RULE = Rule(
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
-    words=words(CORE),
+    names=names(CORE),
     bad=(
         "import jax\np = jax.core.Primitive('p')  # SL109",
         "from jax.core import axis_frame  # SL109",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule
-from shardlift.codemod.removed import MODULES, gone, words
+from shardlift.codemod.removed import MODULES, gone, names
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -27,7 +27,7 @@ RULE = Rule(
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
-    words=words(MODULES),
+    names=names(MODULES),
     bad=(
         "from jax.experimental import stax  # SL107",
         "from jax.experimental.maps import xmap, Mesh  # SL107",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule
-from shardlift.codemod.removed import NUMPY, gone, words
+from shardlift.codemod.removed import NUMPY, gone, names
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -23,7 +23,7 @@ RULE = Rule(
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
-    words=words(NUMPY),
+    names=names(NUMPY),
     bad=(
         "import jax.numpy as jnp\ny = jnp.product(x)  # SL108",
         "import jax\ndef f(key: jax.random.KeyArray):  # SL108\n    pass",

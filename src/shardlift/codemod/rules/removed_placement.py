@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.removed import PLACEMENT, gone, words
+from shardlift.codemod.removed import PLACEMENT, gone, names
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -29,7 +29,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#drop-in-replacements",
     visit=visit,
-    words=words(PLACEMENT),
+    names=names(PLACEMENT),
     bad=(
         "import jax\nx = jax.device_put_replicated(x, jax.local_devices())  # SL101",
         "from jax import device_put_sharded  # SL101\nx = device_put_sharded(xs, devices)",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule
-from shardlift.codemod.removed import PXLA, gone, words
+from shardlift.codemod.removed import PXLA, gone, names
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -23,7 +23,7 @@ RULE = Rule(
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
-    words=words(PXLA),
+    names=names(PXLA),
     bad=(
         "from jax.interpreters import pxla\nok = isinstance(x, pxla.ShardedDeviceArray)  # SL103",
         "from jax.interpreters.pxla import ShardingSpec  # SL103",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.removed import SHARDINGS, gone, words
+from shardlift.codemod.removed import SHARDINGS, gone, names
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -28,7 +28,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#shardings",
     visit=visit,
-    words=words(SHARDINGS),
+    names=names(SHARDINGS),
     bad=(
         "import jax\nok = isinstance(x.sharding, jax.sharding.PmapSharding)  # SL102",
         "from jax.sharding import PmapSharding  # SL102",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule
-from shardlift.codemod.removed import TREES, gone, words
+from shardlift.codemod.removed import TREES, gone, names
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -26,7 +26,7 @@ RULE = Rule(
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
-    words=words(TREES),
+    names=names(TREES),
     bad=(
         "import jax\ny = jax.tree_map(f, x)  # SL105",
         "from jax import tree_leaves  # SL105",

@@ -43,7 +43,7 @@ RULE = Rule(
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
-    words=(r"jax\.host_", r"from jax import (?:\([^)]*|[^\n(]*)\bhost_", "import jax as"),
+    names=tuple(_NAMES),
     bad=(
         "import jax\nif jax.host_id() == 0:  # SL106\n    pass",
         "from jax import host_count  # SL106",

@@ -41,7 +41,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#the-unreplicate-anti-pattern",
     visit=visit,
-    words=("pmap", "unreplicate"),
+    words=("pmap", "jax_utils", "common_utils"),
     bad=(
         "from flax import jax_utils\nstate = jax_utils.unreplicate(state)  # SL402",
         "import jax\np = jax.pmap(step)\nm = p(x)\nm = jax.tree.map(lambda v: v[0], m)  # SL402",

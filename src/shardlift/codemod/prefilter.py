@@ -1,0 +1,65 @@
+"""Which rules can find anything in a file: a search of its bytes, before anything is parsed.
+
+Plain words are looked for as they are. Names of JAX are looked for the way they can be written:
+`jax.tree_map`, an import of it, or an attribute of the name that its module was imported under.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from shardlift.codemod.rules import all_rules
+
+_FROM = re.compile(rb"from (jax[\w.]*) import[ \t]*(\([^)]*\)|[^\n(]*)")
+_IMPORT_AS = re.compile(rb"import (jax[\w.]*) as (\w+)")
+_DOTTED = re.compile(rb"jax\.[\w.]+")
+
+
+def active(content: bytes, codes: tuple[str, ...]) -> tuple[str, ...]:
+    """The codes that could apply to a file with this content."""
+    words, modules = _vocabulary(codes)
+    said = {word for word in words if word in content}
+    names = set(_names(content, modules)) if modules and b"jax" in content else set()
+    rules = all_rules()
+    return tuple(
+        code
+        for code in codes
+        if any(word.encode() in said for word in rules[code].words)
+        or any(name.encode() in names for name in rules[code].names)
+    )
+
+
+def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:
+    """Every dotted name of JAX that a text says, with all its prefixes."""
+    aliases: dict[bytes, bytes] = {}
+    for base, listed in _FROM.findall(content):
+        for item in listed.strip(b"()").split(b","):
+            name, *rest = item.split(b"#")[0].replace(b"\\", b"").split()[::2] or [b""]
+            yield from _prefixes(base + b"." + name)
+            aliases[rest[0] if rest else name] = base + b"." + name
+    for module, alias in _IMPORT_AS.findall(content):
+        yield from _prefixes(module)
+        aliases[alias] = module
+    for name in set(_DOTTED.findall(content)):
+        yield from _prefixes(name)
+    for alias, module in aliases.items():
+        if module in modules:
+            for rest in set(re.findall(re.escape(alias) + rb"\.([\w.]+)", content)):
+                yield from _prefixes(module + b"." + rest)
+
+
+def _prefixes(name: bytes) -> Iterator[bytes]:
+    while name:
+        yield name
+        name = name.rpartition(b".")[0]
+
+
+@cache
+def _vocabulary(codes: tuple[str, ...]) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """The plain words of some rules, and the modules that hold the names of others."""
+    rules = [all_rules()[code] for code in codes]
+    names = [name.encode() for rule in rules for name in rule.names]
+    modules = {prefix for name in names for prefix in _prefixes(name.rpartition(b".")[0])}
+    return frozenset(word.encode() for rule in rules for word in rule.words), frozenset(modules)

@@ -22,7 +22,7 @@ _FILLERS = frozenset(
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A pmapped psum of ones whose value is dropped, or that a function called sync returns."""
+    """A pmapped psum of ones whose value is dropped, or only compared with the device count."""
     for call, mapped in calls_of_mapped(file):
         if len(call.args) == 1 and _only_reduces(mapped):
             filler = file.definition(call.args[0])
@@ -36,12 +36,27 @@ def _only_reduces(mapped: Mapped) -> bool:
 
 
 def _only_waits(file: File, call: ast.Call) -> bool:
-    if isinstance(file.index.statement(call), ast.Expr):
+    statement = file.index.statement(call)
+    if isinstance(statement, ast.Expr):
         return True
+    names = [target.id for target in getattr(statement, "targets", []) if hasattr(target, "id")]
     for parent in file.index.ancestors(call):
         if isinstance(parent, ast.FunctionDef):
-            return any(word in parent.name.lower() for word in ("sync", "barrier", "wait"))
+            if any(word in parent.name.lower() for word in ("sync", "barrier", "rendezvous")):
+                return True
+            return any(
+                _counts(file, test, names) for test in file.index.within(parent, ast.Compare)
+            )
     return False
+
+
+def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:
+    """`x[0] == jax.device_count()`: a check that everyone came."""
+    sides = [test.left, *test.comparators]
+    counted = any(file.called(side) == "jax.device_count" for side in sides)
+    return counted and any(
+        isinstance(node, ast.Name) and node.id in names for side in sides for node in ast.walk(side)
+    )
 
 
 RULE = Rule(

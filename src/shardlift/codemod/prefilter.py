@@ -19,16 +19,11 @@ _DOTTED = re.compile(rb"jax\.[\w.]+")
 
 def active(content: bytes, codes: tuple[str, ...]) -> tuple[str, ...]:
     """The codes that could apply to a file with this content."""
-    words, modules = _vocabulary(codes)
+    words, modules, by_code = _vocabulary(codes)
     said = {word for word in words if word in content}
-    names = set(_names(content, modules)) if modules and b"jax" in content else set()
-    rules = all_rules()
-    return tuple(
-        code
-        for code in codes
-        if any(word.encode() in said for word in rules[code].words)
-        or any(name.encode() in names for name in rules[code].names)
-    )
+    if modules and b"jax" in content:
+        said.update(_names(content, modules))
+    return tuple(code for code in codes if not said.isdisjoint(by_code[code])) if said else ()
 
 
 def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:
@@ -57,9 +52,13 @@ def _prefixes(name: bytes) -> Iterator[bytes]:
 
 
 @cache
-def _vocabulary(codes: tuple[str, ...]) -> tuple[frozenset[bytes], frozenset[bytes]]:
-    """The plain words of some rules, and the modules that hold the names of others."""
+def _vocabulary(
+    codes: tuple[str, ...],
+) -> tuple[frozenset[bytes], frozenset[bytes], dict[str, frozenset[bytes]]]:
+    """The plain words of some rules, the modules that hold the names of others, all by code."""
     rules = [all_rules()[code] for code in codes]
     names = [name.encode() for rule in rules for name in rule.names]
     modules = {prefix for name in names for prefix in _prefixes(name.rpartition(b".")[0])}
-    return frozenset(word.encode() for rule in rules for word in rule.words), frozenset(modules)
+    by_code = {rule.code: frozenset(w.encode() for w in rule.words + rule.names) for rule in rules}
+    words = frozenset(word.encode() for rule in rules for word in rule.words)
+    return words, frozenset(modules), by_code

@@ -42,10 +42,13 @@ class Project:
             self._files[path] = found
         return found
 
-    def trim(self, most: int = 300) -> None:
-        """Drop what was parsed once there is much of it: a large project would not fit."""
-        if len(self._files) > most:
-            self._files.clear()
+    def trim(self, most: int = 20_000_000) -> bool:
+        """Drop what was parsed once there is much of it (in characters); True if it was."""
+        sizes = (len(file.source.text) for file in self._files.values() if file is not None)
+        if sum(sizes) < most:
+            return False
+        self._files.clear()
+        return True
 
     def module(self, parts: tuple[str, ...], near: str) -> File | None:
         """The file of a dotted module name, as an import in the file `near` would mean it."""

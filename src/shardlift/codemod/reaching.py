@@ -42,7 +42,8 @@ def _before(index: Index, bound: list[ast.AST], use: ast.Name) -> list[ast.AST]:
     here, around = position(use), guards(index, use)
     result: list[ast.AST] = []
     certain: ast.AST | None = None
-    above = [node for node in bound if _takes_effect(index, node) <= here]
+    seen_from = [_takes_effect(index, node) for node in bound]
+    above = [node for node, start in zip(bound, seen_from, strict=True) if start <= here]
     for node in reversed(above):
         conditions = guards(index, node)
         if _exclusive(conditions, around):
@@ -55,14 +56,21 @@ def _before(index: Index, bound: list[ast.AST], use: ast.Name) -> list[ast.AST]:
     if certain is not None:
         inside = set(guards(index, certain))
         loops = [guard for guard in loops if guard not in inside]
-    for node in bound:
-        if node not in above and set(loops) & set(guards(index, node)):
+    for node, start in zip(bound, seen_from, strict=True) if loops else ():
+        if start > here and set(loops) & set(guards(index, node)):
             result.append(node)
     return result or list(bound)
 
 
 def guards(index: Index, node: ast.AST) -> tuple[_Guard, ...]:
     """The branches and loops, up to the nearest function or class, that decide whether it runs."""
+    known = index.guards.get(node)
+    if known is None:
+        known = index.guards[node] = _guards(index, node)
+    return known
+
+
+def _guards(index: Index, node: ast.AST) -> tuple[_Guard, ...]:
     found: list[_Guard] = []
     for parent in index.ancestors(node):
         if parent in index.opens and not index.opens[parent].is_comprehension:
@@ -97,6 +105,13 @@ def _exclusive(one: tuple[_Guard, ...], other: tuple[_Guard, ...]) -> bool:
 
 def _takes_effect(index: Index, node: ast.AST) -> tuple[int, int]:
     """From where on a binding can be seen: `f = g(f)` binds `f` after the call."""
+    known = index.effective.get(node)
+    if known is None:
+        known = index.effective[node] = _effect(index, node)
+    return known
+
+
+def _effect(index: Index, node: ast.AST) -> tuple[int, int]:
     if isinstance(node, (ast.arg, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return position(node)
     for parent in index.ancestors(node):

@@ -53,6 +53,9 @@ class Index:
         self.scope_of: dict[ast.AST, Scope] = {}  # of names, functions and classes: where they are
         self.opens: dict[ast.AST, Scope] = {}  # of functions and classes: the scope they open
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        # What `reaching` has worked out about a node, kept here because it is asked again.
+        self.guards: dict[ast.AST, tuple[tuple[ast.AST, str], ...]] = {}
+        self.effective: dict[ast.AST, tuple[int, int]] = {}
         self.module = Scope(root, None)
         self.opens[root] = self.module
         self._walk()

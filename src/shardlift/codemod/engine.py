@@ -11,9 +11,10 @@ from pathlib import PurePath
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Finding, Span, Version
+from shardlift.codemod.modules import module_parts
 from shardlift.codemod.noqa import Suppression, suppressed, suppressions
 from shardlift.codemod.prefilter import active
-from shardlift.codemod.project import Project, module_parts
+from shardlift.codemod.project import Project
 from shardlift.codemod.resolve import returns
 from shardlift.codemod.rules import all_rules
 from shardlift.codemod.sites import Role

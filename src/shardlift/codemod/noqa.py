@@ -31,7 +31,7 @@ class Suppression:
 
 def suppressions(text: str) -> list[Suppression]:
     """Every noqa comment of a text; what only looks like one inside a string is none."""
-    if "noqa" not in text.lower():
+    if "noqa" not in text and "NOQA" not in text:
         return []
     found: list[Suppression] = []
     try:

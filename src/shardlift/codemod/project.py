@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from pathlib import PurePath
 
 from shardlift.codemod.file import File
+from shardlift.codemod.modules import LIBRARIES, module_parts
 from shardlift.codemod.source import Source, UnreadableError
+from shardlift.codemod.values import Value
 
-# Libraries are known by name, also when their own source is among the files given.
-LIBRARIES = frozenset(
-    {"jax", "jaxlib", "flax", "equinox", "objax", "haiku", "optax", "numpy", "functools"}
-)
+# What the resolver follows into another file: pmap, first replicas, counts of devices.
+_MATTERS = re.compile(r"pmap|Parallel|device_count|devices\(|tree_?\.?map[^\n]*\n?[^\n]*\[0\]")
 
 
 class Project:
@@ -22,6 +22,7 @@ class Project:
         """`paths` is what imports may find; `read` is called for those that are needed."""
         self._read = read
         self._files: dict[str, File | None] = {}
+        self._texts: dict[str, str] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
         for path in paths:
             parts = module_parts(path)
@@ -48,22 +49,51 @@ class Project:
         if sum(sizes) < most:
             return False
         self._files.clear()
+        self._texts.clear()
         return True
 
-    def module(self, parts: tuple[str, ...], near: str) -> File | None:
+    def has_module(self, parts: tuple[str, ...], near: str) -> bool:
+        """Whether a dotted name is a module among the files."""
+        return self._find(parts, near) is not None
+
+    def exported(self, parts: tuple[str, ...], name: str, near: str) -> tuple[Value, ...]:
+        """What a name of a module stands for; nothing if there is no such module or name."""
+        path = self._find(parts, near)
+        if path is None or path == near or not self._may_matter(path, name):
+            return ()
+        module = self._open(path)
+        return module.exported(name) if module is not None else ()
+
+    def _find(self, parts: tuple[str, ...], near: str) -> str | None:
         """The file of a dotted module name, as an import in the file `near` would mean it."""
         if not parts or parts[0] in LIBRARIES:
             return None
         matches = [
             (full, path) for full, path in self._by_name.get(parts[-1], ()) if _ends(full, parts)
         ]
-        if not matches:
-            return None
+        if len(matches) < 2:
+            return matches[0][1] if matches else None
         home = module_parts(near)
         ranked = sorted(matches, key=lambda item: (-_common(item[0], home), len(item[0])))
-        if len(ranked) > 1 and _same_rank(ranked[0][0], ranked[1][0], home):
+        if _same_rank(ranked[0][0], ranked[1][0], home):
             return None  # two files fit equally well: leave it alone
-        return self._open(ranked[0][1])
+        return ranked[0][1]
+
+    def _may_matter(self, path: str, name: str) -> bool:
+        """Whether a file is worth parsing for a name: it has to do with pmap, or passes it on."""
+        if path in self._files:
+            return True
+        if path not in self._texts:
+            try:
+                self._texts[path] = self._read(path).text
+            except (UnreadableError, OSError, KeyError):
+                self._texts[path] = ""
+        text = self._texts[path]
+        if name not in text:
+            return "import *" in text
+        return bool(_MATTERS.search(text)) or bool(
+            re.search(rf"import (?:\([^)]*|[^\n(]*)\b{re.escape(name)}\b", text)
+        )
 
     def _open(self, path: str) -> File | None:
         if path not in self._files:
@@ -72,15 +102,6 @@ class Project:
             except (UnreadableError, OSError, KeyError):
                 self._files[path] = None
         return self._files[path]
-
-
-def module_parts(path: str) -> tuple[str, ...]:
-    """`src/pkg/mod.py` is `("src", "pkg", "mod")`; a package is its folder."""
-    pure = PurePath(path)
-    if pure.suffix != ".py":
-        return ()
-    parts = tuple(part for part in pure.with_suffix("").parts if part not in ("/", ".", ".."))
-    return parts[:-1] if parts and parts[-1] == "__init__" else parts
 
 
 def _ends(full: tuple[str, ...], parts: tuple[str, ...]) -> bool:

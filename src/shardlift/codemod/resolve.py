@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from shardlift.codemod.modules import LIBRARIES, module_parts
 from shardlift.codemod.reaching import afterwards, reaching
 from shardlift.codemod.scopes import FUNCTIONS, Function
 from shardlift.codemod.values import (
@@ -138,8 +139,6 @@ class Resolver:
             yield External(name.partition(".")[0])
 
     def _base(self, statement: ast.ImportFrom) -> str:
-        from shardlift.codemod.project import module_parts
-
         module = statement.module or ""
         if not statement.level:
             return module
@@ -159,14 +158,13 @@ class Resolver:
     def _path(self, dotted: str) -> Iterator[Value]:
         parts = tuple(dotted.split("."))
         project, near = self.file.project, self.file.path
-        if project.module(parts, near) is not None:
+        if parts[0] in LIBRARIES or project.has_module(parts, near):
             yield External(dotted)
             return
         for depth in (1, 2):
-            module = project.module(parts[:-depth], near)
-            if module is None or module is self.file:
-                continue
-            values = module.exported(parts[-depth])
+            if len(parts) <= depth:
+                break
+            values = project.exported(parts[:-depth], parts[-depth], near)
             if depth == 2:
                 values = tuple(v for b in values for v in self.attribute(b, parts[-1]))
             if values:

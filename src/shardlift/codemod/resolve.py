@@ -49,6 +49,7 @@ class Resolver:
         self.file = file
         self._known: dict[ast.AST, tuple[Value, ...]] = {}
         self._paths: dict[str, tuple[Value, ...]] = {}
+        self._bound: dict[ast.AST, tuple[Value, ...]] = {}
         self._busy: set[ast.AST] = set()
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.AST]]] | None = None
 
@@ -57,6 +58,12 @@ class Resolver:
         found = self._known.get(node)
         if found is not None:
             return found
+        if type(node) is ast.Name:
+            bound = reaching(self.file.index, node)
+            if len(bound) == 1 and bound[0] in self._bound:
+                # Most names are bound once and used often: `jnp`, `self`, the parameters.
+                found = self._known[node] = self._bound[bound[0]]
+                return found
         if node in self._busy or len(self._busy) > _DEEPEST:
             return (UNKNOWN,)
         self._busy.add(node)
@@ -106,6 +113,10 @@ class Resolver:
 
     def _name(self, node: ast.Name) -> Iterator[Value]:
         bound = reaching(self.file.index, node)
+        if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
+            self._bound[bound[0]] = _unique(self._binding(bound[0]))
+            yield from self._bound[bound[0]]
+            return
         for binding in bound:
             yield from self._binding(binding)
         if bound:

@@ -41,7 +41,7 @@ RULE = Rule(
     words=("device_buffer",),
     bad=(
         "first = jax.tree.map(lambda x: x.device_buffers[0], state)  # SL110",
-        "buffer = array.device_buffer  # SL110",
+        "import jax\nbuffer = array.device_buffer  # SL110",
     ),
     good=(
         "first = jax.tree.map(lambda x: x.addressable_data(0), state)",

@@ -41,8 +41,11 @@ def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:
     for module, alias in _IMPORT_AS.findall(content):
         yield from _prefixes(module)
         aliases[alias] = module
-    for name in set(_DOTTED.findall(content)):
-        yield from _prefixes(name)
+    for match in _DOTTED.finditer(content):
+        # Not the end of another name: `objax.util`, `acme.jax.networks`.
+        before = content[match.start() - 1 : match.start()]
+        if not before.isalnum() and before not in (b".", b"_"):
+            yield from _prefixes(match[0])
     for alias, module in aliases.items():
         if module in modules:
             for rest in set(re.findall(re.escape(alias) + rb"\.([\w.]+)", content)):

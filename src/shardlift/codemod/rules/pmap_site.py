@@ -50,7 +50,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
     visit=visit,
-    words=("pmap", "objax"),
+    words=("pmap", "Parallel"),
     bad=(
         "import jax\nstep = jax.pmap(train, axis_name='i')  # SL201",
         "from jax import pmap as pm\n@pm  # SL201\ndef f(x):\n    return x",

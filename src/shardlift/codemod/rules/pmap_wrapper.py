@@ -37,7 +37,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
     visit=visit,
-    words=("pmap", "objax"),
+    words=("pmap", "Parallel"),
     bad=(
         "import functools, jax\npmap = functools.partial(jax.pmap, axis_name='i')  # SL202",
         "import jax\ndef parallel(f):\n    return jax.pmap(f)  # SL202",

@@ -87,3 +87,16 @@ def test_lines_are_kept() -> None:
     text, cells = read_notebook(_notebook("a = 1\nb = 2", "c = 3"))
     assert text == "a = 1\nb = 2\nc = 3\n"
     assert cells.locate(3) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "from jax.tools import colab_tpu",
+        "from jax.tools import (\n    colab_tpu,\n    jax_to_ir,\n)",
+        "import jax\njax.tools.colab_tpu.setup_tpu()",
+    ],
+)
+def test_names_are_found_in_the_json_before_anything_is_parsed(cell: str) -> None:
+    report = check_texts({"n.ipynb": _notebook(cell)})["n.ipynb"]
+    assert [finding.code for finding in report.findings] == ["SL107"]

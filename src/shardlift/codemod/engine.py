@@ -80,7 +80,7 @@ def check_file(
 ) -> FileReport:
     """Look at one file; `also` is what makes it worth parsing besides the words of the rules."""
     codes = options.codes(path)
-    worth = active(content, codes)
+    worth = active(content, codes, path.endswith(".ipynb"))
     if any(_imports(content, *pair) for pair in also):
         worth = codes
     if not worth or (worth == (UNUSED,) and not _NOQA.search(content)):

@@ -19,10 +19,13 @@ _IMPORT_AS = re.compile(rb"import (jax[\w.]*) as (\w+)")
 _DOTTED = re.compile(rb"jax\.[\w.]+")
 
 
-def active(content: bytes, codes: tuple[str, ...]) -> tuple[str, ...]:
+def active(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:
     """The codes that could apply to a file with this content."""
     if not any(gate in content for gate in _GATES):
         return ()
+    if notebook:
+        # The lines of a cell are JSON strings: near enough to Python without their quotes.
+        content = content.replace(b"\\n", b"\n").replace(b'"', b" ")
     words, modules, by_code = _vocabulary(codes)
     said = {word for word in words if word in content}
     if modules and b"jax" in content:

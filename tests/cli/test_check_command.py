@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,9 @@ def test_a_rule_is_explained_with_its_examples(code: str) -> None:
     result = CliRunner().invoke(main, ["rule", code])
     rule = all_rules()["SL402"]
     assert result.exit_code == 0
-    assert rule.explain.strip() in result.output
+    assert " ".join(rule.explain.split()) in " ".join(result.output.split())
+    prose = re.sub(r"```.*?```|<http.*?>", "", result.output, flags=re.DOTALL)
+    assert max(map(len, prose.splitlines())) <= 80
     assert rule.reference in result.output
     assert all(e in result.output for e in (*rule.bad, *rule.good) if isinstance(e, str))
 

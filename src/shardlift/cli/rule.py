@@ -56,8 +56,9 @@ def _list(rules: dict[str, Rule], quiet: bool) -> None:
     table = Table.grid(padding=(0, 1))
     for found in rules.values():
         if found.code[2] != family:
+            if family:
+                table.add_row("", "", "")
             family = found.code[2]
-            table.add_row("", "", "")
             table.add_row(Text(f"{family}xx", style="bold"), "", Text(_FAMILIES[family], "bold"))
         effect = Text(found.effect.value, style=COLOURS[found.effect])
         table.add_row(found.code, effect, found.summary)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from shardlift.codemod.finding import Example, Rule
 
 _EFFECTS = {
@@ -19,8 +21,8 @@ def page(rule: Rule) -> str:
     parts = [
         f"# {rule.code} {rule.name}",
         f"**{rule.effect.value}**: {_EFFECTS[rule.effect.value]}{since}.",
-        rule.explain.strip(),
-        f"What to do: {rule.advice}",
+        *(_wrapped(part) for part in rule.explain.strip().split("\n\n")),
+        _wrapped(f"What to do: {rule.advice}"),
         f"Reference: <{rule.reference}>",
         "## Reported",
         *(_block(example) for example in rule.bad),
@@ -28,6 +30,10 @@ def page(rule: Rule) -> str:
         *(_block(example) for example in rule.good),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _wrapped(paragraph: str) -> str:
+    return textwrap.fill(" ".join(paragraph.split()), 79, break_long_words=False)
 
 
 def _block(example: Example) -> str:

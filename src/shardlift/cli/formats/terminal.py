@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from shardlift.cli.formats.places import place
@@ -52,7 +53,7 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
         console.print(Text(f"  --> {place(finding)}", style="dim"), soft_wrap=True)
         for line in _frame(finding, lines_of(finding), colour, console.width):
             console.print(line, no_wrap=True, overflow="crop", crop=True)
-        console.print(Text(f"  {rule.advice}"))
+        console.print(Padding(Text(rule.advice), (0, 0, 0, 2), expand=False))
         console.print()
 
 

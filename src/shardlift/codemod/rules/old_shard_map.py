@@ -1,7 +1,7 @@
 """`jax.experimental.shard_map.shard_map` has become `jax.shard_map`, with other keywords.
 
-The old one is deprecated since JAX 0.8. `check_rep` is now `check_vma`, mesh and specs are
-keywords only, and `auto` is gone in favour of `axis_names`, which names the opposite set.
+The old one is deprecated since JAX 0.8. In the new one `check_rep` is `check_vma`, mesh and specs
+are keywords only, and `auto` is gone in favour of `axis_names`, which names the opposite set.
 """
 
 from __future__ import annotations
@@ -10,40 +10,26 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.codemod.file import File
-from shardlift.codemod.finding import SHARD_MAP, Edit, Effect, Match, Rule
+from shardlift.codemod.finding import SHARD_MAP, Effect, Match, Rule
 from shardlift.codemod.guarded import is_guarded
-from shardlift.codemod.shard_maps import NEW, OLD
+from shardlift.codemod.shard_maps import OLD
 
 
 def visit(file: File) -> Iterator[Match]:
-    """The old import or name, and an old keyword given to the new function."""
+    """The old import, or the old name in full."""
     for statement in file.index.nodes(ast.ImportFrom):
         if statement.module == "jax.experimental.shard_map" and not is_guarded(file, statement):
             yield Match(statement, "jax.experimental.shard_map is deprecated: use jax.shard_map")
     for node in file.index.nodes(ast.Attribute):
         if node.attr == "shard_map" and file.name(node) == OLD and not is_guarded(file, node):
             yield Match(node, "jax.experimental.shard_map is deprecated: use jax.shard_map")
-    for shard_map in file.shard_maps:
-        if shard_map.name == NEW and not is_guarded(file, shard_map.node):
-            yield from _keywords(file, shard_map.node)
-
-
-def _keywords(file: File, call: ast.Call) -> Iterator[Match]:
-    for keyword in call.keywords:
-        if keyword.arg == "check_rep":
-            text = f"check_vma={file.text(keyword.value)}"
-            edits: tuple[Edit, ...] = (file.replace(keyword, text),)
-            yield Match(keyword, "jax.shard_map has no check_rep: it is check_vma", edits)
-        elif keyword.arg == "auto":
-            message = "jax.shard_map has no auto: axis_names lists the manual axes instead"
-            yield Match(keyword, message)
 
 
 RULE = Rule(
     code="SL111",
     name="old-shard-map",
-    effect=Effect.REMOVED,
-    summary="the experimental shard_map, or its keywords",
+    effect=Effect.OLD,
+    summary="the experimental shard_map, deprecated since JAX 0.8",
     advice="Use jax.shard_map with mesh=, in_specs=, out_specs=, check_vma=.",
     explain=__doc__,
     reference=SHARD_MAP,
@@ -51,8 +37,6 @@ RULE = Rule(
     words=("shard_map",),
     bad=(
         "from jax.experimental.shard_map import shard_map  # SL111",
-        "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_rep=False)"
-        "  # SL111",
         "from jax.experimental import shard_map as sm\ng = sm.shard_map(f, m, s, s)  # SL111",
     ),
     good=(

@@ -41,7 +41,7 @@ class File:
         self.path = source.path
         self.project = project
         self.index = Index(parse_source(source))
-        self._resolver = Resolver(self)
+        self.resolver = Resolver(self)
         # What each function of the file is as a wrapper of pmap, once it was asked.
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
         # The expressions that each function returns, once they were asked for.
@@ -53,11 +53,11 @@ class File:
 
     def values(self, node: ast.AST) -> tuple[Value, ...]:
         """Everything that an expression may stand for."""
-        return self._resolver.values(node)
+        return self.resolver.values(node)
 
     def exported(self, name: str) -> tuple[Value, ...]:
         """What a name of the module stands for once the module has run."""
-        return self._resolver.exported(name)
+        return self.resolver.exported(name)
 
     def only(self, node: ast.AST) -> Value | None:
         """The one thing that an expression can stand for, if there is just one."""

@@ -221,7 +221,7 @@ class Resolver:
             for function in self.values(value.func):
                 if isinstance(function, Known) and isinstance(function.node, FUNCTIONS):
                     for returned in returns(function):
-                        yield from function.file._resolver._unpacked(returned, path)
+                        yield from function.file.resolver._unpacked(returned, path)
                     return
         for found in self.values(value):
             if isinstance(found, Output):
@@ -246,7 +246,7 @@ class Resolver:
             isinstance(base, Known) and isinstance(base.node, ast.ClassDef)
         ):
             assert isinstance(base.node, ast.ClassDef)
-            yield from base.file._resolver.member(base.node, name)
+            yield from base.file.resolver.member(base.node, name)
         else:
             yield UNKNOWN
 
@@ -263,7 +263,7 @@ class Resolver:
         for base in owner.bases:
             for value in self.values(base):
                 if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
-                    yield from value.file._resolver.member(value.node, name, depth + 1)
+                    yield from value.file.resolver.member(value.node, name, depth + 1)
 
     def _find_attributes(self) -> dict[ast.ClassDef, dict[str, list[ast.AST]]]:
         found: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}

@@ -150,7 +150,7 @@ def _site(file: File, mapped: Mapped, otherwise: tuple[str, ...]) -> Site:
         targets=targets,
         rebinds=name is not None and name in targets,
         otherwise=otherwise,
-        scope=_scope(file, node),
+        scope=scope_name(file, node),
         mapped=mapped,
     )
 
@@ -181,7 +181,7 @@ def _decorators(file: File) -> Iterator[Site]:
                     operand=Known(function, file),
                     keywords=transform.keywords,
                     targets=(function.name,),
-                    scope=_scope(file, function),
+                    scope=scope_name(file, function),
                     mapped=_mapped_by(file, function, decorator),
                 )
                 break
@@ -222,7 +222,7 @@ def _wrappers(file: File) -> Iterator[Site]:
             otherwise=tuple(
                 v.path for v in values if isinstance(v, External) and v.path not in PMAPS
             ),
-            scope=_scope(file, statement),
+            scope=scope_name(file, statement),
         )
 
 
@@ -244,7 +244,7 @@ def _references(file: File) -> Iterator[Site]:
                 node=node,
                 role=Role.REFERENCE,
                 transform=Transform(value.path),
-                scope=_scope(file, node),
+                scope=scope_name(file, node),
             )
 
 
@@ -278,7 +278,8 @@ def _dotted(node: ast.AST) -> str | None:
     return None
 
 
-def _scope(file: File, node: ast.AST) -> str:
+def scope_name(file: File, node: ast.AST) -> str:
+    """The dotted name of the functions and classes around a node; empty at module level."""
     around = [
         parent.name
         for parent in file.index.ancestors(node)

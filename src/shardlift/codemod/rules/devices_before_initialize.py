@@ -12,7 +12,7 @@ from shardlift.codemod.file import File
 from shardlift.codemod.finding import MULTI_PROCESS, Effect, Match, Rule
 from shardlift.codemod.reaching import guards
 from shardlift.codemod.scopes import position
-from shardlift.codemod.sites import _scope
+from shardlift.codemod.sites import scope_name
 
 _STARTS = frozenset(
     f"jax.{name}"
@@ -40,7 +40,7 @@ def visit(file: File) -> Iterator[Match]:
         around = set(guards(file.index, start))
         for call in calls:
             above = position(call) < position(start) and file.called(call) in _STARTS
-            beside = above and _scope(file, call) == _scope(file, start)
+            beside = above and scope_name(file, call) == scope_name(file, start)
             if beside and set(guards(file.index, call)) <= around and not _deferred(file, call):
                 text = f"{file.brief(call)} starts the backend before initialize() below"
                 yield Match(call, text)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.idioms import REDUCTIONS
+from shardlift.codemod.idioms import REDUCTIONS, device_count
 from shardlift.codemod.outputs import returned
 from shardlift.codemod.sites import calls_of_mapped
 from shardlift.codemod.values import Mapped
@@ -22,7 +22,7 @@ _FILLERS = frozenset(
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A pmapped psum of ones whose value is dropped, or only compared with the device count."""
+    """A pmapped psum of ones, one a device, in a function that says so, or that counts them."""
     for call, mapped in calls_of_mapped(file):
         if len(call.args) == 1 and _only_reduces(mapped):
             filler = file.definition(call.args[0])
@@ -37,8 +37,8 @@ def _only_reduces(mapped: Mapped) -> bool:
 
 def _only_waits(file: File, call: ast.Call) -> bool:
     statement = file.index.statement(call)
-    if isinstance(statement, ast.Expr):
-        return True
+    if isinstance(statement, ast.Expr) and file.many_processes is not None:
+        return any(device_count(file, node) for node in _counts_in(file, call))
     names = [target.id for target in getattr(statement, "targets", []) if hasattr(target, "id")]
     for parent in file.index.ancestors(call):
         if isinstance(parent, ast.FunctionDef):
@@ -48,6 +48,12 @@ def _only_waits(file: File, call: ast.Call) -> bool:
                 _counts(file, test, names) for test in file.index.within(parent, ast.Compare)
             )
     return False
+
+
+def _counts_in(file: File, call: ast.Call) -> Iterator[ast.expr]:
+    for node in ast.walk(file.definition(call.args[0])):
+        if isinstance(node, (ast.Name, ast.Call)):
+            yield node
 
 
 def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:
@@ -75,7 +81,8 @@ RULE = Rule(
         "    x = jax.device_get(jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(x))  # SL602\n"
         "    assert x[0] == jax.device_count()",
         "import jax\nimport numpy as np\np = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')\n"
-        "p(np.ones(8)).block_until_ready()  # SL602",
+        "if jax.process_count() > 1:\n"
+        "    p(np.ones(jax.local_device_count())).block_until_ready()  # SL602",
     ),
     good=(
         "import jax\nimport jax.numpy as jnp\n"
@@ -83,6 +90,7 @@ RULE = Rule(
         "import jax\ndef sync(x):\n    return jax.pmap(lambda v: jax.lax.pmean(v, 'i'), 'i')(x)",
         "from jax.experimental import multihost_utils\nmultihost_utils.sync_global_devices('a')",
         "import jax\nimport numpy as np\np = jax.pmap(lambda v: v + 1)\np(np.ones(8))",
+        "import jax\nimport numpy as np\njax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))",
     ),
     since=(0, 8),
 )

@@ -176,6 +176,19 @@ def test_the_target_from_requirements(project: Path) -> None:
     assert "JAX 0.10.2" in _run("--target-jax", "0.10.2").output
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("setup.py", "setup(install_requires=['numpy', \"jax[cpu]>=0.4,<=0.4.30\"])"),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    jax<=0.4.30\n"),
+        ("requirements-gpu.txt", "jax[cuda12] == 0.4.30  # pinned\n"),
+    ],
+)
+def test_the_target_from_older_metadata(project: Path, name: str, text: str) -> None:
+    (project / name).write_text(text)
+    assert json.loads(_run("--format", "json").output)["target_jax"] == "0.4.30"
+
+
 def test_gitignore_is_respected(project: Path) -> None:
     (project / ".gitignore").write_text("/build/\n*.gen.py\n!keep.gen.py\n")
     for name in ("build/a.py", "src/build/b.py", "c.gen.py", "keep.gen.py"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 from shardlift.codemod.finding import Version, version
 from shardlift.codemod.target import newest_allowed
 
+_QUOTED = re.compile(r"""['"](jax(?:\[[^]]*\])?\s*[<>=!~^][^'"]*)['"]""")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax"}
 
 
@@ -92,10 +94,15 @@ def _requirements(document: dict[str, Any]) -> list[str]:
 
 
 def _requirement_files(folder: Path) -> list[str]:
+    """Lines of requirements files and of setup.cfg, and the strings about jax in setup.py."""
     found: list[str] = []
-    for path in sorted(folder.glob("requirements*.txt")):
-        try:
-            found += path.read_text(errors="replace").splitlines()
-        except OSError:
-            continue
-    return found
+    for path in [*sorted(folder.glob("requirements*.txt")), folder / "setup.cfg"]:
+        found += _text(path).splitlines()
+    return found + _QUOTED.findall(_text(folder / "setup.py"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,7 +1,7 @@
 """A pmapped function is given to `jit`, `vmap`, `grad` or a loop of `lax`.
 
-pmap is fastest as the outermost transform: inside another one its arguments are resharded by
-the program around it, at each step. In a program of many processes it is worse (SL601).
+pmap is meant to be the outermost transform, and is slower under another one. In a program of many
+processes it is worse: the numbers change (SL601).
 """
 
 from __future__ import annotations

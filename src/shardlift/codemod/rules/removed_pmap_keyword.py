@@ -1,4 +1,4 @@
-"""A keyword that `jax.pmap` no longer takes: `global_arg_shapes` raises since JAX 0.8."""
+"""A keyword that `jax.pmap` no longer takes: `global_arg_shapes` raises since JAX 0.10."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ RULE = Rule(
         "from mylib import pmap\ng = pmap(f, global_arg_shapes=shapes)",
         "global_arg_shapes = 1",
     ),
-    since=(0, 8),
+    since=(0, 10),
 )

@@ -75,7 +75,7 @@ RULE = Rule(
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "def f(x):\n    return x + w  # SL709\n"
         "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",

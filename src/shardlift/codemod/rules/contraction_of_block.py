@@ -61,7 +61,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "def f(x):\n    return jnp.einsum('a,ab->b', x, w)  # SL706\n" + _RUN,
         _HEAD + "def f(x):\n    return w @ x  # SL706\n" + _RUN,

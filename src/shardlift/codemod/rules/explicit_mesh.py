@@ -51,7 +51,7 @@ RULE = Rule(
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,
-    words=("make_mesh",),
+    names=("jax.make_mesh",),
     bad=(
         _HEAD + "mesh = jax.make_mesh((8,), ('i',))\n"
         "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))  # SL701\n",

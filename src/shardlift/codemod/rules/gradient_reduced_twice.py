@@ -47,7 +47,7 @@ RULE = Rule(
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "@partial(jax.shard_map, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n"
         "def step(w, x):\n    g = jax.grad(loss)(w, x)\n    return lax.pmean(g, 'i')  # SL501\n",

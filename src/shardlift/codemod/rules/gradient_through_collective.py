@@ -43,7 +43,7 @@ RULE = Rule(
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')  # SL502\n"
         "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",

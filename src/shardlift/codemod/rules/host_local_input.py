@@ -57,7 +57,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#the-migration-pattern-stitching",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
         "mine = load(jax.process_index())\ny = step(mine)  # SL605",

@@ -60,7 +60,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "def f(key):\n    return jax.random.normal(key, (4,))  # SL708\n" + _RUN,
         _HEAD + "def f(x):\n    return model.apply(params, x)  # SL708\np = jax.pmap(f)\n"

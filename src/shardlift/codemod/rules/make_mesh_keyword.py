@@ -44,7 +44,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     visit=visit,
-    words=("make_mesh",),
+    names=("jax.make_mesh",),
     bad=(
         "import jax\nmesh = jax.make_mesh(shape=(8,), axis_names=('i',))  # SL702",
         "import jax\nmesh = jax.make_mesh(axis_shapes=(8,), axis_names=('i',))  # SL702",

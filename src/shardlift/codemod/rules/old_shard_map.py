@@ -34,7 +34,7 @@ RULE = Rule(
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         "from jax.experimental.shard_map import shard_map  # SL111",
         "from jax.experimental import shard_map as sm\ng = sm.shard_map(f, m, s, s)  # SL111",

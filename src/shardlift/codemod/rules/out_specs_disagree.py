@@ -67,7 +67,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#collectives",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), "
         "out_specs=P('i'))  # SL703\n",

@@ -59,7 +59,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         HEAD + "def f(x):\n    return jnp.sum(x)  # SL705\n" + RUN,
         HEAD + "def f(x):\n    return x - x.mean()  # SL705\np = jax.pmap(f)\n"

@@ -56,7 +56,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "def f(x):\n    return jnp.transpose(x)  # SL707\n" + _RUN,
         _HEAD + "def f(x):\n    return x.reshape(-1, 4)  # SL707\n" + _RUN,

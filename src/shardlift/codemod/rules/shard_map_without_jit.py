@@ -46,7 +46,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
         "y = g(x)  # SL710\n",

@@ -54,7 +54,7 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     visit=visit,
-    words=("shard_map",),
+    names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, donate_argnums=0)  # SL711",
         _HEAD + "@partial(jax.shard_map, mesh=m, in_axes=0, out_specs=s)  # SL711\n"

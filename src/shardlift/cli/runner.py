@@ -26,7 +26,15 @@ def run(
         jobs = min(os.cpu_count() or 1, 1 + len(paths) // _WORTH_A_PROCESS)
     tick = tick or (lambda: None)
     if jobs == 1:
-        return _twice(_looker(paths, options), map, paths, tick)
+        # A syntax tree is all small objects that live as long as the file does: counting them
+        # over and over takes a third of the time, so it is put off until they are dropped.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return _twice(_looker(paths, options), map, paths, tick)
+        finally:
+            if was_enabled:
+                gc.enable()
     with ProcessPoolExecutor(jobs, initializer=_start, initargs=(paths, options)) as pool:
         chunk = max(1, min(50, len(paths) // (4 * jobs)))
         return _twice(_elsewhere, partial(pool.map, chunksize=chunk), paths, tick)
@@ -64,15 +72,9 @@ def _looker(paths: Sequence[str], options: Options) -> _Look:
                 content = stream.read()
         except OSError as error:
             return FileReport(path, unreadable=error.strerror or str(error))
-        # A syntax tree is all small objects that live as long as the file does: counting them
-        # over and over takes a third of the time, so it is put off until they are dropped.
-        gc.disable()
-        try:
-            report = check_file(project, path, content, options, also)
-            if report.parsed and project.trim():
-                gc.collect()
-        finally:
-            gc.enable()
+        report = check_file(project, path, content, options, also)
+        if report.parsed and project.trim():
+            gc.collect()
         return report
 
     return look
@@ -85,6 +87,7 @@ def _read(path: str) -> Source:
 
 def _start(paths: Sequence[str], options: Options) -> None:
     global _look_here
+    gc.disable()
     _look_here = _looker(paths, options)
 
 

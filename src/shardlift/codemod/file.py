@@ -106,6 +106,14 @@ class File:
         return list(find_mapped_calls(self))
 
     @cached_property
+    def unreplications(self) -> list[tuple[ast.Call, ast.expr]]:
+        """Every call that takes the first replica of a tree, and that tree."""
+        from shardlift.codemod.idioms import unreplicated
+
+        calls = self.index.nodes(ast.Call)
+        return [(call, tree) for call in calls if (tree := unreplicated(self, call)) is not None]
+
+    @cached_property
     def shard_maps(self) -> list[ShardMap]:
         """Every shard_map in this file."""
         from shardlift.codemod.shard_maps import find_shard_maps

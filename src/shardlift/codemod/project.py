@@ -43,7 +43,7 @@ class Project:
             self._files[path] = found
         return found
 
-    def trim(self, most: int = 20_000_000) -> bool:
+    def trim(self, most: int = 3_000_000) -> bool:
         """Drop what was parsed once there is much of it (in characters); True if it was."""
         sizes = (len(file.source.text) for file in self._files.values() if file is not None)
         if sum(sizes) < most:

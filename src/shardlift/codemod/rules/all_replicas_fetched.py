@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.idioms import is_zero, unreplicated
+from shardlift.codemod.idioms import is_zero
 from shardlift.codemod.outputs import fetched, is_array, may_be_output
 from shardlift.codemod.values import Output
 
@@ -23,9 +23,8 @@ def visit(file: File) -> Iterator[Match]:
         value = file.only(whole) if whole is not None else None
         if isinstance(value, Output) and is_array(value):
             yield Match(node, "all replicas are fetched to the host to keep the first")
-    for call in file.index.nodes(ast.Call):
-        tree = unreplicated(file, call)
-        whole = fetched(file, tree) if tree is not None else None
+    for call, tree in file.unreplications:
+        whole = fetched(file, tree)
         if whole is not None and may_be_output(file, whole):
             yield Match(call, "all replicas are fetched to the host to keep the first")
 

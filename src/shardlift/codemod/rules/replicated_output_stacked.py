@@ -17,7 +17,6 @@ from shardlift.codemod.idioms import (
     axis_name,
     axis_of,
     is_zero,
-    unreplicated,
 )
 from shardlift.codemod.outputs import fetched, returned
 from shardlift.codemod.sites import Role, Site
@@ -26,7 +25,7 @@ from shardlift.codemod.values import Output
 
 def visit(file: File) -> Iterator[Match]:
     """A reduction over the site's own axis, of which the file takes the first replica."""
-    read = set(_first_replicas(file))
+    read = set(_first_replicas(file)) if file.sites else set()
     for site in file.sites:
         plain = site.transform.origin == "jax.pmap" and not site.otherwise
         if site.role is Role.MAP and plain and "out_axes" not in site.keywords:
@@ -39,10 +38,7 @@ def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice):
             trees.append(fetched(file, node.value) or node.value)
-    for call in file.index.nodes(ast.Call):
-        tree = unreplicated(file, call)
-        if tree is not None:
-            trees.append(fetched(file, tree) or tree)
+    trees += [fetched(file, tree) or tree for _, tree in file.unreplications]
     for tree in trees:
         for value in file.values(tree):
             if isinstance(value, Output):

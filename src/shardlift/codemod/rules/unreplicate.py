@@ -11,16 +11,15 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.idioms import REPLICATE, UNREPLICATE, unreplicated
+from shardlift.codemod.idioms import REPLICATE, UNREPLICATE
 from shardlift.codemod.outputs import fetched, may_be_output
 from shardlift.codemod.values import Result
 
 
 def visit(file: File) -> Iterator[Match]:
     """flax's helper anywhere; the others where what they are given came from pmap."""
-    for call in file.index.nodes(ast.Call):
-        tree = unreplicated(file, call)
-        if tree is None or fetched(file, tree) is not None:
+    for call, tree in file.unreplications:
+        if fetched(file, tree) is not None:
             continue
         if file.called(call) in UNREPLICATE or may_be_output(file, tree) or _stack(file, tree):
             across = ", across processes" if file.many_processes is not None else ""

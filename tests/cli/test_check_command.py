@@ -197,6 +197,8 @@ def test_gitignore_is_respected(project: Path) -> None:
         path.write_text(PMAP)
     found = {line.split(":")[0] for line in _run("-q").output.splitlines()}
     assert found == {"train.py", "src/build/b.py", "keep.gen.py"}
+    assert "2 left out by .gitignore" in _run().output
+    assert "left out: c.gen.py" in _run("--verbose").output
     assert _run("-q", "c.gen.py").exit_code == 1  # a file that is named always counts
 
 

@@ -64,10 +64,12 @@ def check(
         options = _options(config, select, ignore, target_jax)
     except (ConfigError, ValueError) as error:
         _refuse(str(error))
-    files = list(find_files(paths))
+    skipped: list[str] = []
+    files = list(find_files(paths, skipped))
     if not files:
         _refuse(f"no .py or .ipynb file under {', '.join(paths)}")
-    report = Report(tuple(_look(files, options, jobs, quiet)), options.target)
+    reports = tuple(_look(files, options, jobs, quiet))
+    report = Report(reports, options.target, tuple(skipped))
     style = style or ("full" if sys.stdout.isatty() else "concise")
     if style in _MACHINE:
         click.echo(_MACHINE[style](report))
@@ -114,6 +116,8 @@ def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
         for file in report.files:
             if not file.parsed and file.unreadable is None:
                 console.print(f"passed over: {file.path}", soft_wrap=True)
+        for path in report.skipped:
+            console.print(f"left out: {path}", soft_wrap=True)
     if not quiet:
         if report.findings and style == "concise":
             console.print()

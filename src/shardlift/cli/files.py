@@ -9,27 +9,32 @@ from functools import cached_property
 from pathlib import Path
 
 SUFFIXES = (".py", ".ipynb")
-_NEVER = {".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".tox", ".eggs"}
-_NEVER |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints", ".nox"}
+# Other people's code, and copies of our own.
+_NEVER = {".venv", "venv", "node_modules", ".tox", ".nox", ".eggs", ".ipynb_checkpoints"}
+_NOT_CODE = {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 
-def find_files(paths: tuple[str, ...]) -> Iterator[str]:
-    """Every .py and .ipynb under the paths, in order, once; a file that is named always counts."""
+def find_files(paths: tuple[str, ...], skipped: list[str] | None = None) -> Iterator[str]:
+    """Every .py and .ipynb under the paths, in order, once; a file that is named always counts.
+
+    What is left out, folders as a whole, is added to `skipped`.
+    """
+    skipped = [] if skipped is None else skipped
     seen: set[str] = set()
     for path in paths:
-        for found in [path] if os.path.isfile(path) else _walk(Path(path)):
+        for found in [path] if os.path.isfile(path) else _walk(Path(path), skipped):
             key = os.path.normpath(found)
             if key not in seen:
                 seen.add(key)
                 yield key
 
 
-def _walk(root: Path) -> Iterator[str]:
+def _walk(root: Path, skipped: list[str]) -> Iterator[str]:
     outer = [_Ignore(folder) for folder in _parents_in_repository(root)]
-    yield from _walk_folder(root, outer)
+    yield from _walk_folder(root, outer, skipped)
 
 
-def _walk_folder(folder: Path, outer: list[_Ignore]) -> Iterator[str]:
+def _walk_folder(folder: Path, outer: list[_Ignore], skipped: list[str]) -> Iterator[str]:
     rules = [*outer, _Ignore(folder)] if (folder / ".gitignore").is_file() else outer
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -37,11 +42,13 @@ def _walk_folder(folder: Path, outer: list[_Ignore]) -> Iterator[str]:
         return
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name in _NEVER or _ignored(rules, Path(entry.path), is_folder):
+        if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(SUFFIXES)):
             continue
-        if is_folder:
-            yield from _walk_folder(Path(entry.path), rules)
-        elif entry.name.endswith(SUFFIXES) and entry.is_file():
+        if entry.name in _NEVER or _ignored(rules, Path(entry.path), is_folder):
+            skipped.append(os.path.normpath(entry.path))
+        elif is_folder:
+            yield from _walk_folder(Path(entry.path), rules, skipped)
+        elif entry.is_file():
             yield entry.path
 
 

@@ -16,6 +16,7 @@ class Report:
 
     files: tuple[FileReport, ...]
     target: Version
+    skipped: tuple[str, ...] = ()  # files and folders that were left out
 
     @property
     def findings(self) -> list[Finding]:
@@ -49,6 +50,11 @@ class Report:
             f"{_count(sites, 'pmap site')}. Findings are for JAX "
             f"{'.'.join(map(str, self.target))}.",
         ]
+        if self.skipped:
+            lines.append(
+                f"{len(self.skipped)} left out by .gitignore or as other people's code "
+                "(--verbose names them)."
+            )
         suppressed = sum(file.suppressed for file in self.files)
         if suppressed:
             lines.append(f"{_count(suppressed, 'finding')} suppressed by noqa comments.")

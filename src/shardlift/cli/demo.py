@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 DEVICES = 8
 
 
-@click.command(short_help="A train step by shardlift.pmap and by jax.pmap, compared.")
+@click.command(
+    short_help="A train step by shardlift.pmap and by jax.pmap, compared.",
+    epilog="Example: shardlift demo",
+)
 @click.option("--steps", type=click.IntRange(1), default=30, help="Steps to train; 30.")
 def demo(steps: int) -> None:
     """Train a small network on 8 virtual CPU devices, with shardlift.pmap and with jax.pmap.
 
     Every leaf of the two final states is compared bit by bit. Exit status 1 if one differs.
-
-    \b
-        shardlift demo
     """
     # JAX reads these when it starts, and the program is about devices, not about speed.
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -56,7 +56,8 @@ def show(console: Console, outcome: Outcome) -> None:
     for name, what in outcome.nested.items():
         console.print(f"a pmap inside a pmap, {name}: {what}", markup=False)
     console.print(
-        "\nNext: `import shardlift` in your program, and shardlift.pmap in the place of jax.pmap;\n"
+        "\nNext: shardlift.pmap in the place of jax.pmap in your program;\n"
+        "`shardlift check .` to see what your code does that today's JAX does not;\n"
         "`shardlift run --help` to start a program in many processes.",
         markup=False,
     )

@@ -16,14 +16,12 @@ _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "libcst", "click", "rich")
 _PREFIXES = ("JAX_", "XLA_")
 
 
-@click.command(short_help="Print versions and devices for a bug report.")
+@click.command(
+    short_help="Print versions and devices for a bug report.", epilog="Example: shardlift env"
+)
 @click.option("--devices/--no-devices", default=True, help="Ask JAX for its devices; yes.")
 def env(devices: bool) -> None:
-    """Print versions and devices, to paste into a bug report.
-
-    \b
-        shardlift env
-    """
+    """Print versions and devices, to paste into a bug report."""
     lines = [("shardlift", __version__), ("python", platform.python_version())]
     lines += [("platform", platform.platform())]
     lines += [(name, _version(name)) for name in _PACKAGES]

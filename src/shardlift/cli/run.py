@@ -13,10 +13,6 @@ __all__ = ["run"]
 
 _HELP = """Run a program as plain python would, on virtual devices or in many local processes.
 
-\b
-    shardlift run --devices 8 train.py --epochs 3
-    shardlift run --processes 2 --devices 4 -m trainer
-
 With several processes each line of output begins with the number of the process that printed it.
 The first process that fails is shown as the root cause, the others are ended, and its exit
 status is returned.
@@ -26,6 +22,7 @@ status is returned.
 @click.command(
     help=_HELP,
     short_help="Run a program, in one process or in many.",
+    epilog="Example: shardlift run --processes 2 --devices 4 train.py --epochs 3",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option("--devices", type=click.IntRange(1), help="Virtual CPU devices of each process.")

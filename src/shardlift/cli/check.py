@@ -1,0 +1,145 @@
+"""`shardlift check`: what is removed, broken, slow or dangerous, with a code a line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from shardlift.cli.config import Config, ConfigError, find_config
+from shardlift.cli.files import find_files
+from shardlift.cli.formats import github, json, sarif, terminal
+from shardlift.cli.report import Report
+from shardlift.cli.runner import run
+from shardlift.codemod.engine import FileReport, Options
+from shardlift.codemod.finding import Finding, version
+from shardlift.codemod.rules import all_rules
+from shardlift.codemod.source import UnreadableError, read_source
+from shardlift.codemod.target import NEWEST
+
+_MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
+
+
+@click.command(
+    epilog="Example: shardlift check src/ --ignore SL201 --target-jax 0.10",
+)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["full", "concise", "json", "github", "sarif"]),
+    default=None,
+    help="How to print: full on a terminal and concise elsewhere, unless said.",
+)
+@click.option("--select", multiple=True, metavar="CODES", help="Only these, e.g. SL1,SL402.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
+@click.option("--target-jax", metavar="V", help="The JAX to check for, e.g. 0.10.2.")
+@click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0 decides itself.")
+@click.option("--quiet", "-q", is_flag=True, help="Findings only.")
+@click.option("--verbose", "-v", is_flag=True, help="Also the files that were passed over.")
+def check(
+    paths: tuple[str, ...],
+    style: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    target_jax: str | None,
+    jobs: int,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Look for what is removed, broken, slow or dangerous in pmap code.
+
+    Reads .py and .ipynb under each PATH (the current folder if none is given) and imports
+    nothing of them. Exits 0 without findings, 1 with, 2 if it could not look.
+    """
+    paths = paths or (".",)
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
+        _refuse(f"no such file or folder: {', '.join(missing)}")
+    try:
+        config = find_config(Path(paths[0]))
+        options = _options(config, select, ignore, target_jax)
+    except (ConfigError, ValueError) as error:
+        _refuse(str(error))
+    skipped: list[str] = []
+    files = list(find_files(paths, skipped))
+    if not files:
+        _refuse(f"no .py or .ipynb file under {', '.join(paths)}")
+    reports = tuple(_look(files, options, jobs, quiet))
+    report = Report(reports, options.target, tuple(skipped))
+    style = style or ("full" if sys.stdout.isatty() else "concise")
+    if style in _MACHINE:
+        click.echo(_MACHINE[style](report))
+    else:
+        _print(report, style, quiet, verbose)
+    sys.exit(2 if report.unreadable and not report.findings else int(bool(report.findings)))
+
+
+def _look(files: list[str], options: Options, jobs: int, quiet: bool) -> list[FileReport]:
+    errors = Console(stderr=True)
+    if quiet or not errors.is_terminal or len(files) < 200:
+        return run(files, options, jobs)
+    columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("check", total=len(files))
+        return run(files, options, jobs, lambda: progress.advance(task))
+
+
+def _options(
+    config: Config, select: tuple[str, ...], ignore: tuple[str, ...], target: str | None
+) -> Options:
+    wanted = _codes(select) or config.select or ("SL",)
+    unwanted = _codes(ignore) or config.ignore
+    for code in (*wanted, *unwanted):
+        if not any(known.startswith(code) for known in all_rules()):
+            raise ValueError(f"no rule starts with {code!r}; `shardlift rule` lists them")
+    number = version(target) if target else config.target or config.allowed or NEWEST
+    return Options(tuple(wanted), tuple(unwanted), config.per_file_ignores, number)
+
+
+def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())
+
+
+def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
+    # Colours, and a width, only where there is a terminal to have them.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    if style == "full":
+        texts: dict[str, list[str]] = {}
+        terminal.full(report, console, lambda finding: _lines(finding, texts))
+    else:
+        terminal.concise(report, console)
+    if verbose:
+        for file in report.files:
+            if not file.parsed and file.unreadable is None:
+                console.print(f"passed over: {file.path}", soft_wrap=True)
+        for path in report.skipped:
+            console.print(f"left out: {path}", soft_wrap=True)
+    if not quiet:
+        if report.findings and style == "concise":
+            console.print()
+        terminal.summary(report, console)
+
+
+def _lines(finding: Finding, texts: dict[str, list[str]]) -> list[str]:
+    """The lines of the file, or of the notebook's cell, that a finding is in."""
+    key = f"{finding.path}\0{finding.span.cell}"
+    if key not in texts:
+        try:
+            source = read_source(finding.path, Path(finding.path).read_bytes())
+        except (OSError, UnreadableError):
+            return []
+        lines = source.text.splitlines()
+        if source.cells is not None and finding.span.cell is not None:
+            first = source.cells.first_lines[source.cells.numbers.index(finding.span.cell)]
+            lines = lines[first - 1 :]
+        texts[key] = lines
+    return texts[key]
+
+
+def _refuse(message: str) -> None:
+    click.echo(f"shardlift check: {message}", err=True)
+    sys.exit(2)

@@ -1,0 +1,108 @@
+"""`[tool.shardlift]` in pyproject.toml, and the JAX that a project's own metadata allows."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shardlift.codemod.finding import Version, version
+from shardlift.codemod.target import newest_allowed
+
+_QUOTED = re.compile(r"""['"](jax(?:\[[^]]*\])?\s*[<>=!~^][^'"]*)['"]""")
+_KEYS = {"select", "ignore", "per-file-ignores", "target-jax"}
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a project says about itself."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    target: Version | None = None
+    allowed: Version | None = None  # by its requirements
+    path: Path | None = None
+
+
+def find_config(start: Path) -> Config:
+    """The configuration of the project that a path belongs to: the nearest pyproject.toml."""
+    start = start.resolve()
+    for folder in [start, *start.parents] if start.is_dir() else start.parents:
+        if (folder / "pyproject.toml").is_file():
+            return read_config(folder / "pyproject.toml")
+        if (folder / ".git").exists():
+            return Config(allowed=newest_allowed(_requirement_files(folder)))
+    return Config()
+
+
+def read_config(path: Path) -> Config:
+    """Read one pyproject.toml."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    table = document.get("tool", {}).get("shardlift", {})
+    unknown = set(table) - _KEYS
+    if unknown:
+        known = ", ".join(sorted(_KEYS))
+        raise ConfigError(f"{path}: [tool.shardlift] has no {', '.join(sorted(unknown))} ({known})")
+    ignores = table.get("per-file-ignores", {})
+    if not isinstance(ignores, dict):
+        raise ConfigError(f"{path}: per-file-ignores is a table of patterns")
+    target = table.get("target-jax")
+    try:
+        number = version(str(target)) if target is not None else None
+    except ValueError as error:
+        raise ConfigError(f"{path}: target-jax: {error}") from error
+    requirements = [*_requirements(document), *_requirement_files(path.parent)]
+    return Config(
+        select=_codes(path, "select", table.get("select", [])),
+        ignore=_codes(path, "ignore", table.get("ignore", [])),
+        per_file_ignores={
+            pattern: _codes(path, f"per-file-ignores of {pattern}", codes)
+            for pattern, codes in ignores.items()
+        },
+        target=number,
+        allowed=newest_allowed(requirements),
+        path=path,
+    )
+
+
+def _codes(path: Path, key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{path}: {key} is a list of codes, not {value!r}")
+    return tuple(value)
+
+
+def _requirements(document: dict[str, Any]) -> list[str]:
+    project = document.get("project", {})
+    found = [str(line) for line in project.get("dependencies", [])]
+    for lines in project.get("optional-dependencies", {}).values():
+        found += [str(line) for line in lines]
+    poetry = document.get("tool", {}).get("poetry", {}).get("dependencies", {}).get("jax")
+    if isinstance(poetry, dict):
+        poetry = poetry.get("version")
+    return [*found, f"jax{poetry}"] if isinstance(poetry, str) and poetry != "*" else found
+
+
+def _requirement_files(folder: Path) -> list[str]:
+    """Lines of requirements files and of setup.cfg, and the strings about jax in setup.py."""
+    found: list[str] = []
+    for path in [*sorted(folder.glob("requirements*.txt")), folder / "setup.cfg"]:
+        found += _text(path).splitlines()
+    return found + _QUOTED.findall(_text(folder / "setup.py"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""The formats of `check`, one a file: a report in, text out."""

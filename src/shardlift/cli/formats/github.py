@@ -1,0 +1,45 @@
+"""Annotations for a GitHub workflow."""
+
+from __future__ import annotations
+
+from shardlift.cli.report import Report
+from shardlift.codemod.finding import Effect, Finding
+from shardlift.codemod.rules import all_rules
+
+_LEVELS = {
+    Effect.REMOVED: "error",
+    Effect.BROKEN: "error",
+    Effect.WRONG: "error",
+    Effect.SLOW: "warning",
+    Effect.OLD: "notice",
+}
+
+
+def render(report: Report) -> str:
+    """One command a finding, and one for each file that could not be looked at."""
+    lines = [_line(finding) for finding in report.findings]
+    for file in report.unreadable:
+        lines.append(
+            f"::error file={_value(file.path)}::{_text(f'not looked at: {file.unreadable}')}"
+        )
+    return "\n".join(lines)
+
+
+def _line(finding: Finding) -> str:
+    rule, span = all_rules()[finding.code], finding.span
+    place = f"file={_value(finding.path)}"
+    if span.cell is None:
+        place += f",line={span.line},col={span.column + 1}"
+        place += f",endLine={span.end_line},endColumn={span.end_column + 1}"
+    where = f"cell {span.cell}, line {span.line}: " if span.cell is not None else ""
+    title = _value(f"{finding.code} {rule.name}")
+    message = _text(f"{where}{finding.message}. {rule.advice}")
+    return f"::{_LEVELS[rule.effect]} {place},title={title}::{message}"
+
+
+def _text(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _value(text: str) -> str:
+    return _text(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,60 @@
+"""Everything, for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shardlift.cli.report import Report
+from shardlift.codemod.finding import Edit, Finding, Span
+from shardlift.codemod.rules import all_rules
+
+
+def render(report: Report) -> str:
+    """One JSON document with a version of its own."""
+    document = {
+        "version": 1,
+        "target_jax": ".".join(map(str, report.target)),
+        "findings": [_finding(finding) for finding in report.findings],
+        "not_looked_at": [
+            {"path": file.path, "reason": file.unreadable} for file in report.unreadable
+        ],
+        "broken_cells": [
+            {"path": file.path, "cells": list(file.broken_cells)} for file in report.broken_cells
+        ],
+        "files": len(report.files),
+        "read_in_full": sum(file.parsed for file in report.files),
+        "pmap_sites": sum(file.sites for file in report.files),
+        "suppressed": sum(file.suppressed for file in report.files),
+    }
+    return json.dumps(document, indent=2)
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    rule = all_rules()[finding.code]
+    return {
+        "code": finding.code,
+        "name": rule.name,
+        "effect": rule.effect.value,
+        "path": finding.path,
+        **_span(finding.span),
+        "message": finding.message,
+        "advice": rule.advice,
+        "reference": rule.reference,
+        "edits": [_edit(edit) for edit in finding.edits],
+    }
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    text, how = edit.replacement, edit.applicability.value
+    return {**_span(edit.span), "replacement": text, "applicability": how}
+
+
+def _span(span: Span) -> dict[str, Any]:
+    return {
+        "cell": span.cell,
+        "line": span.line,
+        "column": span.column + 1,
+        "end_line": span.end_line,
+        "end_column": span.end_column + 1,
+    }

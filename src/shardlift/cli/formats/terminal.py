@@ -1,0 +1,95 @@
+"""The two formats for people: one line a finding, or the source with the span underlined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from shardlift.cli.formats.places import place
+from shardlift.cli.report import Report
+from shardlift.codemod.finding import Effect, Finding
+from shardlift.codemod.rules import all_rules
+
+COLOURS = {
+    Effect.REMOVED: "red",
+    Effect.BROKEN: "red",
+    Effect.WRONG: "bold red",
+    Effect.SLOW: "yellow",
+    Effect.OLD: "cyan",
+}
+_MEANING = {
+    Effect.REMOVED: "names that are gone",
+    Effect.BROKEN: "raises or hangs",
+    Effect.WRONG: "runs, with other numbers",
+    Effect.SLOW: "runs, moves too much",
+    Effect.OLD: "runs; what migrate rewrites",
+}
+
+
+def concise(report: Report, console: Console) -> None:
+    """`path:line:column: CODE message`, a line each."""
+    for finding in report.findings:
+        line = Text()
+        line.append(place(finding), style="bold")
+        line.append(": ")
+        line.append(finding.code, style=COLOURS[all_rules()[finding.code].effect])
+        line.append(f" {finding.message}")
+        console.print(line, soft_wrap=True)
+
+
+def full(report: Report, console: Console, lines_of: Callable[[Finding], list[str]]) -> None:
+    """What, where, the source with the span underlined, and what to do next."""
+    for finding in report.findings:
+        rule = all_rules()[finding.code]
+        colour = COLOURS[rule.effect]
+        head = Text()
+        head.append(finding.code, style=colour)
+        head.append(f" {rule.effect.value}", style=colour)
+        head.append(f"  {finding.message}", style="bold")
+        console.print(head)
+        console.print(Text(f"  --> {place(finding)}", style="dim"), soft_wrap=True)
+        for line in _frame(finding, lines_of(finding), colour, console.width):
+            console.print(line, no_wrap=True, overflow="crop", crop=True)
+        console.print(Padding(Text(rule.advice), (0, 0, 0, 2), expand=False))
+        console.print()
+
+
+def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Iterable[Text]:
+    span = finding.span
+    if not 0 < span.line <= len(lines):
+        return
+    gutter = max(4, len(str(span.line)) + 1)
+    source = lines[span.line - 1].expandtabs(1).rstrip()
+    last = span.end_column if span.end_line == span.line else len(source)
+    # A long line is cut on the left, so that what is underlined can be seen.
+    room = max(20, width - gutter - 3)
+    cut = max(0, min(span.column - 8, len(source) - room)) if len(source) > room else 0
+    yield Text.assemble((f"{span.line:>{gutter}} | ", "dim"), source[cut : cut + room])
+    length = max(1, min(last - cut, room) - (span.column - cut))
+    mark = " " * (span.column - cut) + "^" * length
+    yield Text.assemble((" " * gutter + " | ", "dim"), (mark, colour))
+
+
+def summary(report: Report, console: Console, quiet: bool = False) -> None:
+    """What was found by effect, what was covered, and the next command to type."""
+    effects = report.effects
+    if effects:
+        console.print(Text(f"{sum(effects.values())} findings", style="bold"))
+        for effect in Effect:
+            if effects[effect.value]:
+                line = Text(f"{effects[effect.value]:>6} ")
+                line.append(f"{effect.value:<8}", style=COLOURS[effect])
+                line.append(_MEANING[effect], style="dim")
+                console.print(line)
+    else:
+        console.print(Text("No findings.", style="green"))
+    if quiet:
+        return
+    for sentence in report.covered():
+        console.print(Text(sentence), soft_wrap=sentence.startswith("  "))
+    if effects:
+        code = min(report.findings, key=lambda f: list(Effect).index(all_rules()[f.code].effect))
+        console.print(Text(f"Next: shardlift rule {code.code}   (what, why, examples)"))

@@ -1,0 +1,1 @@
+"""`check` and `migrate`: parsing, names and aliases, one file a rule, edits. No JAX is imported."""

@@ -1,0 +1,19 @@
+"""Module names: of libraries, and of files."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+# Libraries are known by name, also when their own source is among the files given.
+LIBRARIES = frozenset(
+    {"jax", "jaxlib", "flax", "equinox", "objax", "haiku", "optax", "numpy", "functools"}
+)
+
+
+def module_parts(path: str) -> tuple[str, ...]:
+    """`src/pkg/mod.py` is `("src", "pkg", "mod")`; a package is its folder."""
+    pure = PurePath(path)
+    if pure.suffix != ".py":
+        return ()
+    parts = tuple(part for part in pure.with_suffix("").parts if part not in ("/", ".", ".."))
+    return parts[:-1] if parts and parts[-1] == "__init__" else parts

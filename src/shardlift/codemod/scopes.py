@@ -1,0 +1,237 @@
+"""One walk over a syntax tree: parents, scopes, and every node by its type.
+
+Rules and the resolver look nodes up here and never walk a tree again: that is what keeps a file
+that mentions pmap under a second a megabyte.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SKIPPED_FIELDS = {"ctx", "op", "ops", "type_comment", "kind", "type_ignores", "conversion"}
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+
+
+class Scope:
+    """The names that one module, class, function or comprehension binds, in order."""
+
+    __slots__ = ("names", "node", "outer", "parent")
+
+    def __init__(self, node: ast.AST, parent: Scope | None) -> None:
+        """An empty scope that `node` opens inside `parent`."""
+        self.node = node
+        self.parent = parent
+        self.names: dict[str, list[ast.AST]] = {}
+        self.outer: dict[str, Scope] = {}  # what `global` and `nonlocal` send elsewhere
+
+    def bind(self, name: str, node: ast.AST) -> None:
+        """Note that `node` binds `name` here, or where `global` says."""
+        scope = self.outer.get(name, self)
+        scope.names.setdefault(name, []).append(node)
+
+    @property
+    def is_comprehension(self) -> bool:
+        """Whether the scope is run where it stands, as a comprehension is."""
+        return isinstance(self.node, _COMPREHENSIONS)
+
+
+class Index:
+    """What the walk found."""
+
+    def __init__(self, root: ast.Module) -> None:
+        """Walk the tree, once."""
+        self.root = root
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.scope_of: dict[ast.AST, Scope] = {}  # of names, functions and classes: where they are
+        self.opens: dict[ast.AST, Scope] = {}  # of functions and classes: the scope they open
+        self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        # What `reaching` has worked out about a node, kept here because it is asked again.
+        self.guards: dict[ast.AST, tuple[tuple[ast.AST, str], ...]] = {}
+        self.effective: dict[ast.AST, tuple[int, int]] = {}
+        self.module = Scope(root, None)
+        self.opens[root] = self.module
+        self._walk()
+
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """Every node of exactly this type, in the order of the text."""
+        return self._nodes[kind]  # type: ignore[return-value]
+
+    def functions(self) -> Iterator[Function]:
+        """Every def and lambda."""
+        yield from self.nodes(ast.FunctionDef)
+        yield from self.nodes(ast.AsyncFunctionDef)
+        yield from self.nodes(ast.Lambda)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node, from the inside out."""
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def statement(self, node: ast.AST) -> ast.stmt | None:
+        """The statement a node is part of."""
+        while not isinstance(node, ast.stmt):
+            parent = self.parents.get(node)
+            if parent is None:
+                return None
+            node = parent
+        return node
+
+    def within(self, node: ast.AST, kind: type[Node]) -> Iterator[Node]:
+        """Every node of a type inside `node`, nested functions included."""
+        for other in ast.walk(node):
+            if isinstance(other, kind) and other is not node:
+                yield other
+
+    def _walk(self) -> None:
+        stack: list[tuple[ast.AST, Scope]] = [(self.root, self.module)]
+        nodes, parents, scope_of = self._nodes, self.parents, self.scope_of
+        while stack:
+            node, scope = stack.pop()
+            kind = type(node)
+            nodes[kind].append(node)
+            if kind is ast.Name:
+                scope_of[node] = scope
+                self._bind_name(node, scope)  # type: ignore[arg-type]
+                continue
+            if kind is ast.Constant:
+                continue
+            special = _SPECIAL.get(kind)
+            if special is not None:
+                inner = special(self, node, scope)
+                if inner is not None:
+                    stack.extend(reversed(inner))
+                    for child, _ in inner:
+                        parents[child] = node
+                    continue
+            children: list[tuple[ast.AST, Scope]] = []
+            fields = _FIELDS.get(kind)
+            if fields is None:
+                fields = tuple(f for f in kind._fields if f not in _SKIPPED_FIELDS)
+                _FIELDS[kind] = fields
+            for field in fields:
+                value = getattr(node, field, None)
+                if isinstance(value, ast.AST):
+                    parents[value] = node
+                    children.append((value, scope))
+                elif isinstance(value, list):
+                    for item in value:
+                        if isinstance(item, ast.AST):
+                            parents[item] = node
+                            children.append((item, scope))
+            children.reverse()
+            stack.extend(children)
+
+    def _bind_name(self, node: ast.Name, scope: Scope) -> None:
+        if isinstance(node.ctx, ast.Load):
+            return
+        if isinstance(self.parents[node], ast.NamedExpr):
+            # A walrus inside a comprehension binds in the function around it.
+            while scope.is_comprehension and scope.parent is not None:
+                scope = scope.parent
+        scope.bind(node.id, node)
+
+    def _function(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
+        assert isinstance(node, FUNCTIONS)
+        inner = Scope(node, scope)
+        self.opens[node] = inner
+        self.scope_of[node] = scope
+        outside: list[ast.AST] = []
+        if not isinstance(node, ast.Lambda):
+            scope.bind(node.name, node)
+            outside += node.decorator_list
+            outside += [node.returns] if node.returns else []
+        arguments = node.args
+        for argument in all_arguments(arguments):
+            inner.bind(argument.arg, argument)
+            self.parents[argument] = arguments
+            outside += [argument.annotation] if argument.annotation else []
+        self.parents[arguments] = node
+        outside += arguments.defaults
+        outside += [default for default in arguments.kw_defaults if default is not None]
+        body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        return [(child, scope) for child in outside] + [(child, inner) for child in body]
+
+    def _class(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
+        assert isinstance(node, ast.ClassDef)
+        scope.bind(node.name, node)
+        self.scope_of[node] = scope
+        inner = Scope(node, scope)
+        self.opens[node] = inner
+        outside: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
+        return [(child, scope) for child in outside] + [(child, inner) for child in node.body]
+
+    def _comprehension(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
+        inner = Scope(node, scope)
+        self.opens[node] = inner
+        # The generators first: they bind what the element uses.
+        children = list(ast.iter_child_nodes(node))
+        children.sort(key=lambda child: not isinstance(child, ast.comprehension))
+        return [(child, inner) for child in children]
+
+    def _elsewhere(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, (ast.Global, ast.Nonlocal))
+        target: Scope | None = self.module
+        if isinstance(node, ast.Nonlocal):
+            target = scope.parent
+        for name in node.names:
+            if target is not None:
+                scope.outer[name] = target
+
+    def _alias(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.alias)
+        scope.bind(node.asname or node.name.partition(".")[0], node)
+
+    def _named(self, node: ast.AST, scope: Scope) -> None:
+        name = getattr(node, "name", None)  # except handlers and match patterns
+        if name:
+            scope.bind(name, node)
+
+
+_SPECIAL = {
+    ast.FunctionDef: Index._function,
+    ast.AsyncFunctionDef: Index._function,
+    ast.Lambda: Index._function,
+    ast.ClassDef: Index._class,
+    **dict.fromkeys(_COMPREHENSIONS, Index._comprehension),
+    ast.Global: Index._elsewhere,
+    ast.Nonlocal: Index._elsewhere,
+    ast.alias: Index._alias,
+    ast.ExceptHandler: Index._named,
+    ast.MatchAs: Index._named,
+    ast.MatchStar: Index._named,
+}
+
+
+def all_arguments(arguments: ast.arguments) -> list[ast.arg]:
+    """Every parameter of a signature, in order."""
+    listed = [*arguments.posonlyargs, *arguments.args]
+    if arguments.vararg:
+        listed.append(arguments.vararg)
+    listed += arguments.kwonlyargs
+    if arguments.kwarg:
+        listed.append(arguments.kwarg)
+    return listed
+
+
+def positional(function: Function) -> list[str]:
+    """The names of the parameters that can be given by position."""
+    return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+
+
+def position(node: ast.AST) -> tuple[int, int]:
+    """Where a node starts; nodes without a place of their own come first."""
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def end(node: ast.AST) -> tuple[int, int]:
+    """Where a node ends."""
+    return getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0

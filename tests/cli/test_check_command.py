@@ -1,0 +1,239 @@
+"""`shardlift check` and `shardlift rule` as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import COMMANDS, main
+from shardlift.codemod.rules import all_rules
+
+PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(PMAP)
+    (tmp_path / "other.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["check", *arguments], catch_exceptions=False)
+
+
+def test_findings_exit_1(project: Path) -> None:
+    result = _run()
+    assert result.exit_code == 1
+    assert result.output.splitlines()[0] == "train.py:3:8: SL201 `train` is pmapped"
+    assert "2 files: 1 read, 1 passed over" in result.output
+    assert "1 pmap site." in result.output
+
+
+def test_no_findings_exit_0(project: Path) -> None:
+    result = _run("other.py")
+    assert result.exit_code == 0
+    assert "No findings." in result.output
+
+
+def test_a_path_that_is_not_there_exits_2(project: Path) -> None:
+    result = _run("nowhere")
+    assert result.exit_code == 2
+    assert "nowhere" in result.output
+
+
+def test_a_folder_without_python_exits_2(project: Path) -> None:
+    (project / "empty").mkdir()
+    assert _run("empty").exit_code == 2
+
+
+def test_an_unknown_code_exits_2(project: Path) -> None:
+    result = _run("--select", "XX")
+    assert result.exit_code == 2
+    assert "XX" in result.output
+
+
+def test_a_file_that_does_not_parse_is_named_and_counted(project: Path) -> None:
+    (project / "old.py").write_text("print 'pmap'\n")
+    result = _run()
+    assert result.exit_code == 1
+    assert "NOT looked at: 1 file." in result.output
+    assert "old.py: line 1:" in result.output
+    assert _run("old.py").exit_code == 2
+
+
+def test_quiet_is_findings_only(project: Path) -> None:
+    assert _run("-q").output == "train.py:3:8: SL201 `train` is pmapped\n"
+
+
+def test_verbose_names_what_was_passed_over(project: Path) -> None:
+    assert "passed over: other.py" in _run("--verbose").output
+
+
+def test_full_underlines_the_span(project: Path) -> None:
+    lines = _run("--format", "full").output.splitlines()
+    assert lines[0] == "SL201 old  `train` is pmapped"
+    assert lines[1] == "  --> train.py:3:8"
+    assert lines[2] == "   3 | step = jax.pmap(train, axis_name='i')"
+    assert lines[3] == "     |        " + "^" * len("jax.pmap(train, axis_name='i')")
+    assert lines[4] == "  `shardlift migrate` rewrites it to jax.jit(jax.shard_map(...))."
+
+
+def test_full_shows_the_line_of_a_cell(project: Path) -> None:
+    cells = [{"cell_type": "code", "source": s} for s in ("import jax", "x = 1\njax.pmap(f)")]
+    (project / "n.ipynb").write_text(json.dumps({"cells": cells}))
+    output = _run("n.ipynb", "--format", "full").output
+    assert "--> n.ipynb:cell 2:2:1" in output
+    assert "   2 | jax.pmap(f)" in output
+
+
+def test_nothing_is_wider_than_80_columns(project: Path) -> None:
+    (project / "wide.py").write_text("import jax\n" + "y = [" + "1, " * 60 + "jax.pmap(f)]\n")
+    lines = _run("--format", "full").output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("^" in line for line in lines)
+
+
+def test_no_colours_where_there_is_no_terminal(project: Path) -> None:
+    assert "\x1b" not in _run("--format", "full").output
+
+
+def test_json(project: Path) -> None:
+    document = json.loads(_run("--format", "json").output)
+    (finding,) = document["findings"]
+    assert finding["code"] == "SL201"
+    assert (finding["line"], finding["column"], finding["end_column"]) == (3, 8, 38)
+    assert document["pmap_sites"] == 1
+    assert document["version"] == 1
+
+
+def test_json_has_the_edits(project: Path) -> None:
+    (project / "train.py").write_text("import jax\ny = jax.tree_map(f, x)\n")
+    (finding,) = json.loads(_run("--format", "json").output)["findings"]
+    (edit,) = finding["edits"]
+    assert edit["replacement"] == "jax.tree.map"
+    assert edit["applicability"] == "safe"
+
+
+def test_github(project: Path) -> None:
+    (line,) = _run("--format", "github").output.splitlines()
+    place = "file=train.py,line=3,col=8,endLine=3,endColumn=38"
+    assert line.startswith(f"::notice {place},title=SL201 pmap-site::`train` is pmapped.")
+
+
+def test_config(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.shardlift]\nignore = ["SL201"]\n')
+    assert _run().exit_code == 0
+    assert _run("--ignore", "SL4").exit_code == 1  # the command line has the last word
+
+
+def test_config_per_file(project: Path) -> None:
+    text = '[tool.shardlift.per-file-ignores]\n"train.py" = ["SL2"]\n'
+    (project / "pyproject.toml").write_text(text)
+    assert _run().exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.shardlift]\nslect = []",
+        "[tool.shardlift]\nselect = 'SL1'",
+        "[tool",
+        "[tool.shardlift]\ntarget-jax = 'new'",
+    ],
+)
+def test_a_config_that_is_wrong_exits_2(project: Path, text: str) -> None:
+    (project / "pyproject.toml").write_text(text)
+    result = _run()
+    assert result.exit_code == 2
+    assert "pyproject.toml" in result.output
+
+
+@pytest.mark.parametrize(
+    ("metadata", "target"),
+    [
+        ('[project]\ndependencies = ["jax>=0.4,<0.6"]', "0.5.999"),
+        ('[project.optional-dependencies]\ngpu = ["jax[cuda12]==0.4.30"]', "0.4.30"),
+        ('[tool.poetry.dependencies]\njax = "^0.4.1"', "0.4.999"),
+        ('[tool.shardlift]\ntarget-jax = "0.7.2"\n[project]\ndependencies = ["jax<0.5"]', "0.7.2"),
+        ("", "0.12"),
+    ],
+)
+def test_the_target_is_what_the_project_allows(project: Path, metadata: str, target: str) -> None:
+    (project / "pyproject.toml").write_text(metadata)
+    assert json.loads(_run("--format", "json").output)["target_jax"] == target
+
+
+def test_the_target_from_requirements(project: Path) -> None:
+    (project / "requirements.txt").write_text("numpy\njax==0.4.30\n")
+    assert "JAX 0.4.30" in _run().output
+    assert "JAX 0.10.2" in _run("--target-jax", "0.10.2").output
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("setup.py", "setup(install_requires=['numpy', \"jax[cpu]>=0.4,<=0.4.30\"])"),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    jax<=0.4.30\n"),
+        ("requirements-gpu.txt", "jax[cuda12] == 0.4.30  # pinned\n"),
+    ],
+)
+def test_the_target_from_older_metadata(project: Path, name: str, text: str) -> None:
+    (project / name).write_text(text)
+    assert json.loads(_run("--format", "json").output)["target_jax"] == "0.4.30"
+
+
+def test_gitignore_is_respected(project: Path) -> None:
+    (project / ".gitignore").write_text("/build/\n*.gen.py\n!keep.gen.py\n")
+    for name in ("build/a.py", "src/build/b.py", "c.gen.py", "keep.gen.py"):
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(PMAP)
+    found = {line.split(":")[0] for line in _run("-q").output.splitlines()}
+    assert found == {"train.py", "src/build/b.py", "keep.gen.py"}
+    assert "2 left out by .gitignore" in _run().output
+    assert "left out: c.gen.py" in _run("--verbose").output
+    assert _run("-q", "c.gen.py").exit_code == 1  # a file that is named always counts
+
+
+def test_several_processes_find_the_same(project: Path) -> None:
+    (project / "par.py").write_text("import jax\ndef everywhere(f):\n    return jax.pmap(f)\n")
+    (project / "use.py").write_text("from par import everywhere\ng = everywhere(f)\n")
+    alone, together = _run("-q", "--jobs", "1"), _run("-q", "--jobs", "2")
+    assert alone.output == together.output
+    assert "use.py:2:5: SL201" in alone.output
+
+
+def test_rules_are_listed() -> None:
+    output = CliRunner().invoke(main, ["rule"]).output
+    assert all(code in output for code in all_rules())
+    assert max(map(len, output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("code", ["SL402", "sl402"])
+def test_a_rule_is_explained_with_its_examples(code: str) -> None:
+    result = CliRunner().invoke(main, ["rule", code])
+    rule = all_rules()["SL402"]
+    assert result.exit_code == 0
+    assert " ".join(rule.explain.split()) in " ".join(result.output.split())
+    prose = re.sub(r"```.*?```|<http.*?>", "", result.output, flags=re.DOTALL)
+    assert max(map(len, prose.splitlines())) <= 80
+    assert rule.reference in result.output
+    assert all(e in result.output for e in (*rule.bad, *rule.good) if isinstance(e, str))
+
+
+def test_a_rule_that_does_not_exist_exits_2() -> None:
+    assert CliRunner().invoke(main, ["rule", "SL999"]).exit_code == 2
+
+
+def test_every_command_loads_and_has_an_example_in_its_help() -> None:
+    for name in COMMANDS:
+        result = CliRunner().invoke(main, [name, "--help"])
+        assert result.exit_code == 0
+        assert f"Example: shardlift {name}" in result.output

@@ -1,0 +1,144 @@
+"""SARIF against the parts of its schema that a run of ours uses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from shardlift.cli import main
+
+_TEXT = {"type": dict, "required": {"text": str}, "optional": {}}
+_ARTIFACT = {"type": dict, "required": {}, "optional": {"uri": str, "uriBaseId": str, "index": int}}
+_REGION = {
+    "type": dict,
+    "required": {},
+    "optional": {"startLine": int, "startColumn": int, "endLine": int, "endColumn": int},
+}
+_PHYSICAL = {
+    "type": dict,
+    "required": {"artifactLocation": _ARTIFACT},
+    "optional": {"region": _REGION},
+}
+_LOCATION = {
+    "type": dict,
+    "required": {},
+    "optional": {
+        "physicalLocation": _PHYSICAL,
+        "logicalLocations": [{"type": dict, "required": {}, "optional": {"name": str}}],
+    },
+}
+_LEVEL = {"enum": ["none", "note", "warning", "error"]}
+_RULE = {
+    "type": dict,
+    "required": {"id": str},
+    "optional": {
+        "name": str,
+        "shortDescription": _TEXT,
+        "fullDescription": _TEXT,
+        "help": _TEXT,
+        "helpUri": str,
+        "defaultConfiguration": {"type": dict, "required": {}, "optional": {"level": _LEVEL}},
+        "properties": {"type": dict, "required": {}, "optional": {"effect": str}},
+    },
+}
+_RESULT = {
+    "type": dict,
+    "required": {"message": _TEXT},
+    "optional": {"ruleId": str, "ruleIndex": int, "level": _LEVEL, "locations": [_LOCATION]},
+}
+_DRIVER = {"type": dict, "required": {"name": str}, "optional": {"version": str, "rules": [_RULE]}}
+_NOTIFICATION = {
+    "type": dict,
+    "required": {"message": _TEXT},
+    "optional": {"level": _LEVEL, "locations": [_LOCATION]},
+}
+_INVOCATION = {
+    "type": dict,
+    "required": {"executionSuccessful": bool},
+    "optional": {"toolExecutionNotifications": [_NOTIFICATION]},
+}
+_RUN = {
+    "type": dict,
+    "required": {"tool": {"type": dict, "required": {"driver": _DRIVER}, "optional": {}}},
+    "optional": {
+        "results": [_RESULT],
+        "invocations": [_INVOCATION],
+        "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+    },
+}
+SCHEMA = {
+    "type": dict,
+    "required": {"version": {"enum": ["2.1.0"]}, "runs": [_RUN]},
+    "optional": {"$schema": str},
+}
+
+
+def validate(value: Any, schema: Any, path: str = "$") -> None:
+    """Types, required and allowed properties, enumerations; lines and columns count from 1."""
+    if isinstance(schema, list):
+        assert isinstance(value, list), path
+        for number, item in enumerate(value):
+            validate(item, schema[0], f"{path}[{number}]")
+    elif isinstance(schema, type):
+        assert type(value) is schema, f"{path}: {value!r} is no {schema.__name__}"
+        if path.endswith(("Line", "Column")):
+            assert value >= 1, path
+    elif "enum" in schema:
+        assert value in schema["enum"], f"{path}: {value!r}"
+    else:
+        assert isinstance(value, dict), path
+        assert set(schema["required"]) <= set(value), f"{path}: {sorted(value)}"
+        for key, item in value.items():
+            known = schema["required"] | schema["optional"]
+            assert key in known, f"{path}: no property {key}"
+            validate(item, known[key], f"{path}.{key}")
+
+
+@pytest.fixture
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    cell = {"cell_type": "code", "source": "import jax\njax.pmap(f)"}
+    Path("a b.py").write_text("import jax\nx = jax.tree_map(jax.pmap(f), y)\n")
+    Path("n.ipynb").write_text(json.dumps({"cells": [cell]}))
+    Path("old.py").write_text("print 'pmap'\n")
+    return json.loads(CliRunner().invoke(main, ["check", ".", "--format", "sarif"]).output)
+
+
+def test_valid(document: Any) -> None:
+    validate(document, SCHEMA)
+
+
+def test_results_point_at_their_rules(document: Any) -> None:
+    (run,) = document["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert len(run["results"]) == 3
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+
+
+def test_places_are_uris_and_cells_have_no_region(document: Any) -> None:
+    places = [result["locations"][0] for result in document["runs"][0]["results"]]
+    assert places[0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b.py"
+    assert places[0]["physicalLocation"]["region"]["startLine"] == 2
+    assert "region" not in places[2]["physicalLocation"]
+    assert places[2]["logicalLocations"] == [{"name": "cell 1, line 2"}]
+
+
+def test_what_could_not_be_looked_at_is_in_it(document: Any) -> None:
+    (invocation,) = document["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is False
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert "not looked at" in notification["message"]["text"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"version": "2.0.0", "runs": []}, {"version": "2.1.0"}, {"version": "2.1.0", "runs": [{}]}],
+)
+def test_the_check_itself_can_fail(broken: Any) -> None:
+    with pytest.raises(AssertionError):
+        validate(broken, SCHEMA)

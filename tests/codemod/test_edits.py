@@ -1,0 +1,96 @@
+"""Applying edits, and the safe fixes that findings carry."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from shardlift.codemod.edits import OverlapError, apply_edits
+from shardlift.codemod.engine import check_text
+from shardlift.codemod.finding import Applicability, Edit, Span
+
+
+def test_several_edits_in_any_order() -> None:
+    edits = [Edit(Span(2, 0, 2, 1), "Y"), Edit(Span(1, 0, 1, 1), "XX"), Edit(Span(1, 1, 1, 1), "!")]
+    assert apply_edits("a\nb\n", edits) == "XX!\nY\n"
+
+
+def test_the_same_edit_twice_is_one() -> None:
+    edit = Edit(Span(1, 0, 1, 1), "b")
+    assert apply_edits("a", [edit, edit]) == "b"
+
+
+def test_edits_that_overlap_are_refused() -> None:
+    with pytest.raises(OverlapError, match="offset 1"):
+        apply_edits("abc", [Edit(Span(1, 0, 1, 2), "x"), Edit(Span(1, 1, 1, 3), "y")])
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_line_endings_stay(ending: str) -> None:
+    text = f"a{ending}b{ending}"
+    assert apply_edits(text, [Edit(Span(2, 0, 2, 1), "c")]) == f"a{ending}c{ending}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import jax\ny = jax.tree_map(f, x)", "import jax\ny = jax.tree.map(f, x)"),
+        ("import jax as j\ny = j.tree_leaves(x)", "import jax as j\ny = j.tree.leaves(x)"),
+        (
+            "from jax import tree_map\ny = tree_map(f, x)",
+            "from jax.tree_util import tree_map\ny = tree_map(f, x)",
+        ),
+        (
+            "from jax import tree_multimap as m\ny = m(f, x)",
+            "from jax.tree_util import tree_map as m\ny = m(f, x)",
+        ),
+        (
+            "import jax\nif jax.host_id():\n    pass",
+            "import jax\nif jax.process_index():\n    pass",
+        ),
+        ("from jax import host_id", "from jax import process_index as host_id"),
+        ("import jax.numpy as jnp\ny = jnp.product(x)", "import jax.numpy as jnp\ny = jnp.prod(x)"),
+        (
+            "import jax\ndef f(k: jax.random.KeyArray):\n    pass",
+            "import jax\ndef f(k: jax.Array):\n    pass",
+        ),
+        (
+            "import jax\ns = jax.SingleDeviceSharding(d)",
+            "import jax\ns = jax.sharding.SingleDeviceSharding(d)",
+        ),
+        ("from jax.experimental import stax", "from jax.example_libraries import stax"),
+        (
+            "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_rep=False)",
+            "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_vma=False)",
+        ),
+        (
+            "import jax\nm = jax.make_mesh(shape=(8,), axis_names=('i',))",
+            "import jax\nm = jax.make_mesh((8,), axis_names=('i',))",
+        ),
+        ("import jax\ny = 'é', jax.tree_map(f, x)", "import jax\ny = 'é', jax.tree.map(f, x)"),
+    ],
+)
+def test_safe_fixes(before: str, after: str) -> None:
+    edits = [edit for finding in check_text(before).findings for edit in finding.edits]
+    assert {edit.applicability for edit in edits} == {Applicability.SAFE}
+    fixed = apply_edits(before, edits)
+    assert fixed == after
+    ast.parse(fixed)
+    left = check_text(fixed).findings
+    assert not [finding for finding in left if finding.edits]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from jax import tree_map, jit",  # more names on the line: not a change of one stretch
+        "import jax.numpy as jnp\ny: jnp.DeviceArray",  # `jax` itself is not a name here
+        "from jax.experimental import optimizers as o, stax",
+        "import jax\nx = jax.device_put_replicated(x, d)",
+    ],
+)
+def test_no_fix_where_it_would_take_more_than_a_rename(text: str) -> None:
+    findings = check_text(text).findings
+    assert findings
+    assert not [edit for finding in findings for edit in finding.edits]

@@ -58,10 +58,3 @@ assert jax.device_count() == 3
 
 def test_importing_touches_no_device():
     subprocess.run([sys.executable, "-c", NO_DEVICE], check=True)
-
-
-def test_every_command_has_help_with_an_example():
-    for name in main.list_commands(None):  # type: ignore[arg-type]
-        out = CliRunner().invoke(main, [name, "--help"])
-        assert out.exit_code == 0
-        assert f"    shardlift {name}" in out.output

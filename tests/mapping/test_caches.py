@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import threading
 import weakref
@@ -59,6 +60,59 @@ def test_a_deleted_function_is_freed_with_what_it_closed_over(calls):
     gc.collect()
     assert dead() is None
     assert data() is None
+
+
+def test_equal_functions_do_not_share():
+    @dataclasses.dataclass(frozen=True)
+    class Scale:
+        by: float
+
+        def __call__(self, x):
+            return x * self.by
+
+        def method(self, x):
+            return x + self.by
+
+    for make in (lambda s: s, lambda s: s.method):
+        first, second = Scale(2.0), Scale(2.0)
+        one, two = shardlift.pmap(make(first)), shardlift.pmap(make(second))
+        one(X)
+        del first, one
+        gc.collect()
+        assert two(X[:4]).shape == (4,)
+
+
+def test_a_method_called_at_once_compiles_once():
+    traced = []
+
+    class Model:
+        def step(self, x):
+            traced.append(1)
+            return x + 1
+
+    model = Model()
+    for _ in range(3):
+        shardlift.pmap(model.step)(X)
+    assert len(traced) == 1
+    dead = weakref.ref(model)
+    del model
+    gc.collect()
+    assert dead() is None
+
+
+def test_arguments_are_freed_without_the_garbage_collector():
+    f = shardlift.pmap(lambda x: x + 1, reshard="silent")
+    gc.collect()
+    gc.disable()
+    try:
+        for place in (jnp.array, lambda x: jax.device_put(x, jax.devices()[3])):
+            x = place(X)
+            alive = weakref.ref(x)
+            jax.block_until_ready(f(x))
+            del x
+            assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_nothing_grows_over_many_functions():

@@ -100,3 +100,24 @@ def test_with_nan_checking():
         np.testing.assert_allclose(log_step(placed(N) + 1), np.log(np.arange(N) + 1), rtol=1e-6)
         with pytest.raises(FloatingPointError):
             log_step(placed(N) - 4)
+
+
+def test_one_array_donated_and_used_in_the_same_call():
+    step = shardlift.pmap(lambda s, b: s + b, donate_argnums=0, reshard="silent")
+    x = jax.device_put(np.arange(N, dtype=np.float32), jax.devices()[2])
+    with pytest.raises(ValueError, match="the same array as s and as b"):
+        step(x, x)
+    np.testing.assert_array_equal(x, np.arange(N))
+
+
+def test_every_way_of_calling_says_that_a_donated_input_is_gone():
+    by_keyword = shardlift.pmap(lambda s, b: s + b, donate_argnums=0)
+    nested = shardlift.pmap(shardlift.pmap(lambda s: s + 1), donate_argnums=0)
+    state = placed(N)
+    by_keyword(state, b=placed(N))
+    with pytest.raises(RuntimeError, match="deleted"):
+        by_keyword(state, b=placed(N))
+    state = nested(np.ones((2, 4), np.float32))
+    nested(state)
+    with pytest.raises(RuntimeError, match="deleted"):
+        nested(state)

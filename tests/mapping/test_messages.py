@@ -238,10 +238,25 @@ def test_a_known_jax_error_gets_its_hint():
     assert "shardlift: incompatible-devices" in caught.value.__notes__[0]
 
 
-def test_inside_a_shard_map_of_the_users_own():
+def test_inside_a_shard_map_of_the_users_own_it_is_a_vmap():
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("outer",))
     specs = {"in_specs": jax.P("outer"), "out_specs": jax.P("outer"), "check_vma": False}
-    inside = jax.shard_map(shardlift.pmap(identity), mesh=mesh, **specs)
+    total = shardlift.pmap(lambda x: jax.lax.psum(x, ("i", "outer")), "i")
+    inside = jax.shard_map(total, mesh=mesh, **specs)
     for call in (inside, jax.jit(inside)):
-        with pytest.raises(ValueError, match="is called inside a shard_map over {'outer': 2}"):
-            call(ones(4))
+        np.testing.assert_array_equal(call(ones(4)), np.full(4, 4))
+
+
+def test_a_users_own_exception_is_not_taken_for_a_misplaced_input():
+    calls = []
+
+    def body(x):
+        calls.append(1)
+        raise LookupError("mine")
+
+    elsewhere = jax.device_put(ones(N), jax.devices()[3])
+    for policy in ("error", "silent"):
+        calls.clear()
+        with pytest.raises(LookupError, match="mine"):
+            shardlift.pmap(body, reshard=policy)(elsewhere)
+        assert calls == [1]

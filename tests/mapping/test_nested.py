@@ -233,3 +233,23 @@ def test_ahead_of_time():
     assert f.eval_shape(rows(2, 4)).shape == (2, 4)
     np.testing.assert_array_equal(f.as_shard_map(rows(2, 4))(rows(2, 4)), np.full((2, 4), 28))
     assert f.explain(rows(2, 4)).mesh.shape == {"i": 2, "j": 4}
+
+
+class Alike:
+    def __repr__(self):
+        return "same"
+
+
+def test_axis_names_that_print_alike():
+    outer, inner = Alike(), Alike()
+    agree(lambda pm: pm(pm(lambda x: lax.psum(x, (outer, inner)), inner), outer), rows(2, 4))
+
+
+def test_an_inner_pmap_in_a_derivative_rule_that_is_traced_later():
+    def program(pm):
+        inner = pm(lambda g: g + lax.psum(g, "j"), "j")
+        double = jax.custom_vjp(lambda x: x * 2)
+        double.defvjp(lambda x: (x * 2, None), lambda _, g: (inner(g),))
+        return jax.grad(lambda x: pm(lambda r: double(r).sum(), "i")(x).sum())
+
+    agree(program, rows(2, 4))

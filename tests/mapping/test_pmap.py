@@ -195,7 +195,7 @@ class Key:
     """A plain object as axis name."""
 
 
-NAMES = ["i", Key(), frozenset({1}), 7, None, ("a", "b"), "it's", "a\\b", ""]
+NAMES = ["i", Key(), frozenset({1}), 7, None, ("a", "b"), "it's", "a\\b", "", "é"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=[f"name{k}" for k in range(len(NAMES))])
@@ -203,7 +203,9 @@ def test_any_hashable_axis_name_maps(name):
     np.testing.assert_array_equal(shardlift.pmap(lambda x: x + 1, name)(rows(N)), rows(N) + 1)
 
 
-@pytest.mark.parametrize("name", NAMES[:3], ids=["string", "object", "frozenset"])
+@pytest.mark.parametrize(
+    "name", [*NAMES[:3], "é"], ids=["string", "object", "frozenset", "not ascii"]
+)
 def test_collectives_find_any_axis_name_that_lax_takes(name):
     f = shardlift.pmap(lambda x: (lax.psum(x, name), lax.axis_index(name)), axis_name=name)
     total, index = f(rows(N))

@@ -105,6 +105,14 @@ def test_warn_says_it_once_a_site_with_the_bytes():
         np.testing.assert_array_equal(f(x), rows(N, N) * 2)
 
 
+def test_a_free_cut_does_not_use_up_the_warning():
+    f = shardlift.pmap(lambda x: x * 2, reshard="warn")
+    f(jax.device_put(rows(N), NamedSharding(jax.make_mesh((N,), ("other",)), P())))
+    with pytest.warns(ReshardWarning) as caught:
+        f(ELSEWHERE["one device"](rows(N)))
+    assert caught[0].filename == __file__
+
+
 @pytest.mark.parametrize("place", SAME_DEVICES)
 @pytest.mark.parametrize("warm", [False, True])
 def test_what_lies_on_the_same_devices_is_taken_as_it_is(place, warm):

@@ -114,11 +114,15 @@ def pmap(
     def pmapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             return site.careful(args, kwargs)
+        hot = site.hot
         try:
-            return site.hot(*args)
+            return hot(*args)
         except (Exception, NeedsInner) as error:
             failure = error  # kept, and left: what is raised below has nothing to do with it
-        return site.recover(failure, args)
+        try:
+            return site.recover(failure, hot, args)
+        finally:
+            del failure  # its traceback holds this frame, and so the arguments
 
     return _with_methods(fun, pmapped, site)
 

@@ -33,6 +33,13 @@ CATALOGUE = (
         'shardlift.pmap(..., reshard="warn").',
     ),
     Hint(
+        "numpy",
+        r"Passing non-trivial shardings for numpy inputs is not allowed",
+        "in a job of many processes jit takes a NumPy array only if it goes whole to every device.",
+        "place it first: jax.device_put for the devices of this process, shardlift.stitch for "
+        "those of all.",
+    ),
+    Hint(
         "context-mesh",
         r"[Cc]ontext mesh .* should match the (mesh passed to shard_map|aval mesh)",
         "a mapped function runs inside another mapped function, or under jax.set_mesh, and the "
@@ -85,6 +92,17 @@ def hint_for(error: BaseException) -> Hint | None:
     """
     text = str(error)
     return next((hint for hint in CATALOGUE if re.search(hint.pattern, text, re.DOTALL)), None)
+
+
+def is_about_placement(error: BaseException) -> bool:
+    """Can this error come from where the inputs lie, rather than from the user's function?
+
+    A KeyError, or a program that cannot be lowered, is what JAX (0.10 to 0.12) makes of an
+    input whose type names another mesh.
+    """
+    hint = hint_for(error)
+    known = hint is not None and hint.name in ("incompatible-devices", "context-mesh", "numpy")
+    return known or isinstance(error, KeyError) or "sdy.manual_computation" in str(error)
 
 
 def add_hint(error: BaseException) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import AxisType, NamedSharding
@@ -21,6 +24,13 @@ class ReshardWarning(UserWarning):
     """A pmap with ``reshard="warn"`` had to move its inputs."""
 
 
+class Fit(NamedTuple):
+    """What became of the leaves of a call."""
+
+    leaves: list[Any] | None  # None: they already lay as the plan wants them
+    moved: bool  # from some devices to others
+
+
 def fit_leaves(
     plan: Plan,
     site: str,
@@ -29,8 +39,8 @@ def fit_leaves(
     donated: Sequence[bool],
     policy: Reshard,
     names: Names,
-) -> list[Any] | None:
-    """The leaves as the plan wants them, or None if they already are.
+) -> Fit:
+    """The leaves as the plan wants them.
 
     On the devices that the plan wants, an array may lie in any way; what each of them holds is
     rewrapped or cut in place, and a value that is wanted whole everywhere is copied, as jit
@@ -49,11 +59,12 @@ def fit_leaves(
         else:
             to_move.append(k)
     if to_move:
+        _check_donated_once(leaves, to_move, donated, names)
         _ask(plan, site, leaves, axes, to_move, policy, names)
     for k in to_move:
         fitted[k] = move(leaves[k], plan.sharding(axes[k]), free=donated[k])
     changed = any(new is not old for new, old in zip(fitted, leaves, strict=True))
-    return fitted if changed else None
+    return Fit(fitted if changed else None, bool(to_move))
 
 
 def _is_placed(leaf: Any) -> bool:
@@ -84,6 +95,33 @@ def _is_free(leaf: jax.Array, wanted: NamedSharding) -> bool:
     return leaf.is_fully_replicated and spreads
 
 
+def _check_donated_once(
+    leaves: Sequence[Any], to_move: Sequence[int], donated: Sequence[bool], names: Names
+) -> None:
+    """Refuse to free an array that the same call needs again."""
+    first: dict[int, int] = {}
+    for k in to_move:
+        other = first.setdefault(id(leaves[k]), k)
+        if other != k and (donated[k] or donated[other]):
+            named = list(names())
+            raise ValueError(
+                f"pmap got the same array as {named[other]} and as {named[k]}, and one of them is "
+                "donated: it cannot be freed and used. Donate neither, or pass a copy."
+            )
+
+
+def _caller() -> int:
+    """The stack level, for a warning, of the first frame outside of this package."""
+    package = os.path.dirname(os.path.dirname(__file__))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((package, _CONTEXTLIB)):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+_CONTEXTLIB = contextlib.__file__
+
+
 def _ask(
     plan: Plan,
     site: str,
@@ -107,7 +145,7 @@ def _ask(
             f"{named[first]}{others} lies as {leaf.sharding}, wanted is {wanted}. Place it once, "
             "with jax.device_put, before the loop. Said once for this pmap.",
             ReshardWarning,
-            stacklevel=2,
+            stacklevel=_caller(),
         )
         return
     raise ValueError(

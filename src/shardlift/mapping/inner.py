@@ -28,16 +28,25 @@ class Call(NamedTuple):
     size: int  # rows: how many devices the pmap's own axis needs
 
 
-def call_inner(fun: Fun, options: Options, call: Call, frame: Frame) -> Any:
-    """Run on the mesh of the pmap around it, which is asked for one more axis if it has none."""
+def call_inner(fun: Fun, options: Options, call: Call, frame: Frame | None) -> Any:
+    """Run on the mesh of the pmap around it, which is asked for one more axis if it has none.
+
+    Without a frame, what is around it is a ``shard_map`` of the user's own, or a pmap whose
+    body has been left: a derivative rule of it, traced later.
+    """
     if options.devices is not None:
         raise ValueError(
             "Nested pmap with explicit devices argument. The inner pmap runs on devices of the "
             "outer one: give devices= to the outermost pmap, as many as all axes need."
         )
+    if frame is None:
+        return _vmapped(fun, options, call, spread=None)
     axis = (label_of(options.axis_name, frame.depth), call.size)
     taken = frame.next_axis()
-    shadows = any(axis[0] == name for name, _ in frame.axes[: frame.depth])
+    # By their text too: two objects that print alike cannot both name an axis of one mesh.
+    shadows = any(
+        axis[0] == name or str.__eq__(axis[0], name) for name, _ in frame.axes[: frame.depth]
+    )
     if _compat.jit_disabled() or shadows or (taken is not None and taken != axis):
         return _vmapped(fun, options, call, spread=None)
     if taken is None:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Hashable
 from typing import Any
 
-# A quote in a mesh axis name stops the compiler of jax 0.12.0, a backslash that of 0.10.2, and
-# an empty name is not seen by either.
-_UNSAFE = re.compile(r"['\\]")
+from shardlift import _compat
+
+# What a mesh axis name must not hold: a quote stops the compiler of jax 0.12.0; a backslash, or
+# anything that is not ASCII, that of 0.10.2, which on the other hand does not care for the text.
+_UNSAFE = re.compile(r"[^A-Za-z0-9_ ]" if _compat.VERSION < (0, 11) else r"['\\]")
 
 
 class AxisLabel(str):

@@ -121,6 +121,11 @@ def in_context_mesh() -> bool:
     return not jax.sharding.get_abstract_mesh().empty
 
 
+def in_manual_context() -> bool:
+    """Are we inside the body of a ``shard_map``?"""
+    return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
+
+
 @contextlib.contextmanager
 def own_context(mesh: Mesh) -> Iterator[None]:
     """Let ``shard_map`` use ``mesh`` although ``jax.set_mesh`` may have set another one."""
@@ -138,13 +143,6 @@ def own_context(mesh: Mesh) -> Iterator[None]:
 def _check_traced_context(mesh: Mesh) -> None:
     """Refuse what JAX would refuse later and less clearly, or what stops XLA (0.10 to 0.12)."""
     context = jax.sharding.get_abstract_mesh()
-    if AxisType.Manual in context.axis_types:
-        raise ValueError(
-            f"a pmap over {dict(mesh.shape)} is called inside a shard_map over "
-            f"{dict(context.shape)}. A pmap can only be called inside another "
-            "shardlift.pmap, which makes room for it on its mesh. Inside a shard_map, use "
-            "jax.vmap with the same axis_name, or give the shard_map a mesh with both axes."
-        )
     explicit = AxisType.Explicit in context.axis_types
     if explicit or context.size != mesh.size:
         why = "has Explicit axes" if explicit else f"has {context.size} devices"

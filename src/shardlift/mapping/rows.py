@@ -35,7 +35,7 @@ def row_counter(tree: Any, axes: Sequence[Axis], size: int, static: Sequence[int
         def rows(args: tuple[Any, ...]) -> int | None:
             try:
                 return args[number].shape[axis]
-            except (AttributeError, IndexError):
+            except (AttributeError, IndexError, TypeError):
                 return None
 
         return rows

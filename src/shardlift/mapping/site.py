@@ -7,6 +7,7 @@ keyword arguments, inputs in the wrong place, nested calls, errors, goes through
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,7 @@ from shardlift.mapping.meshes import (
     choose_layout,
     given_here,
     in_context_mesh,
+    in_manual_context,
     make_mesh,
     own_context,
 )
@@ -93,13 +95,15 @@ class Site:
         with self._telling_others():
             call = self.take_apart(args, kwargs)
             frame = nesting.current_frame()
-            if frame is not None:
+            if frame is not None or in_manual_context():
                 return call_inner(self.get_fun(), self.options, call, frame)
             return self.with_plan(call, lambda plan: self._run(plan, call))
 
-    def recover(self, error: BaseException, args: tuple[Any, ...]) -> Any:
+    def recover(self, error: BaseException, hot: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """The hot path did not serve this call: do what it needs, or say what is wrong."""
-        tried = None if isinstance(error, NotHotError) or _compat.tracing() else self._tried(args)
+        # Another thread may have put another program there meanwhile: then nothing is known.
+        known = hot is self.hot and not isinstance(error, NotHotError)
+        tried = self._tried(args) if known and not _compat.tracing() else None
         if tried is not None and not in_context_mesh():
             with self._telling_others():
                 call = self.take_apart(args, {})
@@ -137,7 +141,9 @@ class Site:
 
             return call_traced(self.options, plan, call)
         if plan.inner or self._moves or in_context_mesh():
-            args, kwargs = self._fitted(plan, call) or (call.args, call.kwargs)
+            fitted = self._fitted(plan, call)
+            self._moves = fitted is not None
+            args, kwargs = fitted or (call.args, call.kwargs)
             with own_context(plan.mesh):
                 return self._hinted(self._whole_program(plan), *args, **kwargs)
         try:
@@ -165,8 +171,7 @@ class Site:
 
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
         """The program for these arguments failed: because of where they lie, or for good?"""
-        final = isinstance(error, guard.DivergenceError)
-        fitted = None if final else self._fitted(plan, call)
+        fitted = self._fitted(plan, call) if errors.is_about_placement(error) else None
         if fitted is None:
             errors.add_hint(error)
             raise error
@@ -210,14 +215,13 @@ class Site:
     def _fitted(self, plan: Plan, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments brought to where the plan wants them, None if they are there."""
         policy = "silent" if self._warned else self.options.reshard
-        fitted = fit_leaves(
-            plan, self.name, call.leaves, call.axes, self.donated(call), policy,
-            lambda: self.names(call),
-        )  # fmt: skip
-        if fitted is None:
+        free = [False] * len(call.leaves) if _compat.tracing() else self.donated(call)
+        names = lambda: self.names(call)  # noqa: E731
+        fit = fit_leaves(plan, self.name, call.leaves, call.axes, free, policy, names)
+        if fit.leaves is None:
             return None
-        self._warned = self.options.reshard == "warn"
-        args, kwargs = call.tree.unflatten(fitted)
+        self._warned = self._warned or (fit.moved and policy == "warn")
+        args, kwargs = jax.tree.unflatten(call.tree, fit.leaves)
         return tuple(with_static(self.options, call.args, args)), kwargs
 
     def donated(self, call: Call) -> list[bool]:
@@ -369,7 +373,7 @@ _compat.register_cache(_programs, "shardlift.pmap")
 def _weakly(fun: Fun) -> Callable[[], Fun]:
     """A way to get at ``fun`` that does not keep it alive, where there is one."""
     try:
-        reference = weakref.ref(fun)
+        reference = weakref.WeakMethod(fun) if inspect.ismethod(fun) else weakref.ref(fun)
     except TypeError:
         return lambda: fun
 
@@ -381,20 +385,35 @@ def _weakly(fun: Fun) -> Callable[[], Fun]:
     return get
 
 
-_sites: weakref.WeakKeyDictionary[Fun, dict[Any, Site]] = weakref.WeakKeyDictionary()
-_sites_lock = threading.Lock()
+# The sites of each function, by what makes it this one: equal is not enough, since the site of a
+# function must not outlive it, nor serve another one. An entry goes with its owner.
+_sites: dict[tuple[int, int], dict[Any, Site]] = {}
+_owners: dict[tuple[int, int], weakref.ref[Any]] = {}
+_sites_lock = threading.RLock()
 
 
 def site_of(fun: Fun, options: Options) -> Site:
     """The site of ``fun`` with these options.
 
-    ``pmap(f)(x)`` in a loop must not compile again, so equal pmaps of one function share a
-    site. Neither the table nor the site keeps the function alive: when it goes, its programs,
-    and the arrays it closed over, go too.
+    ``pmap(f)(x)`` in a loop must not compile again, so equal pmaps of one function, or of one
+    method of one object, share a site. Neither the table nor the site keeps the function alive:
+    when it goes, its programs, and the arrays it closed over, go too.
     """
+    owner: Any = getattr(fun, "__self__", None) if inspect.ismethod(fun) else fun
+    identity = (id(owner), id(getattr(fun, "__func__", None)))
     try:
         key = options.key()
+        hash(key)
         with _sites_lock:
-            return _sites.setdefault(fun, {}).setdefault(key, Site(fun, options))
-    except TypeError:  # a function or an option that cannot be hashed, or weakly referred to
+            if identity not in _sites:
+                _owners[identity] = weakref.ref(owner, lambda _: _forget(identity))
+                _sites[identity] = {}
+            return _sites[identity].setdefault(key, Site(fun, options))
+    except TypeError:  # an option that cannot be hashed, or an owner without weak references
         return Site(fun, options)
+
+
+def _forget(identity: tuple[int, int]) -> None:
+    with _sites_lock:
+        _sites.pop(identity, None)
+        _owners.pop(identity, None)

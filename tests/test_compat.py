@@ -49,3 +49,15 @@ def test_jit_disabled():
     assert not _compat.jit_disabled()
     with jax.disable_jit():
         assert _compat.jit_disabled()
+
+
+@pytest.mark.parametrize("rewrap", [_compat._rewrap_public, _compat._rewrap_private()])
+def test_rewrapped_arrays_share_their_buffers(rewrap):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
+    other = jax.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()), ("k",)), jax.P("k"))
+    x = jax.device_put(np.arange(8.0, dtype=np.float32), jax.NamedSharding(mesh, jax.P("i")))
+    y = rewrap(x, _compat.view_type(x, x.shape), other)
+    assert y.sharding == other
+    np.testing.assert_array_equal(y, x)
+    pointers = [[s.data.unsafe_buffer_pointer() for s in a.addressable_shards] for a in (x, y)]
+    assert pointers[0] == pointers[1]

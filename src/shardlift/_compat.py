@@ -111,22 +111,17 @@ def _rewrap_public(array: jax.Array, aval: Any, sharding: jax.sharding.Sharding)
     return jax.make_array_from_single_device_arrays(aval.shape, sharding, shards)
 
 
-def _rewrap_private(array: Any, aval: Any, sharding: jax.sharding.Sharding) -> jax.Array:
+def _rewrap_private() -> Callable[[Any, Any, jax.sharding.Sharding], jax.Array] | None:
     """The same in a third of the time; jax.pmap itself does it so (2026-11: 0.10.2, 0.12.0)."""
-    return cast("jax.Array", array._rewrap_with_aval_and_sharding(aval, sharding))
-
-
-def _fastest_rewrap() -> Callable[[Any, Any, jax.sharding.Sharding], jax.Array]:
     try:
-        implementation = importlib.import_module("jax._src.array").ArrayImpl
+        array_type = importlib.import_module("jax._src.array").ArrayImpl
+        return cast("Any", array_type._rewrap_with_aval_and_sharding)
     except (ImportError, AttributeError):
-        return _rewrap_public
-    has = hasattr(implementation, "_rewrap_with_aval_and_sharding")
-    return _rewrap_private if has else _rewrap_public
+        return None
 
 
 # Done for every output of a pmapped call in a job of many processes.
-rewrapped_as = _fastest_rewrap()
+rewrapped_as = _rewrap_private() or _rewrap_public
 
 
 def rewrapped(

@@ -158,14 +158,14 @@ def check_devices(program: rnd.Program, got: Any) -> None:
         assert leaf.sharding.device_set == devices
 
 
-@examples(10)
+@examples(9)
 @given(rnd.programs(max_ops=4))
 def test_random_programs(program: rnd.Program) -> None:
     check_program(program, range(3))
 
 
 @pytest.mark.slow
-@examples(60)
+@examples(45)
 @given(rnd.programs())
 def test_more_random_programs(program: rnd.Program) -> None:
     check_program(program, range(4))
@@ -212,7 +212,7 @@ def transformed(how: str, program: rnd.Program, fun: Callable[..., Any], tag: st
 
 
 @pytest.mark.slow
-@examples(25)
+@examples(18)
 @given(
     rnd.programs(ops=SMOOTH, max_ops=4),
     st.sampled_from(["jit", "grad", "jit_grad", "vmap", "scan"]),
@@ -235,7 +235,7 @@ def _without_call(program: rnd.Program) -> rnd.Program:
     return dataclasses.replace(program, keywords=0, static=None)
 
 
-@examples(6)
+@examples(5)
 @given(rnd.programs(max_ops=3))
 def test_ahead_of_time(program: rnd.Program) -> None:
     """``lower().compile()``, ``as_shard_map`` and ``eval_shape`` of a program agree with a call."""
@@ -283,7 +283,7 @@ calls = st.tuples(
 )
 
 
-@examples(20)
+@examples(6)
 @given(st.lists(calls, min_size=10, max_size=40))
 def test_one_site_many_sizes(sequence: list[Any]) -> None:
     check_sequence(sequence)
@@ -407,7 +407,7 @@ nests = (
 )
 
 
-@examples(6)
+@examples(14)
 @given(*nests)
 def test_random_nests(size: tuple[int, int], names: list[str], around: str, where: str) -> None:
     check_nest(size, names, around, where)

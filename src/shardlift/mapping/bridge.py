@@ -35,6 +35,7 @@ class Bridge:
         self._options = options
         self._axes: dict[Any, list[Axis]] = {}
         self._shardings: dict[Axis, NamedSharding] = {}
+        self._fits: dict[tuple[int, Axis], NamedSharding] = {}
         self._views: dict[int, tuple[Any, Any, NamedSharding]] = {}
 
     # ---- in
@@ -46,14 +47,25 @@ class Bridge:
         if axes is None:
             in_axes = without_static(self._options.in_axes, self._options.static)
             axes = self._axes[tree] = leaf_axes(in_axes, args, kwargs)
+        fits = self._fits
         for k, axis in enumerate(axes):
-            leaf = leaves[k]
-            remembered = getattr(leaf, MEMORY, None)
-            if remembered is not None and remembered.sharding == self.sharding(axis):
+            remembered = getattr(leaves[k], MEMORY, None)
+            if remembered is not None and (id(remembered.sharding), axis) in fits:
                 leaves[k] = remembered
             else:
-                leaves[k] = self.to_global(leaf, axis)
+                leaves[k] = self.to_global(leaves[k], axis)
         return jax.tree.unflatten(tree, leaves)
+
+    def _recall(self, leaf: Any, axis: Axis) -> Any:
+        """The global array that a leaf is a view of, if it lies as ``axis`` wants it."""
+        remembered = getattr(leaf, MEMORY, None)
+        if remembered is None or remembered.sharding != self.sharding(axis):
+            return None
+        # Programs give all their outputs the same few sharding objects: next time the object
+        # is known. It is kept, so that its id stays its own.
+        if len(self._fits) < 10_000:
+            self._fits[id(remembered.sharding), axis] = remembered.sharding
+        return remembered
 
     def sharding(self, axis: Axis) -> NamedSharding:
         """How a global array with its rows along ``axis`` lies."""
@@ -73,6 +85,9 @@ class Bridge:
     def to_global(self, leaf: Any, axis: Axis) -> Any:
         """One argument of this process as a part of the global array."""
         wanted = self.sharding(axis)
+        remembered = self._recall(leaf, axis)
+        if remembered is not None:
+            return remembered
         if isinstance(leaf, jax.Array):
             if not leaf.is_fully_addressable:  # global already
                 return leaf
@@ -94,19 +109,25 @@ class Bridge:
     def locals_of(self, out: Any) -> Any:
         """The rows of this process, of every output."""
         leaves, tree = jax.tree.flatten(out)
-        return jax.tree.unflatten(tree, [self.to_local(leaf) for leaf in leaves])
+        views, rewrapped_as = self._views, _compat.rewrapped_as
+        for k, leaf in enumerate(leaves):
+            found = views.get(id(leaf.aval))
+            if found is None:
+                leaves[k] = self.to_local(leaf)
+            else:
+                leaves[k] = view = rewrapped_as(leaf, found[1], found[2])
+                setattr(view, MEMORY, leaf)
+        return jax.tree.unflatten(tree, leaves)
 
     def to_local(self, leaf: Any) -> Any:
         """The rows of this process, of one output."""
-        found = self._views.get(id(leaf.aval))
-        if found is None:
-            if leaf.is_fully_addressable:
-                return leaf
-            if is_key(leaf):
-                data = self.to_local(jax.random.key_data(leaf))
-                return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
-            found = self._remember_view(leaf)
-        view: Any = _compat.rewrapped_as(leaf, found[1], found[2])
+        if leaf.is_fully_addressable:
+            return leaf
+        if is_key(leaf):
+            data = self.to_local(jax.random.key_data(leaf))
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+        _, local_type, sharding = self._views.get(id(leaf.aval)) or self._remember_view(leaf)
+        view = _compat.rewrapped_as(leaf, local_type, sharding)
         setattr(view, MEMORY, leaf)
         return view
 

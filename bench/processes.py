@@ -1,0 +1,141 @@
+"""Dispatch in a job of many processes: state fed back, nothing computed.
+
+``python -m bench.processes [--jobs 2x1,2x4] [--leaves 100,400]`` starts real processes on this
+machine, with gloo between them, and prints what a call costs in the slowest of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.harness import JAX, LIMIT, RESULTS
+
+LOCAL, GLOBAL = "shardlift.pmap", 'shardlift.pmap(view="global")'
+Times = dict[str, float]
+
+
+def measure(leaves: int, seconds: float) -> Times:
+    """Microseconds of a call of each contender in this process, in turns with the others."""
+    import jax
+    import numpy as np
+    from jax import lax
+    from jax.sharding import Mesh, NamedSharding
+    from jax.sharding import PartitionSpec as P
+
+    import shardlift
+
+    def step(state: Any) -> Any:
+        return jax.tree.map(lambda x: x + 1, state)
+
+    def block(state: Any) -> Any:
+        out = step(jax.tree.map(lambda x: lax.squeeze(x, [0]), state))
+        return jax.tree.map(lambda x: lax.expand_dims(x, [0]), out)
+
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    mapped = jax.shard_map(block, mesh=mesh, in_specs=P("i"), out_specs=P("i"), check_vma=False)
+    rows = NamedSharding(mesh, P("i"))
+    here = {f"{k}": np.ones((jax.local_device_count(), 4), np.float32) for k in range(leaves)}
+    everywhere = shardlift.stitch(here, mesh, P("i"))
+    contenders: dict[str, tuple[Callable[[Any], Any], Any]] = {
+        LIMIT: (jax.jit(mapped, in_shardings=rows, out_shardings=rows), everywhere),
+        GLOBAL: (shardlift.pmap(step, "i", view="global"), everywhere),
+        LOCAL: (shardlift.pmap(step, "i"), here),
+        JAX: (jax.pmap(step, "i"), here),
+    }
+    states = {name: call(call(state)) for name, (call, state) in contenders.items()}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(max(10, int(seconds * 1e6 / (leaves * 60)))):
+        for name, (call, _) in contenders.items():
+            began = time.perf_counter()
+            for _ in range(4):
+                states[name] = call(states[name])
+            times[name].append((time.perf_counter() - began) / 4)
+            jax.block_until_ready(states[name])
+    return {
+        name: 1e6 * statistics.quantiles(found, n=10, method="inclusive")[0]
+        for name, found in times.items()
+    }
+
+
+def run_job(processes: int, devices: int, leaves: int, seconds: float) -> Times:
+    """Start a job; the slowest process counts."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with tempfile.TemporaryDirectory() as folder:
+        outs = [Path(folder) / f"{k}.json" for k in range(processes)]
+        environment = {
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "JAX_NUM_CPU_DEVICES": str(devices),
+            "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+        }
+        command = [sys.executable, "-m", "bench.processes", "--child"]
+        jobs = [
+            subprocess.Popen(
+                [*command, address, str(processes), str(k), str(leaves), str(seconds), str(out)],
+                env=environment,
+            )
+            for k, out in enumerate(outs)
+        ]
+        try:
+            if any(job.wait(timeout=300) for job in jobs):
+                raise RuntimeError(f"a process of the job {processes}x{devices} failed")
+        finally:
+            for job in jobs:
+                job.kill()
+        found = [json.loads(out.read_text()) for out in outs]
+    return {name: max(times[name] for times in found) for name in found[0]}
+
+
+def child(address: str, processes: str, process: str, leaves: str, seconds: str, out: str) -> None:
+    """One process of a job."""
+    import jax
+
+    jax.distributed.initialize(address, int(processes), int(process))
+    times = measure(int(leaves), float(seconds))
+    Path(out).write_text(json.dumps(times))
+
+
+def main() -> None:
+    """Measure, print a table, keep the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", default="2x1,2x4")
+    parser.add_argument("--leaves", default="100,400")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    options = parser.parse_args()
+    import jax
+
+    names = [LIMIT, GLOBAL, LOCAL, JAX]
+    print("| processes x devices | leaves | " + ", µs | ".join(names) + ", µs | "
+          "global / limit | jax.pmap / local |")  # fmt: skip
+    print("|" + " ---: |" * (len(names) + 4))
+    records = []
+    for job in options.jobs.split(","):
+        processes, devices = map(int, job.split("x"))
+        for leaves in map(int, options.leaves.split(",")):
+            times = run_job(processes, devices, leaves, options.seconds)
+            ratios = (times[GLOBAL] / times[LIMIT], times[JAX] / times[LOCAL])
+            cells = [f"{times[name]:.0f}" for name in names] + [f"{r:.2f}" for r in ratios]
+            print(f"| {job} | {leaves} | " + " | ".join(cells) + " |", flush=True)
+            records.append({"job": job, "leaves": leaves, "microseconds": times})
+    path = RESULTS / f"processes-cpu-{jax.__version__}.json"
+    path.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(*sys.argv[2:])
+    else:
+        main()

@@ -272,3 +272,75 @@ def test_processes_that_differ_are_told_so_instead_of_hanging(how):
     assert first.error.startswith("DivergenceError"), first.error
     assert re.search(DIVERGENT[how], first.error), first.error
     assert all(result.seconds < 40 for result in results)
+
+
+def killed(when):
+    import os
+    import signal
+    import time
+
+    import jax
+    import numpy as np
+    from jax import lax
+
+    import shardlift
+
+    last = jax.process_index() == jax.process_count() - 1
+    step = shardlift.pmap(lambda v: v + lax.psum(v, "i"), "i")
+    x = np.ones(jax.local_device_count(), np.float32)
+    if when == "during":
+        x = step(x)
+        jax.block_until_ready(x)
+    if last:
+        if when == "during":
+            time.sleep(0.5)  # the others are in the collective by now
+        os.kill(os.getpid(), signal.SIGKILL)
+    for _ in range(3):
+        x = step(x)
+    jax.block_until_ready(x)
+    return "went on without the others"
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_process_that_is_killed_ends_the_others(when):
+    """Before a first step the guard notices, during a step the collective or JAX's heartbeat."""
+    results = run_processes(
+        killed,
+        processes=2,
+        devices=2,
+        args=(when,),
+        check=False,
+        timeout=90,
+        env={"SHARDLIFT_GUARD_TIMEOUT": "10"},
+        initialize={"heartbeat_timeout_seconds": 10},
+    )
+    survivor, dead = results
+    assert dead.status == -9
+    assert survivor.value is None
+    assert survivor.status not in (0, None), survivor.output
+    assert survivor.seconds < 80
+    said = (survivor.error or "") + survivor.output
+    if when == "before":
+        assert "process 1: did not come within 10 s" in said or "process 1" in said
+    assert any(word in said for word in ("process 1", "Gloo", "Connection", "task", "heartbeat"))
+
+
+def never_starts():
+    import jax
+
+    return jax.process_count()
+
+
+def test_a_process_that_never_starts():
+    results = run_processes(
+        never_starts,
+        processes=2,
+        devices=1,
+        missing=[1],
+        check=False,
+        timeout=60,
+        initialize={"initialization_timeout": 5},
+    )
+    assert results[0].status not in (0, None)
+    assert results[0].seconds < 50
+    assert "DEADLINE_EXCEEDED" in results[0].output + (results[0].error or "")

@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 
 import shardlift
-from shardlift.mapping import site as sites
+from shardlift.mapping import registry, site
 
 N = 8
 X = np.arange(N, dtype=np.float32)
@@ -121,11 +121,11 @@ def test_nothing_grows_over_many_functions():
 
     once(0)
     gc.collect()
-    before = len(sites._sites)
+    before = len(registry._sites)
     for k in range(20):
         once(k)
     gc.collect()
-    assert len(sites._sites) == before
+    assert len(registry._sites) == before
 
 
 def test_clear_caches_and_clear_cache():
@@ -145,7 +145,7 @@ def test_clear_caches_and_clear_cache():
 
 
 def test_many_sizes_do_not_grow_without_bound(monkeypatch):
-    monkeypatch.setattr(sites, "MAX_PLANS", 3)
+    monkeypatch.setattr(site, "MAX_PLANS", 3)
     f = shardlift.pmap(lambda x: lax.psum(x, "i"), "i")
     for n in [1, 2, 3, 4, 5, 6, 7, 8, 1, 8]:
         np.testing.assert_array_equal(f(np.ones(n, np.float32)), np.full(n, n))

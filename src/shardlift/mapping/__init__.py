@@ -16,7 +16,8 @@ from shardlift.mapping.fit import ReshardWarning
 from shardlift.mapping.guard import DivergenceError
 from shardlift.mapping.nesting import NeedsInner
 from shardlift.mapping.options import Reshard, View, check_options
-from shardlift.mapping.site import Site, site_of
+from shardlift.mapping.registry import site_of
+from shardlift.mapping.site import Site
 
 __all__ = [
     "CATALOGUE",

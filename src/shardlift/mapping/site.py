@@ -7,9 +7,7 @@ keyword arguments, inputs in the wrong place, nested calls, errors, goes through
 from __future__ import annotations
 
 import contextlib
-import inspect
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -73,10 +71,10 @@ def _by_rows(programs: dict[int, Callable[..., Any]], rows: Counter) -> Callable
 class Site:
     """A pmapped function: what was given to ``pmap``, and the programs made for it so far."""
 
-    def __init__(self, fun: Fun, options: Options) -> None:
-        """Keep ``fun`` only weakly where that can be: see `site_of`."""
-        self.get_fun: Callable[[], Fun] = _weakly(fun)
-        self.name: str = getattr(fun, "__name__", type(fun).__name__)
+    def __init__(self, get_fun: Callable[[], Fun], name: str, options: Options) -> None:
+        """A site gets at its function through ``get_fun``, and need not keep it alive."""
+        self.get_fun = get_fun
+        self.name = name
         self.options = options
         self.hot: Callable[..., Any] = _not_yet  # what a plain call tries first
         self._hot_plans: dict[int, Plan] = {}  # by number of rows
@@ -86,7 +84,6 @@ class Site:
         self._moves = False  # did inputs have to be moved, so that it pays to look first?
         self._warned = False
         self._lock = threading.Lock()
-        _programs.sites.add(self)
 
     # ---- the call path
 
@@ -340,80 +337,3 @@ class Site:
     def _disarm(self) -> None:
         with self._lock:
             self.hot, self._hot_plans = _not_yet, {}
-
-
-class _Programs:
-    """All programs of all sites, as a cache that JAX knows and clears with its own.
-
-    After ``jax.extend.backend.clear_backends`` the devices are new objects, and a program for
-    the old ones would go on running on them.
-    """
-
-    def __init__(self) -> None:
-        self.sites: weakref.WeakSet[Site] = weakref.WeakSet()
-
-    def cache_clear(self) -> None:
-        """Forget every program of every site."""
-        for site in list(self.sites):
-            site.clear()
-
-    def cache_info(self) -> str:
-        """How much there is."""
-        return f"{len(self.sites)} pmapped functions"
-
-    def cache_keys(self) -> list[str]:
-        """Whose programs these are."""
-        return [site.name for site in self.sites]
-
-
-_programs = _Programs()
-_compat.register_cache(_programs, "shardlift.pmap")
-
-
-def _weakly(fun: Fun) -> Callable[[], Fun]:
-    """A way to get at ``fun`` that does not keep it alive, where there is one."""
-    try:
-        reference = weakref.WeakMethod(fun) if inspect.ismethod(fun) else weakref.ref(fun)
-    except TypeError:
-        return lambda: fun
-
-    def get() -> Fun:
-        alive = reference()
-        assert alive is not None, "the pmapped function was freed while its pmap is in use"
-        return alive
-
-    return get
-
-
-# The sites of each function, by what makes it this one: equal is not enough, since the site of a
-# function must not outlive it, nor serve another one. An entry goes with its owner.
-_sites: dict[tuple[int, int], dict[Any, Site]] = {}
-_owners: dict[tuple[int, int], weakref.ref[Any]] = {}
-_sites_lock = threading.RLock()
-
-
-def site_of(fun: Fun, options: Options) -> Site:
-    """The site of ``fun`` with these options.
-
-    ``pmap(f)(x)`` in a loop must not compile again, so equal pmaps of one function, or of one
-    method of one object, share a site. Neither the table nor the site keeps the function alive:
-    when it goes, its programs, and the arrays it closed over, go too.
-    """
-    owner: Any = getattr(fun, "__self__", None) if inspect.ismethod(fun) else fun
-    identity = (id(owner), id(getattr(fun, "__func__", None)))
-    try:
-        key = options.key()
-        hash(key)
-        with _sites_lock:
-            if identity not in _sites:
-                _owners[identity] = weakref.ref(owner, lambda _: _forget(identity))
-                _sites[identity] = {}
-            return _sites[identity].setdefault(key, Site(fun, options))
-    except TypeError:  # an option that cannot be hashed, or an owner without weak references
-        return Site(fun, options)
-
-
-def _forget(identity: tuple[int, int]) -> None:
-    with _sites_lock:
-        _sites.pop(identity, None)
-        _owners.pop(identity, None)

@@ -62,13 +62,14 @@ def _who(name: str, timeout: float, arrived: set[int]) -> str:
             f"{timeout} s of the first one; by now all {count} have come."
         )
     return (
-        f"barrier {name!r}: after {timeout} s, {_listed(missing)} of {count} did not arrive "
-        f"({_listed(sorted(arrived))} did). Look at the log of process {missing[0]} first: it "
+        f"barrier {name!r}: after {timeout} s, {listed(missing)} of {count} did not arrive "
+        f"({listed(sorted(arrived))} did). Look at the log of process {missing[0]} first: it "
         "failed, is slower, or goes another way through the program."
     )
 
 
-def _listed(processes: list[int]) -> str:
+def listed(processes: list[int]) -> str:
+    """Processes in words, for a message."""
     noun = "process" if len(processes) == 1 else "processes"
     return f"{noun} {', '.join(map(str, processes))}"
 

@@ -17,6 +17,7 @@ import time
 import jax
 
 from shardlift import _compat
+from shardlift.arrays.waiting import listed
 
 TIMEOUT_VARIABLE = "SHARDLIFT_GUARD_TIMEOUT"  # seconds; 0 turns the guard off
 DEFAULT_TIMEOUT = 300.0
@@ -96,9 +97,9 @@ def _differ(said: dict[int, str], seconds: float) -> str:
     groups: dict[str, list[int]] = {}
     for process, what in sorted(said.items()):
         groups.setdefault(what, []).append(process)
-    lines = [f"  {_listed(who)}: {what}" for what, who in groups.items()]
+    lines = [f"  {listed(who)}: {what}" for what, who in groups.items()]
     if missing:
-        lines.append(f"  {_listed(missing)}: did not come within {seconds:g} s")
+        lines.append(f"  {listed(missing)}: did not come within {seconds:g} s")
     return (
         f"the {count} processes of this job are not about to run the same pmapped program, which "
         "would hang in its first collective:\n" + "\n".join(lines) + "\nEvery process must call "
@@ -106,8 +107,3 @@ def _differ(said: dict[int, str], seconds: float) -> str:
         "dtypes and one row for each device that takes part. Look first at the process that is "
         f"alone. (Time to wait: {TIMEOUT_VARIABLE}.)"
     )
-
-
-def _listed(processes: list[int]) -> str:
-    noun = "process" if len(processes) == 1 else "processes"
-    return f"{noun} {', '.join(map(str, processes))}"

@@ -1,23 +1,44 @@
 """Placing arrays on devices and reading them back."""
 
-from shardlift.arrays.batches import pad_shard_unpad, prefetch_to_device, shard
-from shardlift.arrays.placing import device_put_replicated, device_put_sharded
-from shardlift.arrays.replicas import differing, replicate, unreplicate
-from shardlift.arrays.showing import show
-from shardlift.arrays.stitching import local_view, stitch
-from shardlift.arrays.waiting import barrier
+from __future__ import annotations
 
-__all__ = [
-    "barrier",
-    "device_put_replicated",
-    "device_put_sharded",
-    "differing",
-    "local_view",
-    "pad_shard_unpad",
-    "prefetch_to_device",
-    "replicate",
-    "shard",
-    "show",
-    "stitch",
-    "unreplicate",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shardlift.arrays.batches import pad_shard_unpad as pad_shard_unpad
+    from shardlift.arrays.batches import prefetch_to_device as prefetch_to_device
+    from shardlift.arrays.batches import shard as shard
+    from shardlift.arrays.placing import device_put_replicated as device_put_replicated
+    from shardlift.arrays.placing import device_put_sharded as device_put_sharded
+    from shardlift.arrays.replicas import differing as differing
+    from shardlift.arrays.replicas import replicate as replicate
+    from shardlift.arrays.replicas import unreplicate as unreplicate
+    from shardlift.arrays.showing import show as show
+    from shardlift.arrays.stitching import local_view as local_view
+    from shardlift.arrays.stitching import stitch as stitch
+    from shardlift.arrays.waiting import barrier as barrier
+
+# Public name -> its module. Loaded when first used: a pmap needs none of them for its first call.
+_WHERE = {
+    "barrier": "waiting",
+    "device_put_replicated": "placing",
+    "device_put_sharded": "placing",
+    "differing": "replicas",
+    "local_view": "stitching",
+    "pad_shard_unpad": "batches",
+    "prefetch_to_device": "batches",
+    "replicate": "replicas",
+    "shard": "batches",
+    "show": "showing",
+    "stitch": "stitching",
+    "unreplicate": "replicas",
+}
+
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'shardlift.arrays' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"shardlift.arrays.{_WHERE[name]}"), name)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
-from shardlift.mapping import ahead
 from shardlift.mapping.errors import CATALOGUE, Hint, hint_for
-from shardlift.mapping.explain import Explanation
-from shardlift.mapping.explain import explain as explain_call
 from shardlift.mapping.fit import ReshardWarning
 from shardlift.mapping.guard import DivergenceError
 from shardlift.mapping.nesting import NeedsInner
@@ -19,10 +16,12 @@ from shardlift.mapping.options import Reshard, View, check_options
 from shardlift.mapping.registry import site_of
 from shardlift.mapping.site import Site
 
+if TYPE_CHECKING:
+    from shardlift.mapping.explain import Explanation
+
 __all__ = [
     "CATALOGUE",
     "DivergenceError",
-    "Explanation",
     "Hint",
     "Pmapped",
     "ReshardWarning",
@@ -129,19 +128,30 @@ def pmap(
 
 
 def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
+    # What these need is imported when one is called: a first call does without it.
     def lower(*args: Any, **kwargs: Any) -> Any:
+        from shardlift.mapping import ahead
+
         return ahead.lower(site, args, kwargs)
 
     def trace(*args: Any, **kwargs: Any) -> Any:
+        from shardlift.mapping import ahead
+
         return ahead.trace(site, args, kwargs)
 
     def eval_shape(*args: Any, **kwargs: Any) -> Any:
+        from shardlift.mapping import ahead
+
         return ahead.eval_shape(site, args, kwargs)
 
     def explain(*args: Any, **kwargs: Any) -> Explanation:
+        from shardlift.mapping.explain import explain as explain_call
+
         return explain_call(site, args, kwargs)
 
     def as_shard_map(*args: Any, **kwargs: Any) -> Any:
+        from shardlift.mapping import ahead
+
         return ahead.plain(site, fun, args, kwargs)
 
     methods: list[Any] = [lower, trace, eval_shape, explain, as_shard_map]

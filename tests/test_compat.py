@@ -61,3 +61,28 @@ def test_rewrapped_arrays_share_their_buffers(rewrap):
     np.testing.assert_array_equal(y, x)
     pointers = [[s.data.unsafe_buffer_pointer() for s in a.addressable_shards] for a in (x, y)]
     assert pointers[0] == pointers[1]
+
+
+def test_context_changes_with_what_jit_compares():
+    private = _compat._context_private()
+    outside = private()
+    assert private() == outside
+    with jax.default_matmul_precision("highest"):
+        assert private() != outside
+    with jax.debug_nans(True):
+        assert private() is None  # then nothing is run past jit
+    assert _compat._context_public() is None
+
+
+def test_runner_gives_what_the_program_gives():
+    x, unused = jnp.arange(3.0), jnp.ones(2)
+    compiled = jax.jit(lambda x, _: (x + 1, x * 2)).lower(x, unused).compile()
+    run = _compat.runner(compiled, 2)
+    for got, wanted in zip(run([x, unused]), compiled(x, unused), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_no_runner_for_a_program_with_effects():
+    compiled = jax.jit(lambda x: (jax.debug.callback(print, x), x)[1]).lower(jnp.ones(2)).compile()
+    assert _compat.runner(compiled, 1) is None
+    assert _compat.runner(object(), 1) is None

@@ -131,6 +131,62 @@ def rewrapped(
     return rewrapped_as(array, view_type(array, shape), sharding)
 
 
+Runner = Callable[[list[Any]], list[Any]]
+
+
+def _context_private() -> Callable[[], Any]:
+    """What `jit` compares, besides arguments, to take a program again (2026-11: 0.10.2, 0.12.0)."""
+    config = importlib.import_module("jax._src.config")
+    traced, nans, infs = config.trace_context, config.debug_nans, config.debug_infs
+
+    def context() -> Any:
+        return None if nans.value or infs.value else traced()
+
+    context()
+    return context
+
+
+def _context_public() -> None:
+    """Not known: nothing may be run past `jit`."""
+
+
+def _fastest_context() -> Callable[[], Any]:
+    try:
+        return _context_private()
+    except (ImportError, AttributeError):
+        return _context_public
+
+
+context: Callable[[], Any] = _fastest_context()
+
+
+def runner(compiled: jax.stages.Compiled, inputs: int) -> Runner | None:
+    """Runs a compiled program on the buffers that this process has of its inputs.
+
+    Arrays in and out as flat lists. The program's own call insists on global arrays; below it,
+    only buffers count. None where that cannot be had, by a program with effects or in another
+    JAX: then arrays are converted (2026-11: 0.10.2, 0.12.0).
+    """
+    try:
+        call = compiled._executable.unsafe_call  # type: ignore[attr-defined]
+        effects = call.ordered_effects, call.has_unordered_effects, call.has_host_callbacks
+        if any((*effects, call.mut, call.pgle_profiler)) or context() is None:
+            return None
+        kept = sorted(call.kept_var_idx)
+        execute, handlers = call.xla_executable.execute_sharded, call.out_handler.handlers
+        if len(compiled._executable.in_avals) != len(kept) or max(kept, default=0) >= inputs:  # type: ignore[attr-defined]
+            return None
+    except AttributeError:
+        return None
+
+    def run(leaves: list[Any]) -> list[Any]:
+        used = leaves if len(kept) == inputs else [leaves[k] for k in kept]
+        return list(execute(used).consume_with_handlers(handlers))
+
+    run.compiled = compiled  # type: ignore[attr-defined] # lives as long as what it runs
+    return run
+
+
 def register_cache(cache: Any, for_what: str) -> None:
     """Have JAX clear ``cache`` with its own, by `jax.clear_caches` and `clear_backends`.
 

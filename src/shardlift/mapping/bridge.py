@@ -8,8 +8,9 @@ that it is a view of: state that is fed back goes in for free.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,6 +22,22 @@ from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of, without_s
 from shardlift.mapping.options import Options
 
 MEMORY = "_shardlift_global"  # the attribute by which a local view remembers its global array
+MAX_TREES = 1000  # a site that is called with ever new trees forgets old ones
+_type = operator.attrgetter("aval")
+
+
+class Views(NamedTuple):
+    """What became of the outputs of a call; no sharding where one was not simply rewrapped."""
+
+    types: list[Any]
+    local_types: list[Any]
+    shardings: list[Any]
+
+    @classmethod
+    def of(cls, leaves: list[Any], views: list[Any]) -> Views:
+        """Remember these."""
+        shardings = [view.sharding if hasattr(view, MEMORY) else None for view in views]
+        return cls([*map(_type, leaves)], [*map(_type, views)], shardings)
 
 
 class Bridge:
@@ -35,8 +52,8 @@ class Bridge:
         self._options = options
         self._axes: dict[Any, list[Axis]] = {}
         self._shardings: dict[Axis, NamedSharding] = {}
-        self._fits: dict[tuple[int, Axis], NamedSharding] = {}
-        self._views: dict[int, tuple[Any, Any, NamedSharding]] = {}
+        self._fits: dict[Any, list[Any]] = {}
+        self._views: dict[Any, Views] = {}
 
     # ---- in
 
@@ -45,27 +62,23 @@ class Bridge:
         leaves, tree = jax.tree.flatten((args, kwargs))
         axes = self._axes.get(tree)
         if axes is None:
+            if len(self._axes) > MAX_TREES:
+                self._axes.clear()
+                self._fits.clear()
             in_axes = without_static(self._options.in_axes, self._options.static)
             axes = self._axes[tree] = leaf_axes(in_axes, args, kwargs)
-        fits = self._fits
-        for k, axis in enumerate(axes):
+            self._fits[tree] = [None] * len(leaves)
+        # Programs give all their outputs the same few sharding objects: the one that fitted last
+        # time is known by its identity.
+        fits = self._fits[tree]
+        for k, fit in enumerate(fits):
             remembered = getattr(leaves[k], MEMORY, None)
-            if remembered is not None and (id(remembered.sharding), axis) in fits:
-                leaves[k] = remembered
-            else:
-                leaves[k] = self.to_global(leaves[k], axis)
+            if remembered is None or remembered.sharding is not fit:
+                remembered = self.to_global(leaves[k], axes[k])
+                if remembered.sharding == self.sharding(axes[k]):
+                    fits[k] = remembered.sharding
+            leaves[k] = remembered
         return jax.tree.unflatten(tree, leaves)
-
-    def _recall(self, leaf: Any, axis: Axis) -> Any:
-        """The global array that a leaf is a view of, if it lies as ``axis`` wants it."""
-        remembered = getattr(leaf, MEMORY, None)
-        if remembered is None or remembered.sharding != self.sharding(axis):
-            return None
-        # Programs give all their outputs the same few sharding objects: next time the object
-        # is known. It is kept, so that its id stays its own.
-        if len(self._fits) < 10_000:
-            self._fits[id(remembered.sharding), axis] = remembered.sharding
-        return remembered
 
     def sharding(self, axis: Axis) -> NamedSharding:
         """How a global array with its rows along ``axis`` lies."""
@@ -85,8 +98,8 @@ class Bridge:
     def to_global(self, leaf: Any, axis: Axis) -> Any:
         """One argument of this process as a part of the global array."""
         wanted = self.sharding(axis)
-        remembered = self._recall(leaf, axis)
-        if remembered is not None:
+        remembered = getattr(leaf, MEMORY, None)
+        if remembered is not None and remembered.sharding == wanted:
             return remembered
         if isinstance(leaf, jax.Array):
             if not leaf.is_fully_addressable:  # global already
@@ -109,13 +122,21 @@ class Bridge:
     def locals_of(self, out: Any) -> Any:
         """The rows of this process, of every output."""
         leaves, tree = jax.tree.flatten(out)
-        views, rewrapped_as = self._views, _compat.rewrapped_as
-        for k, leaf in enumerate(leaves):
-            found = views.get(id(leaf.aval))
-            if found is None:
+        known = self._views.get(tree)
+        # A program gives its outputs the same types, as objects, at every call.
+        if known is None or not all(map(operator.is_, known.types, map(_type, leaves))):
+            views = [self.to_local(leaf) for leaf in leaves]
+            if len(self._views) > MAX_TREES:
+                self._views.clear()
+            self._views[tree] = Views.of(leaves, views)
+            return jax.tree.unflatten(tree, views)
+        rewrapped_as = _compat.rewrapped_as
+        for k, (local_type, sharding) in enumerate(zip(known.local_types, known.shardings)):  # noqa: B905
+            leaf = leaves[k]
+            if sharding is None:
                 leaves[k] = self.to_local(leaf)
             else:
-                leaves[k] = view = rewrapped_as(leaf, found[1], found[2])
+                leaves[k] = view = rewrapped_as(leaf, local_type, sharding)
                 setattr(view, MEMORY, leaf)
         return jax.tree.unflatten(tree, leaves)
 
@@ -126,21 +147,19 @@ class Bridge:
         if is_key(leaf):
             data = self.to_local(jax.random.key_data(leaf))
             return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
-        _, local_type, sharding = self._views.get(id(leaf.aval)) or self._remember_view(leaf)
-        view = _compat.rewrapped_as(leaf, local_type, sharding)
+        shape = self.local_shape(leaf.shape, leaf.sharding.spec)
+        view = _compat.rewrapped(leaf, shape, self.local_sharding(leaf))
         setattr(view, MEMORY, leaf)
         return view
 
-    def _remember_view(self, leaf: jax.Array) -> tuple[Any, Any, NamedSharding]:
+    def local_sharding(self, leaf: jax.Array) -> NamedSharding:
+        """How the rows of this process lie, of a global array."""
         assert isinstance(leaf.sharding, NamedSharding)
-        shape = self.local_shape(leaf.shape, leaf.sharding.spec)
-        local = NamedSharding(self.here, leaf.sharding.spec)
-        # The aval is kept with the entry, so that its id stays its own.
-        entry = (leaf.aval, _compat.view_type(leaf, shape), local)
-        if len(self._views) > 10_000:
-            self._views.clear()
-        self._views[id(leaf.aval)] = entry
-        return entry
+        return NamedSharding(self.here, leaf.sharding.spec)
+
+    def views_of(self, tree: Any) -> Views | None:
+        """What became of the last outputs of this structure."""
+        return self._views.get(tree)
 
     def local_shape(self, shape: Sequence[int], spec: PartitionSpec) -> tuple[int, ...]:
         """The shape of the rows of this process, from the shape of all."""

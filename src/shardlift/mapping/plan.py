@@ -46,6 +46,7 @@ class Plan:
     program: Any  # jitted
     ahead: Any  # the same for lower and trace: does not ask the other processes
     bridge: Bridge | None  # between the arrays of this process and the program, where they differ
+    called: Any  # the program as the caller sees it: behind the bridge, if there is one
     rowwise: Any  # with a bridge: a row for each device of everything, for transformations
 
     @property
@@ -82,11 +83,15 @@ def make_plan(
     for function in (program, made, rowwise):
         function.__name__ = function.__qualname__ = name
     argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
-    called = jax.jit(made, **argnums)
-    ahead = jax.jit(program, **argnums) if spans else called
+    jitted = jax.jit(made, **argnums)
+    ahead = jax.jit(program, **argnums) if spans else jitted
     bridge = Bridge(mesh, options) if spans and options.view == "local" else None
-    by_row = jax.jit(rowwise, static_argnums=options.static) if bridge else None
-    return Plan(mesh, label, inner, called, ahead, bridge, by_row)
+    if bridge is None:
+        return Plan(mesh, label, inner, jitted, ahead, None, jitted, None)
+    from shardlift.mapping.across import Across  # not in a job of one process
+
+    by_row = jax.jit(rowwise, static_argnums=options.static)
+    return Plan(mesh, label, inner, jitted, ahead, bridge, Across(jitted, bridge, options), by_row)
 
 
 def _rowwise(options: Options) -> Options:

@@ -186,8 +186,7 @@ class Site:
 
     def _whole_program(self, plan: Plan) -> Callable[..., Any]:
         """The program, and what must be around it."""
-        program = self._across(plan) if plan.bridge is not None else plan.program
-        donate = self.options.donate
+        program, donate = plan.called, self.options.donate
         if not (_compat.DELETED_INPUT_CRASHES and donate and plan.home.size > 1):
             return program
 
@@ -196,18 +195,6 @@ class Site:
             return program(*args, **kwargs)
 
         return guarded
-
-    def _across(self, plan: Plan) -> Callable[..., Any]:
-        """The program of many processes as the caller sees it: with the rows of this one."""
-        bridge, options = plan.bridge, self.options
-        assert bridge is not None
-
-        def across(*args: Any, **kwargs: Any) -> Any:
-            global_args, global_kwargs = bridge.globals_of(dynamic_args(options, args), kwargs)
-            out = plan.program(*with_static(options, args, global_args), **global_kwargs)
-            return bridge.locals_of(out)
-
-        return across
 
     def _fitted(self, plan: Plan, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments brought to where the plan wants them, None if they are there."""

@@ -38,14 +38,14 @@ class _Thread(threading.local):
 here = _Thread()  # the call that this thread is in
 
 
-def on_duration(event: str, seconds: float, **details: Any) -> None:
+def on_duration(event: str, duration_secs: float, **details: Any) -> None:
     """Told by ``jax.monitoring`` how long something took, on the thread that did it."""
     running = here.running
     if running is None or event not in (_COMPILED, _TRACED):
         return
     running.busy = True
     if event == _COMPILED:
-        running.compiled.append((str(details.get("fun_name", "")), seconds))
+        running.compiled.append((str(details.get("fun_name", "")), duration_secs))
     else:
         running.traced.append(str(details.get("fun_name", "")))
 
@@ -125,10 +125,7 @@ def _differences(old: Signature, new: Signature) -> list[str]:
         if old.types.get(path) != value:
             found.append(f"{path}: {old.types.get(path)} → {value}")
         elif old.weak.get(path) != new.weak[path]:
-            was, now = (
-                "weakly" if weak else "strongly" for weak in (old.weak[path], new.weak[path])
-            )
-            found.append(f"{path}: {was} → {now} typed")
+            found.append(f"{path}: {'strongly' if new.weak[path] else 'weakly'} typed before")
         elif old.places.get(path) != new.places[path]:
             found.append(f"{path}: {old.places[path]} → {new.places[path]}")
     if old.context != new.context:

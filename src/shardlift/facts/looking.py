@@ -101,11 +101,8 @@ class Look:
             for path, leaf, axis in zip(self.paths, self.call.leaves, self.call.axes, strict=True)
             if path in paths and not (isinstance(leaf, jax.Array) and leaf.is_deleted())
         ]
-        if (
-            not chosen
-            or self.plan.bridge
-            or sum(nbytes(leaf) for leaf, _ in chosen) > LARGEST_PROBE
-        ):
+        total = sum(nbytes(leaf) for leaf, _ in chosen)
+        if not chosen or self.plan.bridge is not None or total > LARGEST_PROBE:
             return None
         leaves, shardings = ([*part] for part in zip(*chosen, strict=True))
         times = []

@@ -166,7 +166,8 @@ class Recorder:
             self._own += entered - began + clock() - left
             return out
 
-        recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)  # type: ignore[attr-defined]
+        anything: Any = recorded
+        anything.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
         return recorded
 
     def _count(self, record: SiteRecord) -> None:

@@ -131,7 +131,7 @@ def _moves(site: Site) -> Iterator[Finding]:
     if host and _worth(site, host, by_program):
         yield Finding(
             "host inputs",
-            f"{_of_calls(site, host)} brings {_per_call(site, host)} from the host: {_paths(host)}",
+            f"{_of_calls(site, host)} brings {_per_call(host)} from the host: {_paths(host)}",
             "Place the next batch while this one runs: shardlift.prefetch_to_device; what does "
             "not change, once before the loop.",
             _check(site, "SL3"),
@@ -141,7 +141,7 @@ def _moves(site: Site) -> Iterator[Finding]:
         first = max(other, key=lambda move: move.nbytes)
         yield Finding(
             "moved inputs",
-            f"{_of_calls(site, other)} moves {_per_call(site, other)} between devices: "
+            f"{_of_calls(site, other)} moves {_per_call(other)} between devices: "
             f"{_paths(other)}, {first.source} → {first.target}",
             "Place it there once, with jax.device_put, or give pmap the devices it is on.",
             _check(site, "SL303"),
@@ -160,7 +160,7 @@ def _of_calls(site: Site, moves: list[Move]) -> str:
     return "every call" if part >= 1 else f"{percent(part)} of the calls"
 
 
-def _per_call(site: Site, moves: list[Move]) -> str:
+def _per_call(moves: list[Move]) -> str:
     return amount(sum(move.nbytes / move.count for move in moves if move.count))
 
 

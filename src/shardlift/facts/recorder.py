@@ -234,6 +234,9 @@ class Recorder:
         compiled = _made_program(running, record.key.function)
         self._timeline.add(record.index, [span], compiled)
         try:
+            if look is not None and not compiled and record.compare_now():
+                jax.block_until_ready(out)  # its outputs are going to be read: time that
+                record.waiting.add(_clock() - left)
             if look is None and compiled and site is not None:
                 look = Look(site, args, kwargs)
             if compiled:
@@ -306,6 +309,7 @@ class Recorder:
             self._waiter.hand_over(out, left, record.waiting)
         except Exception as error:
             self._faulty(error)
+        self._looking += _clock() - left
 
     def _remember(self, record: SiteRecord, site: Site, out: Any) -> None:
         """By which arrays outputs of this site are known when they are read."""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from shardlift.facts.schema import Capture, Site
 
+TIMES = "\N{MULTIPLICATION SIGN}"
+
 
 class Parts(NamedTuple):
     """Where the time of a site's calls went, in seconds over all of them; compiling is apart."""

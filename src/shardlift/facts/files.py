@@ -131,7 +131,9 @@ def _fields(part: type) -> dict[str, tuple[Any, bool]]:
 
 def _text(value: Any, where: str) -> str:
     _demand(isinstance(value, str), where, "text")
-    return str(value)
+    if value.isascii():
+        return str(value)
+    return str(value).encode("utf-8", "backslashreplace").decode()  # no half of a character
 
 
 def _flag(value: Any, where: str) -> bool:

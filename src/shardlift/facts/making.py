@@ -32,8 +32,9 @@ _OPTIONS = {
 
 
 def name_of(fun: Any) -> str:
-    """The name by which the programs of a function go."""
-    return str(getattr(fun, "__name__", type(fun).__name__))
+    """What a function is called; a pmap of a pmap, on the same line, is another site."""
+    name = str(getattr(fun, "__name__", type(fun).__name__))
+    return f"pmap of {name}" if hasattr(fun, "_site") else name
 
 
 def site_behind(

@@ -231,7 +231,7 @@ class Recorder:
         site, real, args, kwargs = made
         entered, left = span
         took = left - entered
-        compiled = _made_program(running, record.key.function)
+        compiled = _made_program(running, site.name if site else record.key.function)
         self._timeline.add(record.index, [span], compiled)
         try:
             if look is not None and not compiled and record.compare_now():

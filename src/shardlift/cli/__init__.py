@@ -12,6 +12,7 @@ from shardlift import __version__
 COMMANDS = {
     "demo": "shardlift.cli.demo:demo",
     "run": "shardlift.cli.run:run",
+    "report": "shardlift.cli.report:report",
     "check": "shardlift.cli.check:check",
     "rule": "shardlift.cli.rule:rule",
     "env": "shardlift.cli.env:env",

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import find_files
 from shardlift.cli.formats import github, json, sarif, terminal
-from shardlift.cli.report import Report
+from shardlift.cli.printing import Report
 from shardlift.cli.runner import run
 from shardlift.codemod.engine import FileReport, Options
 from shardlift.codemod.finding import Finding, version

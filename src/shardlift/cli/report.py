@@ -1,71 +1,89 @@
-"""What a run of `check` found in all, whatever the format that it is printed in."""
+"""``shardlift report``: a capture, shown."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+import json
+import sys
+from pathlib import Path
 
-from shardlift.codemod.engine import FileReport
-from shardlift.codemod.finding import Finding, Version
-from shardlift.codemod.rules import all_rules
+import click
+from rich.console import Console
 
-
-@dataclass(frozen=True)
-class Report:
-    """All files, in the order in which they were given."""
-
-    files: tuple[FileReport, ...]
-    target: Version
-    skipped: tuple[str, ...] = ()  # files and folders that were left out
-
-    @property
-    def findings(self) -> list[Finding]:
-        """Every finding, file by file."""
-        return [finding for file in self.files for finding in file.findings]
-
-    @property
-    def unreadable(self) -> list[FileReport]:
-        """The files that could not be looked at."""
-        return [file for file in self.files if file.unreadable is not None]
-
-    @property
-    def broken_cells(self) -> list[FileReport]:
-        """The notebooks of which cells could not be looked at."""
-        return [file for file in self.files if file.broken_cells]
-
-    @property
-    def effects(self) -> Counter[str]:
-        """How many findings of each effect."""
-        rules = all_rules()
-        return Counter(rules[finding.code].effect.value for finding in self.findings)
-
-    def covered(self) -> list[str]:
-        """Sentences on what was covered, what was not understood, and what was skipped."""
-        parsed = [file for file in self.files if file.parsed]
-        passed = [file for file in self.files if not file.parsed and file.unreadable is None]
-        sites = sum(file.sites for file in self.files)
-        lines = [
-            f"{_count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} passed over "
-            "(no word that a rule looks for).",
-            f"{_count(sites, 'pmap site')}. Findings are for JAX "
-            f"{'.'.join(map(str, self.target))}.",
-        ]
-        if self.skipped:
-            lines.append(
-                f"{len(self.skipped)} left out by .gitignore or as other people's code "
-                "(--verbose names them)."
-            )
-        suppressed = sum(file.suppressed for file in self.files)
-        if suppressed:
-            lines.append(f"{_count(suppressed, 'finding')} suppressed by noqa comments.")
-        if self.unreadable:
-            lines.append(f"NOT looked at: {_count(len(self.unreadable), 'file')}.")
-            lines += [f"  {file.path}: {file.unreadable}" for file in self.unreadable]
-        for file in self.broken_cells:
-            cells = ", ".join(map(str, file.broken_cells))
-            lines.append(f"NOT looked at in {file.path}: cell {cells} (not Python).")
-        return lines
+from shardlift.facts.files import CaptureError, read, replace_file
+from shardlift.facts.schema import Capture
+from shardlift.report import comparing, machine, markdown, terminal
+from shardlift.report.view import View, view_of
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+@click.command(
+    short_help="Show what a recorded run did and cost.",
+    epilog="Example: shardlift run --record run.json train.py; shardlift report run.json",
+)
+@click.argument("file", metavar="FILE")
+@click.option("--html", metavar="OUT", help="Write one page that works offline.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    help="How to print; text.",
+)
+@click.option("--compare", "other", metavar="OTHER", help="FILE is before, OTHER is after.")
+@click.option("--quiet", "-q", is_flag=True, help="The first sentence only.")
+def report(file: str, html: str | None, style: str, other: str | None, quiet: bool) -> None:
+    """Show the capture FILE that `shardlift run --record FILE` wrote.
+
+    Nothing in it is executed. Exits 0; 1 if something needs a decision; 2 if it could not be read.
+    """
+    view = view_of(_read(file), file)
+    after = None if other is None else _read(other)
+    if html is not None:
+        _write_page(view, after, html)
+    if quiet:
+        click.echo(view.headline)
+    elif after is not None:
+        click.echo(_compared(view.capture, after, style))
+    elif style == "text":
+        terminal.show(view, _console())
+    else:
+        click.echo(machine.render(view) if style == "json" else markdown.render(view), nl=False)
+    if html is not None:
+        click.echo(f"wrote {html}", err=True)
+    sys.exit(int(view.decisions > 0 and after is None))
+
+
+def _compared(before: Capture, after: Capture, style: str) -> str:
+    if style == "json":
+        return json.dumps(comparing.as_tree(before, after), indent=2, ensure_ascii=False)
+    if style == "markdown":
+        return comparing.as_markdown(before, after)
+    return comparing.as_text(before, after)
+
+
+def _console() -> Console:
+    # Colours, and a width, only where there is a terminal to have them.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+
+
+def _write_page(view: View, after: Capture | None, out: str) -> None:
+    from shardlift.report.html import page
+
+    try:
+        replace_file(out, page(view, after))
+    except OSError as error:
+        _refuse(f"{out} cannot be written: {error.strerror}")
+
+
+def _read(path: str) -> Capture:
+    try:
+        return read(Path(path))
+    except CaptureError as error:
+        _refuse(str(error))
+    except OSError as error:
+        _refuse(f"{path} cannot be read: {error.strerror}")
+    raise AssertionError  # not reached
+
+
+def _refuse(message: str) -> None:
+    click.echo(f"shardlift report: {message}", err=True)
+    sys.exit(2)

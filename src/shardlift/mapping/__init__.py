@@ -160,5 +160,6 @@ def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
         method.fun = fun  # must live as long as any of them: pmap(f).lower(x)
         setattr(pmapped, method.__name__, method)
     pmapped.clear_cache = site.clear
+    pmapped._site = site  # for `shardlift.facts`
     typed: Pmapped = pmapped
     return typed

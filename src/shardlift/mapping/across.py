@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding
 
 from shardlift import _compat
 from shardlift.arrays.moving import is_key
+from shardlift.mapping import watch
 from shardlift.mapping.axes import shape_of
 from shardlift.mapping.bridge import Bridge, Views
 from shardlift.mapping.options import Options
@@ -44,9 +45,9 @@ class Across:
         if known is not None and (placed := known.placed(leaves)) is not None:
             self._last[key] = known
             return known.run(placed)
-        inputs = self._bridge.globals_of(dynamic, kwargs)
+        inputs = watch.converting(self._bridge.globals_of, dynamic, kwargs)
         out = self._program(*with_static(self._options, args, inputs[0]), **inputs[1])
-        views = self._bridge.locals_of(out)
+        views = watch.converting(self._bridge.locals_of, out)
         if signature not in self._all:
             self._learn(key, signature, args, inputs, out)
         return views
@@ -123,7 +124,9 @@ class Shortcut:
 
     def run(self, placed: list[Any]) -> Any:
         """The outputs for arguments that were placed."""
-        out = self._run(placed)
+        return watch.converting(self._local, self._run(placed))
+
+    def _local(self, out: list[Any]) -> Any:
         views = map(_compat.rewrapped_as, out, self._views.local_types, self._views.shardings)
         return jax.tree.unflatten(self._tree, views)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import jax
 
 from shardlift import _compat
-from shardlift.mapping import errors, guard, nesting
+from shardlift.mapping import errors, guard, nesting, watch
 from shardlift.mapping.axes import (
     argument_names,
     leaf_axes,
@@ -201,7 +202,10 @@ class Site:
         policy = "silent" if self._warned else self.options.reshard
         free = [False] * len(call.leaves) if _compat.tracing() else self.donated(call)
         names = lambda: self.names(call)  # noqa: E731
+        start = time.perf_counter()
         fit = fit_leaves(plan, self.name, call.leaves, call.axes, free, policy, names)
+        if watch.current is not None:
+            watch.current.fitted(self, plan, call, fit, time.perf_counter() - start)
         if fit.leaves is None:
             return None
         self._warned = self._warned or (fit.moved and policy == "warn")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlift.cli.report import Report
+from shardlift.cli.printing import Report
 from shardlift.codemod.finding import Effect, Finding
 from shardlift.codemod.rules import all_rules
 

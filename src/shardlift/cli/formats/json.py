@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shardlift.cli.report import Report
+from shardlift.cli.printing import Report
 from shardlift.codemod.finding import Edit, Finding, Span
 from shardlift.codemod.rules import all_rules
 

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from shardlift import __version__
-from shardlift.cli.report import Report
+from shardlift.cli.printing import Report
 from shardlift.codemod.finding import Effect, Finding, Rule
 from shardlift.codemod.rules import all_rules
 

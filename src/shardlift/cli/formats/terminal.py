@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from shardlift.cli.formats.places import place
-from shardlift.cli.report import Report
+from shardlift.cli.printing import Report
 from shardlift.codemod.finding import Effect, Finding
 from shardlift.codemod.rules import all_rules
 

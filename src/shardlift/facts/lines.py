@@ -1,0 +1,43 @@
+"""Which line of the user's program is at work."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from types import FrameType
+
+# Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
+GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
+_STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
+
+
+def user_line() -> tuple[str, int]:
+    """File and line of the innermost frame that is not of a library which passes calls on."""
+    frame: FrameType | None = sys._getframe(1)
+    outermost = frame
+    while frame is not None and is_glue(frame.f_code.co_filename):
+        outermost, frame = frame, frame.f_back
+    found = frame or outermost
+    assert found is not None
+    return shown(found.f_code.co_filename), found.f_lineno
+
+
+@functools.cache
+def is_glue(filename: str) -> bool:
+    """Is this a file of such a library?"""
+    return filename.startswith((*_STANDARD, *map(_folder, GLUE)))
+
+
+def _folder(package: str) -> str:
+    module = sys.modules.get(package)
+    file = getattr(module, "__file__", None)
+    return os.path.join(os.path.dirname(file), "") if file else "\0"
+
+
+@functools.cache
+def shown(filename: str) -> str:
+    """A file as people write it: from the current folder if it is in it."""
+    folder = os.path.join(os.getcwd(), "")
+    return filename.removeprefix(folder) if filename.startswith(folder) else filename

@@ -1,0 +1,454 @@
+"""Recording: a pmap whose calls are counted, timed and, now and then, looked at closely.
+
+The program is left as it is. Nothing waits for a device but on the three calls of a site whose
+leaves are compared; a fault of the recorder's own is counted and never reaches the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from shardlift import _compat
+from shardlift.facts import compiling, files
+from shardlift.facts.compiling import Running, here
+from shardlift.facts.lines import user_line
+from shardlift.facts.looking import Look, nbytes, outputs_of
+from shardlift.facts.making import MOST_DEVICES, kind_of_trace, name_of, process_facts, site_behind
+from shardlift.facts.places import sharding_text
+from shardlift.facts.reading import watched_reads
+from shardlift.facts.schema import Capture, Event, Move, Overhead, Process, Read
+from shardlift.facts.sites import PROBES, Key, SiteRecord, clip
+from shardlift.facts.timeline import Timeline
+from shardlift.facts.waiting import Waiter
+from shardlift.mapping import nesting, watch
+from shardlift.mapping.fit import Fit
+from shardlift.mapping.inner import Call
+from shardlift.mapping.plan import Plan
+from shardlift.mapping.site import Site
+
+MOST_SITES, MOST_ORIGINS, MOST_NAMES = 256, 20_000, 500
+BATCH = 512  # calls that are counted together
+EARLY = 8  # looks at a site that are always made
+SHARE = 0.01  # of the time of the run, that the looks after those may take
+_clock = time.perf_counter
+
+
+class _Origin(NamedTuple):
+    """Which output an array is: arrays of one program share the object that says their type."""
+
+    aval: Any  # kept, so that its id stays its own
+    record: SiteRecord
+    path: str
+
+
+class Recorder:
+    """Records the pmap sites of a program, and writes what it saw as a capture.
+
+    Args:
+      command: how the program was started, for the reader of the capture.
+      patched: is ``jax.pmap`` replaced in the program, or only observed?
+    """
+
+    def __init__(self, *, command: Sequence[str] = (), patched: bool = True) -> None:
+        self._command = tuple(command)
+        self._patched = patched
+        self._began = _clock()
+        self._started = time.time()
+        self._process_id = os.getpid()
+        self._lock = threading.RLock()
+        self._sites: dict[Key, SiteRecord] = {}
+        self._sites_left_out: set[Key] = set()
+        self._origins: dict[int, _Origin] = {}
+        self._timeline = Timeline()
+        self._waiter = Waiter()
+        self._used: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
+        self._own = self._looking = self._late = 0.0
+        self._on = False
+        self._process: Process | None = None
+        self._path: str | None = None  # where it was written last
+
+    # ---- on and off
+
+    @contextlib.contextmanager
+    def observing(self) -> Iterator[None]:
+        """Record for the length of a ``with``; reads of outputs are seen only here."""
+        with watched_reads(self._told):
+            self._start()
+            try:
+                yield
+            finally:
+                self._stop()
+
+    def _start(self) -> None:
+        if not self._on:
+            self._on = True
+            compiling.listen()
+            watch.current = self
+
+    def _stop(self) -> None:
+        if self._on:
+            self._on = False
+            compiling.stop_listening()
+            watch.current = None
+            self._waiter.close()
+
+    # ---- what is recorded
+
+    def pmap(self, pmap: Callable[..., Any]) -> Callable[..., Any]:
+        """The given pmap, with its sites recorded."""
+        self._start()
+
+        @functools.wraps(pmap)
+        def recorded_pmap(*args: Any, **kwargs: Any) -> Any:
+            pmapped = pmap(*args, **kwargs)
+            try:
+                return self._recorded(pmapped, args, kwargs)
+            except Exception as error:
+                self._faulty(error)
+                return pmapped
+
+        return recorded_pmap
+
+    def _recorded(self, pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        fun = args[0] if args else kwargs.get("fun")
+        record = self._record(Key(*user_line(), name_of(fun)))
+        if record is None:
+            return pmapped
+        record.made += 1
+        site, real = site_behind(pmapped, args, kwargs)
+        label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"
+        tracing, annotation, clock = _compat.tracing, jax.profiler.TraceAnnotation, _clock
+        waiter = self._waiter
+
+        # What every call pays; see bench/record_overhead.py before you add to it.
+        @functools.wraps(pmapped)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            began = clock()
+            if tracing():
+                self._under(record, args, kwargs)
+                return pmapped(*args, **kwargs)
+            outer, running = here.running, here.spare or Running()
+            look = None
+            if record.calls >= record.next_look:
+                look = self._before(record, site, args, kwargs, began)
+            here.running, here.spare = running, None
+            entered = clock()
+            try:
+                with annotation(label):
+                    out = pmapped(*args, **kwargs)
+            except BaseException:
+                record.failed += 1
+                raise
+            finally:
+                here.running = outer
+            left = clock()
+            if running.busy or look is not None:
+                made = (site, real, args, kwargs)
+                self._after(record, running, look, made, out, (entered, left))
+            else:
+                here.spare = running
+                record.pending.append((entered, left))
+                if left >= waiter.next:
+                    self._sample(record, out, left)
+                if len(record.pending) >= BATCH:
+                    self._count(record)
+            record.calls += 1
+            self._own += entered - began + clock() - left
+            return out
+
+        anything: Any = recorded
+        anything.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
+        return recorded
+
+    def _count(self, record: SiteRecord) -> None:
+        """Put the calls that are still to be counted where they belong."""
+        spans, record.pending = record.pending, []
+        record.plain.add_all([end - start for start, end in spans])
+        self._timeline.add(record.index, spans)
+
+    def _record(self, key: Key) -> SiteRecord | None:
+        with self._lock:
+            if key not in self._sites:
+                if len(self._sites) >= MOST_SITES:
+                    self._sites_left_out.add(key)
+                    return None
+                self._sites[key] = SiteRecord(key, len(self._sites))
+            return self._sites[key]
+
+    def _faulty(self, error: BaseException) -> None:
+        if len(self._faults) < 20:
+            first_line = str(error).partition("\n")[0]
+            self._faults[clip(f"{type(error).__name__}: {first_line}")] += 1
+
+    # ---- a call
+
+    def _under(self, record: SiteRecord, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if nesting.current_frame() is not None:
+            record.nested += 1
+        else:
+            record.transformed[kind_of_trace((args, kwargs))] += 1
+
+    def _before(
+        self,
+        record: SiteRecord,
+        site: Site | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        now: float,
+    ) -> Look | None:
+        """A look at a call that is about to run, if it is time for one and there is time."""
+        record.later()
+        if site is None or (record.looked >= EARLY and self._late > SHARE * (now - self._began)):
+            return None
+        look = None
+        with contextlib.suppress(Exception):  # of the arguments: the call itself will say so
+            look = Look(site, args, kwargs)
+            if record.compare_now():
+                look.compare_inputs()
+        self._looked(record, _clock() - now)
+        return look
+
+    def _after(
+        self,
+        record: SiteRecord,
+        running: Running,
+        look: Look | None,
+        made: tuple[Site | None, bool, tuple[Any, ...], dict[str, Any]],
+        out: Any,
+        span: tuple[float, float],
+    ) -> None:
+        """A call that was looked at, that compiled a program, or that moved arguments."""
+        site, real, args, kwargs = made
+        entered, left = span
+        took = left - entered
+        compiled = _made_program(running, site.name if site else record.key.function)
+        self._timeline.add(record.index, [span], compiled)
+        try:
+            if look is not None and not compiled and record.compare_now():
+                jax.block_until_ready(out)  # its outputs are going to be read: time that
+                record.waiting.add(_clock() - left)
+            if look is None and compiled and site is not None:
+                look = Look(site, args, kwargs)
+            if compiled:
+                record.compiling.add(took)
+                seconds = sum(seconds for _, seconds in running.compiled)
+                seen = None if look is None else look.signature()
+                record.note_compile(seen, entered - self._began, seconds)
+            else:
+                record.call.add(took)
+                record.dispatch.add(max(0.0, took - running.moving - running.conversion))
+                if running.moving:
+                    record.moving.add(running.moving)
+                if running.conversion:
+                    record.conversion.add(running.conversion)
+            for path, source, target, size in running.moved:
+                record.note_move(Move(path, source, target, size, 1, "pmap"))
+            if look is not None:
+                self._note(record, running, look, out, real, compiled)
+        except Exception as error:
+            self._faulty(error)
+        self._looked(record, _clock() - left)
+
+    def _looked(self, record: SiteRecord, seconds: float) -> None:
+        self._looking += seconds
+        if record.looked > EARLY:
+            self._late += seconds
+
+    def _note(
+        self, record: SiteRecord, running: Running, look: Look, out: Any, real: bool, compiled: bool
+    ) -> None:
+        comparing = record.compare_now()
+        record.looked += 1
+        record.compares += comparing
+        record.about = _about(look)
+        self._process = self._process or process_facts(True)
+        record.note_leaves(record.arguments, look.arguments())
+        record.note_leaves(record.outputs, look.outputs(out, comparing))
+        record.note_kept(look.kept())
+        self._remember(record, look.site, out)
+        moves = look.moves(path for path, *_ in running.moved)
+        for move in moves:
+            record.note_move(move)
+        if moves and not compiled and record.probes.count < PROBES:
+            jax.block_until_ready(out)
+            seconds = look.probe({move.path for move in moves})
+            if seconds is not None:
+                record.probes.add(seconds)
+        if compiled and real and record.traces:
+            self._ask_program(record, look, running.fitted)
+
+    def _ask_program(self, record: SiteRecord, look: Look, fitted: list[Any] | None) -> None:
+        running = here.running = Running()
+        try:
+            found = look.collectives(fitted)
+        except Exception as error:
+            self._faulty(error)
+            found = None
+        finally:
+            here.running = None
+        if found is None:
+            record.unseen.add("the collectives of a program that could not be asked for them")
+        else:
+            record.collectives = found
+        if look.site.name in running.traced:  # once is once too often
+            record.traces = False
+            record.unseen.add("collectives of later programs: the function was traced once more")
+
+    def _sample(self, record: SiteRecord, out: Any, left: float) -> None:
+        try:
+            self._waiter.hand_over(out, left, record.waiting)
+        except Exception as error:
+            self._faulty(error)
+        self._looking += _clock() - left
+
+    def _remember(self, record: SiteRecord, site: Site, out: Any) -> None:
+        """By which arrays outputs of this site are known when they are read."""
+        for path, leaf, _ in outputs_of(site, out):
+            if isinstance(leaf, jax.Array) and len(self._origins) < MOST_ORIGINS:
+                aval = leaf.aval
+                self._origins[id(aval)] = _Origin(aval, record, path)
+
+    # ---- told by others
+
+    def fitted(self, site: Site, plan: Plan, call: Call, fit: Fit, seconds: float) -> None:
+        """See `mapping.watch`: the pmap moved its arguments itself."""
+        running = here.running
+        if running is None:
+            return
+        running.busy = True
+        running.moving += seconds
+        if fit.leaves is None:
+            return
+        running.fitted = fit.leaves
+        try:
+            rows = zip(site.names(call), call.leaves, fit.leaves, call.axes, strict=True)
+            for path, old, new, axis in rows:
+                wanted = plan.sharding(axis)
+                if new is not old and not old.sharding.is_equivalent_to(wanted, old.ndim):
+                    size = nbytes(old) * (plan.home.size if axis is None else 1)
+                    source, target = sharding_text(old.sharding), sharding_text(wanted)
+                    running.moved.append((path, source, target, size))
+        except Exception as error:
+            self._faulty(error)
+
+    def converted(self, seconds: float) -> None:
+        """See `mapping.watch`: arrays of this process were made global ones, or the reverse."""
+        running = here.running
+        if running is not None:
+            running.busy = True
+            running.conversion += seconds
+
+    def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
+        """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
+        try:
+            origin = self._origins.get(id(array.aval))
+            if origin is not None:
+                file, line = user_line()
+                origin.record.note_read(Read(origin.path, how, file, line, 1, nbytes, seconds))
+        except Exception as error:
+            self._faulty(error)
+
+    def _told(self, array: jax.Array, how: str, nbytes: int, seconds: float) -> None:
+        self.read(array, how, nbytes, seconds)
+
+    def used(self, name: str) -> None:
+        """A name that was restored in the program was used."""
+        if name in self._used or len(self._used) < MOST_NAMES:
+            self._used[name] += 1
+
+    # ---- what was recorded
+
+    def capture(self) -> Capture:
+        """All that was seen so far."""
+        with self._lock:
+            records = list(self._sites.values())
+        for record in records:
+            self._count(record)
+        calls = sum(record.calls for record in records)
+        process = self._process or process_facts(calls > 0)
+        began = self._began
+        return Capture(
+            command=self._command,
+            patched=self._patched,
+            started=self._started,
+            seconds=_clock() - began,
+            processes=(process,),
+            sites=tuple(record.frozen(process.index) for record in records),
+            timeline=tuple(
+                Event(site, max(0.0, start - began), end - start, process.index, compiled)
+                for site, start, end, compiled in self._timeline.calls()
+            ),
+            stride=self._timeline.stride,
+            used=dict(self._used),
+            overhead=Overhead(calls, self._own, self._looking, annotation_cost()),
+            unseen=tuple(self._unseen()),
+        )
+
+    def _unseen(self) -> Iterator[str]:
+        if self._sites_left_out:
+            yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
+        if not self._patched:
+            yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
+        if self._waiter.lost:
+            yield f"the waiting of {self._waiter.lost} sampled calls, whose outputs were donated"
+        for fault, count in self._faults.items():
+            yield f"what a fault of the recorder hid, {count} times: {fault}"
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the capture, in one step; again if asked again. A forked child writes nothing."""
+        if os.getpid() == self._process_id:
+            files.write(self.capture(), path)
+            self._path = str(path)
+
+    def summary(self) -> str:
+        """A few lines for the end of a run, with the next command to type."""
+        from shardlift.report.headline import headline
+
+        capture = self.capture()
+        lines = [headline(capture)]
+        if capture.used:
+            names = sorted(capture.used.items(), key=lambda item: -item[1])
+            listed = ", ".join(f"{name} ({count})" for name, count in names[:5])
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            lines.append(f"restored names that were used: {listed}{more}")
+        if self._path is not None:
+            lines.append(f"next: shardlift report {self._path}")
+        return "\n".join(lines)
+
+
+def _made_program(running: Running, function: str) -> bool:
+    """Was the site's own program among what was compiled, rather than a helper of JAX's?"""
+    own = {f"jit({function})", function, "jit(_fun)", "_fun", ""}
+    return any(name in own for name, _ in running.compiled)
+
+
+def _about(look: Look) -> dict[str, Any]:
+    plan, options = look.plan, look.site.options
+    devices = [f"{device.platform}:{device.id}" for device in plan.mesh.devices.flat]
+    name = "" if options.axis_name is None else clip(str(options.axis_name))
+    return {
+        "axis_name": name,
+        "axis_size": plan.mesh.shape[plan.label],
+        "mesh": {clip(str(axis)): size for axis, size in plan.mesh.shape.items()},
+        "devices": tuple(devices[:MOST_DEVICES]),
+    }
+
+
+@functools.cache
+def annotation_cost() -> float:
+    """What naming a call for XProf takes, which cannot be timed within a call."""
+    start = _clock()
+    for _ in range(1000):
+        with jax.profiler.TraceAnnotation("shardlift"):
+            pass
+    return (_clock() - start) / 1000

@@ -1,0 +1,235 @@
+"""The capture: what a run writes down, field by field. No JAX here: readers need none.
+
+`docs/capture.md` says what each field means; a test holds the two together. A capture is JSON.
+A reader passes over keys that it does not know, so a field may be added; when a field changes
+its meaning, `VERSION` goes up and older readers refuse the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+SCHEMA = "shardlift.capture"
+VERSION = 1
+
+# A distribution of times keeps a count for each of these buckets: 16 to each doubling, from a
+# nanosecond to twelve days. The middle of a bucket is within 3.2 % of anything in it.
+PER_OCTAVE, LOWEST, HIGHEST = 16, -30, 20
+BUCKETS = PER_OCTAVE * (HIGHEST - LOWEST + 1)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Times, in seconds: how many, their sum, the longest, and how they are spread."""
+
+    count: int = 0
+    total: float = 0.0
+    max: float = 0.0
+    buckets: tuple[tuple[int, int], ...] = ()  # (bucket, count), by bucket
+
+    @property
+    def mean(self) -> float:
+        """The mean; 0 of nothing."""
+        return self.total / self.count if self.count else 0.0
+
+    def quantile(self, q: float) -> float:
+        """The time below which a part ``q`` of the times lies; 0 of nothing.
+
+        >>> Distribution(3, 6.0, 4.0, ((480, 2), (512, 1))).quantile(0.5)
+        1.03125
+        """
+        wanted = q * sum(count for _, count in self.buckets)
+        for bucket, count in self.buckets:
+            wanted -= count
+            if wanted <= 0:
+                return min(middle(bucket), self.max)
+        return self.max
+
+
+def middle(bucket: int) -> float:
+    """The time in the middle of a bucket."""
+    octave, part = divmod(bucket, PER_OCTAVE)
+    return float((1 + (part + 0.5) / PER_OCTAVE) * 2.0 ** (octave + LOWEST))
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of the job."""
+
+    index: int
+    count: int
+    python: str
+    jax: str
+    jaxlib: str
+    shardlift: str
+    platform: str
+    device_kind: str
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An argument or an output of a site."""
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    axis: int | None
+    spec: str
+    lies: str
+    donated: bool = False
+    kept: int = 0
+    compared: int = 0
+    equal: bool | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class Compile:
+    """One time that a program was compiled."""
+
+    call: int
+    at: float
+    seconds: float
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """An argument that did not lie where the site wants it."""
+
+    path: str
+    source: str
+    target: str
+    nbytes: int
+    count: int
+    by: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """Outputs read on one line of the program."""
+
+    path: str
+    how: str
+    file: str
+    line: int
+    count: int
+    nbytes: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A kind of collective in the program of one call, on one device."""
+
+    kind: str
+    axes: tuple[str, ...]
+    count: int
+    nbytes: int
+    exact: bool = True
+    gradient: bool = False
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Times:
+    """Where the time of the calls went, on the thread that made them."""
+
+    call: Distribution = field(default_factory=Distribution)
+    dispatch: Distribution = field(default_factory=Distribution)
+    moving: Distribution = field(default_factory=Distribution)
+    conversion: Distribution = field(default_factory=Distribution)
+    compiling: Distribution = field(default_factory=Distribution)
+    probes: Distribution = field(default_factory=Distribution)
+    waiting: Distribution = field(default_factory=Distribution)
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in the source where a function is pmapped, and what its calls did."""
+
+    file: str
+    line: int
+    function: str
+    axis_name: str = ""
+    axis_size: int = 0
+    mesh: dict[str, int] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    processes: tuple[int, ...] = (0,)
+    made: int = 1
+    calls: int = 0
+    failed: int = 0
+    nested: int = 0
+    transformed: dict[str, int] = field(default_factory=dict)
+    times: Times = field(default_factory=Times)
+    looked: int = 0
+    arguments: tuple[Leaf, ...] = ()
+    outputs: tuple[Leaf, ...] = ()
+    leaves_left_out: int = 0
+    compiles: tuple[Compile, ...] = ()
+    compile_count: int = 0
+    moves: tuple[Move, ...] = ()
+    reads: tuple[Read, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What makes it this site."""
+        return (self.file, self.line, self.function)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A call in the timeline; times in seconds since the start of the run."""
+
+    site: int
+    start: float
+    seconds: float
+    process: int = 0
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What recording itself took."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    looking: float = 0.0
+    annotation: float = 0.0
+
+
+@dataclass(frozen=True)
+class Capture:
+    """The facts of one run."""
+
+    schema: str = SCHEMA
+    version: int = VERSION
+    command: tuple[str, ...] = ()
+    patched: bool = True
+    started: float = 0.0
+    seconds: float = 0.0
+    processes: tuple[Process, ...] = ()
+    sites: tuple[Site, ...] = ()
+    timeline: tuple[Event, ...] = ()
+    stride: int = 1
+    used: dict[str, int] = field(default_factory=dict)
+    overhead: Overhead = field(default_factory=Overhead)
+    unseen: tuple[str, ...] = ()
+
+
+def parts_of_schema() -> list[type]:
+    """Every dataclass of the schema, the outermost first."""
+    return [
+        Capture, Process, Site, Times, Distribution, Leaf, Compile, Move, Read, Collective,
+        Event, Overhead,
+    ]  # fmt: skip
+
+
+def field_names(part: type) -> list[str]:
+    """The fields of a part of the schema."""
+    return [f.name for f in dataclasses.fields(part)]

@@ -1,0 +1,1 @@
+"""A capture, shown: in a terminal, as one HTML page, as Markdown, as JSON. Needs no JAX."""

@@ -1,0 +1,261 @@
+"""What a site should have changed, judged from its facts: one function a kind of finding."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shardlift.facts.schema import Capture, Move, Site
+from shardlift.report.numbers import (
+    amount,
+    count,
+    listed,
+    moved_share,
+    parts_of,
+    percent,
+    seconds,
+    share,
+    wasted_bytes,
+)
+
+# Below these a finding would be noise: parts of a site's time, bytes, programs.
+WORTH_SHARE, WORTH_BYTES, WORTH_COMPILES = 0.02, 2**20, 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing about a site, what to do about it, and the command for it."""
+
+    kind: str
+    what: str
+    fix: str
+    command: str
+    decision: bool = False  # somebody must choose: the numbers depend on it
+    seconds: float = 0.0  # what it costs, in seconds of the run
+    nbytes: float = 0.0
+
+
+def findings_of(site: Site, capture: Capture, path: str) -> list[Finding]:
+    """Those of one site: what needs a decision first, then by what it costs."""
+    found = [
+        *_gradient(site),
+        *_replicas_differ(site),
+        *_transformed(site, capture),
+        *_compiles(site),
+        *_moves(site),
+        *_donated(site),
+        *_reads(site),
+        *_equal(site, path),
+        *_nested(site),
+        *_failed(site),
+    ]
+    return sorted(found, key=lambda f: (not f.decision, -f.seconds, -f.nbytes))
+
+
+def _gradient(site: Site) -> Iterator[Finding]:
+    through = [one for one in site.collectives if one.gradient]
+    if through:
+        kinds = listed(sorted({one.kind for one in through}))
+        lines = listed([line for one in through for line in one.lines])
+        yield Finding(
+            "gradient",
+            f"a gradient goes through {kinds}{f' ({lines})' if lines else ''}",
+            "Move with check_vma=False to keep these numbers; under shard_map's default the same "
+            "line gives a gradient that is n times larger or smaller.",
+            "shardlift rule SL503",
+            decision=True,
+        )
+
+
+def _replicas_differ(site: Site) -> Iterator[Finding]:
+    paths = [leaf.path for leaf in site.outputs if leaf.axis is None and leaf.equal is False]
+    if paths:
+        yield Finding(
+            "replicas",
+            f"out_axes=None, but the devices disagree: {listed(paths)}",
+            "The value of the first device is returned. Reduce it in the body (lax.pmean, "
+            "lax.psum), or return every device's with out_axes=0.",
+            "shardlift rule SL703",
+            decision=True,
+        )
+
+
+def _transformed(site: Site, capture: Capture) -> Iterator[Finding]:
+    if site.transformed:
+        many = len(capture.processes) > 1 or any(p.count > 1 for p in capture.processes)
+        yield Finding(
+            "transformed",
+            f"called under {listed(site.transformed)}",
+            "jax.pmap computes over one process only there: call it outside the transformation."
+            if many
+            else "What it costs there is not seen. Call it outside the transformation, or put "
+            "the transformation inside the function.",
+            f"shardlift rule {'SL601' if many else 'SL205'}",
+            decision=many,
+        )
+
+
+def _compiles(site: Site) -> Iterator[Finding]:
+    if site.compile_count < WORTH_COMPILES:
+        return
+    reasons = [reason for one in site.compiles[1:] for reason in one.reasons]
+    again = any("new function" in reason for reason in reasons)
+    yield Finding(
+        "compiles",
+        f"{count(site.compile_count, 'program')} compiled, the last because "
+        f"{site.compiles[-1].reasons[0] if site.compiles else 'of something not seen'}",
+        "Make the pmapped function once, outside the loop."
+        if again
+        else _steady(reasons[-1] if reasons else ""),
+        _check(site, "SL206") if again else _check(site, "SL2"),
+        seconds=site.times.compiling.total * (1 - 1 / site.compile_count),
+    )
+
+
+def _steady(reason: str) -> str:
+    if reason.startswith("static argument"):
+        return "Pass what changes as an array, not as a static argument."
+    if "typed" in reason:
+        return "Give the argument a dtype, so that it is the same at every call."
+    if " on " in reason or "host" in reason:
+        return "Place it once as it will be on later calls, with jax.device_put."
+    return "Bring every batch to one shape: shardlift.pad_shard_unpad pads and cuts."
+
+
+def _moves(site: Site) -> Iterator[Finding]:
+    parts = parts_of(site)
+    host = [move for move in site.moves if move.source == "host"]
+    other = [move for move in site.moves if move.source != "host"]
+    by_program = parts.moving - site.times.moving.total
+    if host and _worth(site, host, by_program):
+        yield Finding(
+            "host inputs",
+            f"{_of_calls(site, host)} brings {_per_call(host)} from the host: {_paths(host)}",
+            "Place the next batch while this one runs: shardlift.prefetch_to_device; what does "
+            "not change, once before the loop.",
+            _check(site, "SL3"),
+            seconds=by_program + parts.conversion,
+        )
+    if other and _worth(site, other, site.times.moving.total):
+        first = max(other, key=lambda move: move.nbytes)
+        yield Finding(
+            "moved inputs",
+            f"{_of_calls(site, other)} moves {_per_call(other)} between devices: "
+            f"{_paths(other)}, {first.source} → {first.target}",
+            "Place it there once, with jax.device_put, or give pmap the devices it is on.",
+            _check(site, "SL303"),
+            seconds=site.times.moving.total,
+        )
+
+
+def _worth(site: Site, moves: list[Move], cost: float) -> bool:
+    large = sum(move.nbytes / move.count for move in moves if move.count) >= WORTH_BYTES
+    return large or share(cost, parts_of(site).total) >= WORTH_SHARE
+
+
+def _of_calls(site: Site, moves: list[Move]) -> str:
+    exact = max((m.count for m in moves if m.by == "pmap"), default=0)
+    part = share(exact, site.calls) if exact else moved_share(site)
+    return "every call" if part >= 1 else f"{percent(part)} of the calls"
+
+
+def _per_call(moves: list[Move]) -> str:
+    return amount(sum(move.nbytes / move.count for move in moves if move.count))
+
+
+def _paths(moves: list[Move]) -> str:
+    largest = sorted(moves, key=lambda move: -move.nbytes)
+    return listed(dict.fromkeys(move.path for move in largest))
+
+
+def _donated(site: Site) -> Iterator[Finding]:
+    kept = [leaf for leaf in site.arguments if leaf.donated and leaf.kept]
+    if kept:
+        yield Finding(
+            "donated",
+            f"donated, but not reused: {listed(leaf.path for leaf in kept)}",
+            "An output of the same shape, dtype and place takes a donated buffer; an argument "
+            "that lies elsewhere is copied first. Place it once, or do not donate it.",
+            _check(site, "SL305"),
+            nbytes=sum(leaf.nbytes for leaf in kept),
+        )
+
+
+_READS = {
+    "index": ("SL401", "x[i]", "Read x.addressable_shards[i].data, or return it without an axis."),
+    "unreplicate": ("SL402", "unreplicate", "Return it with out_axes=None: no axis to take off."),
+    "device_get": ("SL404", "device_get", "Take the first replica, then fetch it alone."),
+}
+
+
+def _reads(site: Site) -> Iterator[Finding]:
+    stacked = {leaf.path for leaf in site.outputs if leaf.axis is not None}
+    for how, (code, name, fix) in _READS.items():
+        reads = [read for read in site.reads if read.how == how]
+        if how == "device_get":
+            reads = [read for read in reads if read.path in stacked]
+        if reads:
+            lines = listed(dict.fromkeys(f"{read.file}:{read.line}" for read in reads))
+            times = sum(read.count for read in reads)
+            total = sum(read.nbytes for read in reads)
+            yield Finding(
+                f"read by {how}",
+                f"outputs read by {name} {count(times, 'time')}, {amount(total)} in all ({lines})",
+                fix,
+                f"shardlift check {_file(reads[0].file)} --select {code}",
+                seconds=sum(read.seconds for read in reads),
+                nbytes=total,
+            )
+
+
+def _equal(site: Site, path: str) -> Iterator[Finding]:
+    wasted = wasted_bytes(site)
+    if wasted >= WORTH_BYTES:
+        leaves = [leaf for leaf in site.arguments if leaf.axis is not None and leaf.equal]
+        looks = min(leaf.compared for leaf in leaves)
+        largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)
+        yield Finding(
+            "equal",
+            f"{count(len(leaves), 'argument')} the same on all devices in "
+            f"{count(looks, 'call')} looked at: {listed(leaf.path for leaf in largest)}; "
+            f"{amount(wasted)} of copies",
+            "Keep one, with in_axes=None; after the move, P() and no device axis.",
+            f"shardlift migrate {_file(site.file)} --to global --facts {_file(path)}",
+            nbytes=wasted,
+        )
+
+
+def _nested(site: Site) -> Iterator[Finding]:
+    if site.nested:
+        yield Finding(
+            "nested",
+            f"called inside another pmap ({count(site.nested, 'time')} traced)",
+            "One mesh with both axes serves both; its time is part of the outer site's.",
+            "shardlift rule SL204",
+        )
+
+
+def _failed(site: Site) -> Iterator[Finding]:
+    if site.failed:
+        yield Finding(
+            "failed",
+            f"{count(site.failed, 'call')} raised an error",
+            "Look at the program's own output: the error was passed on as it was.",
+            _check(site, "SL"),
+        )
+
+
+def _check(site: Site, codes: str) -> str:
+    return f"shardlift check {_file(site.file)} --select {codes}"
+
+
+def _file(path: str) -> str:
+    return shlex.quote(path)
+
+
+def timed(finding: Finding) -> str:
+    """What a finding costs, in a word or two; empty where that is not known."""
+    if finding.seconds > 0:
+        return seconds(finding.seconds)
+    return amount(finding.nbytes) if finding.nbytes > 0 else ""

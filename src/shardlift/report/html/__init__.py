@@ -1,0 +1,135 @@
+"""The report as one page: no network, no library, every string escaped.
+
+The page is whole without JavaScript; `page.js` adds zooming and copying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+
+from shardlift.facts.schema import Capture
+from shardlift.report.comparing import pair_sites, rows
+from shardlift.report.headline import moving_share
+from shardlift.report.html.bars import stacked_bar
+from shardlift.report.html.markup import Markup, join, tag
+from shardlift.report.html.sites import site_card
+from shardlift.report.html.timeline import timeline
+from shardlift.report.numbers import count, percent, total_parts
+from shardlift.report.view import View, about, overhead
+
+# The page may do nothing but show itself.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def page(view: View, after: Capture | None = None) -> str:
+    """The whole document."""
+    head = join(
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"shardlift: {view.headline}"),
+        tag("style", Markup(_asset("page.css"))),
+    )
+    main = join(
+        _hero(view),
+        _decisions(view),
+        _compared(view.capture, after) if after is not None else "",
+        timeline(view),
+        tag("h2", "Sites, by what they cost") if view.sites else "",
+        *(site_card(site, k == 0) for k, site in enumerate(view.sites)),
+        _unseen(view),
+        _notes(view),
+    )
+    body = join(tag("main", main), tag("script", Markup(_asset("page.js"))))
+    html = tag("html", join(tag("head", head), tag("body", body)), lang="en")
+    return f"<!doctype html>\n{html}\n"
+
+
+def _asset(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hero(view: View) -> Markup:
+    moving = moving_share(view.capture)
+    sentence = (
+        tag("p", view.headline, class_="sentence")
+        if moving is None
+        else tag(
+            "p",
+            tag("span", percent(moving), class_="number"),
+            tag("span", "of step time is moving data", class_="sentence"),
+        )
+    )
+    undecided = view.decisions
+    chips = [tag("span", count(len(view.sites), "pmap site"), class_="chip")]
+    chips.append(
+        tag(
+            "span",
+            f"{undecided} {'needs' if undecided == 1 else 'need'} a decision"
+            if undecided
+            else "none needs a decision",
+            class_="chip decide" if undecided else "chip fine",
+        )
+    )
+    chips += [tag("span", text, class_="chip quiet") for text in about(view.capture)]
+    return tag(
+        "header",
+        tag("p", "shardlift report", class_="brand"),
+        tag("h1", sentence)
+        if moving is None
+        else tag("div", sentence, role="heading", aria_level="1"),
+        tag("p", *chips, class_="chips"),
+        stacked_bar(total_parts(view.capture)),
+    )
+
+
+def _decisions(view: View) -> Markup:
+    """What somebody must choose, with the way to each site."""
+    items = [
+        tag("li", tag("a", site.site.function, href=f"#site{site.index}"), f": {finding.what}")
+        for site in view.sites
+        for finding in site.findings
+        if finding.decision
+    ]
+    if not items:
+        return Markup("")
+    return tag("section", tag("h2", "To decide"), tag("ul", *items, class_="plain decide"))
+
+
+def _compared(before: Capture, after: Capture) -> Markup:
+    bodies = []
+    for pair in pair_sites(before, after):
+        head = tag("tr", tag("th", pair.name, colspan="4", scope="rowgroup"))
+        cells = [
+            tag("tr", tag("td", name), *(tag("td", cell, class_="n") for cell in values))
+            for name, *values in rows(pair)
+        ]
+        bodies.append(tag("tbody", head, *cells))
+    top = tag("tr", *(tag("th", text) for text in ("", "before", "after", "")))
+    table = tag("table", tag("thead", top), *bodies)
+    return tag("section", tag("h2", "Before and after"), tag("div", table, class_="scroll"))
+
+
+def _unseen(view: View) -> Markup:
+    if not view.unseen:
+        return Markup("")
+    items = [tag("li", text) for text in view.unseen]
+    return tag("section", tag("h2", "Not seen"), tag("ul", *items, class_="plain"))
+
+
+def _notes(view: View) -> Markup:
+    return tag("footer", *(tag("p", text) for text in _sentences(view)))
+
+
+def _sentences(view: View) -> Iterator[str]:
+    yield overhead(view.capture)
+    yield (
+        "Times are of the thread that makes the calls: dispatch is the call itself; moving and "
+        "converting are taken off it. Computing is the time from there until the outputs are "
+        "ready, sampled from a second thread, so that the program never waits for it. Calls that "
+        "compiled a program are counted apart."
+    )
+    if view.capture.stride > 1:
+        yield f"The timeline shows one call in {view.capture.stride}."

@@ -1,0 +1,46 @@
+"""Where time goes, as a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.report.html.markup import Markup, join, tag
+from shardlift.report.numbers import Parts, percent, seconds, share
+from shardlift.report.view import PART_NAMES
+
+
+def stacked_bar(parts: Parts, unseen: str = "") -> Markup:
+    """The parts of a time, to scale, with their legend; ``unseen`` is a part nobody timed."""
+    if parts.total <= 0:
+        return Markup("")
+    words = ", ".join(
+        f"{PART_NAMES[name]} {percent(share(value, parts.total))}"
+        for name, value in parts._asdict().items()
+        if value > 0
+    )
+    pieces = [
+        tag(
+            "span",
+            class_=f"part {name}",
+            style=f"flex-grow:{share(value, parts.total):.5f}",
+            title=f"{PART_NAMES[name]}: {seconds(value)}",
+        )
+        for name, value in parts._asdict().items()
+        if value > 0
+    ]
+    bar = tag("div", *pieces, class_="bar", role="img", aria_label=words)
+    return join(bar, tag("ul", *_legend(parts, unseen), class_="legend"))
+
+
+def _legend(parts: Parts, unseen: str) -> Iterator[Markup]:
+    for name, value in parts._asdict().items():
+        if name == unseen:
+            numbers = [tag("span", "not seen", class_="quiet")]
+        elif value > 0:
+            numbers = [
+                tag("b", percent(share(value, parts.total))),
+                tag("span", f" {seconds(value)}", class_="quiet"),
+            ]
+        else:
+            continue
+        yield tag("li", tag("span", class_=f"dot {name}"), f"{PART_NAMES[name]} ", *numbers)

@@ -1,0 +1,97 @@
+"""How an argument lies on the devices, as a picture.
+
+One square a device. A piece of the array is drawn where it is in the whole: a strip for one row,
+the full square for the whole. Pieces that hold the same values have the same colour.
+"""
+
+from __future__ import annotations
+
+from shardlift.facts.schema import Leaf, Site
+from shardlift.report.html.markup import Markup, tag
+from shardlift.report.numbers import amount
+
+MOST_DEVICES = 16
+_CELL, _GAP, _TOP = 26, 6, 12
+
+
+def layout_row(leaf: Leaf, site: Site) -> Markup:
+    """An argument: its name, the picture, what it means."""
+    kind = f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+    return tag(
+        "div",
+        tag("div", tag("code", leaf.path),
+            tag("span", f"{kind}, {amount(leaf.nbytes)}", class_="quiet"), class_="name"),
+        tag("div", picture(leaf, site), class_="scroll"),
+        tag("div", *(tag("span", text, class_=f"tag {kind}") for kind, text in words(leaf, site)),
+            class_="tags"),
+        class_="leaf",
+    )  # fmt: skip
+
+
+def words(leaf: Leaf, site: Site) -> list[tuple[str, str]]:
+    """What the picture shows, and what it cannot."""
+    if leaf.axis is None:
+        found = [("", "whole on every device")]
+    else:
+        rows = "row" if leaf.axis == 0 else f"slice of axis {leaf.axis}"
+        found = [("", f"one {rows} a device")]
+    if leaf.axis is not None and leaf.equal:
+        copies = max(site.axis_size - 1, 0)
+        found.append(("warn", f"the same everywhere: {copies} of {site.axis_size} are copies"))
+    if leaf.axis is None and leaf.equal is False:
+        found.append(("warn", "differs between devices"))
+    if leaf.lies == "host":
+        found.append(("warn", "comes from the host at each call"))
+    elif leaf.lies != "in place":
+        found.append(("warn", f"comes from {leaf.lies}"))
+    if leaf.donated:
+        found.append(("warn", "donated, not reused") if leaf.kept else ("", "donated"))
+    return found
+
+
+def picture(leaf: Leaf, site: Site) -> Markup:
+    """The squares."""
+    devices = list(site.devices) or [str(k) for k in range(site.axis_size)]
+    rows = max(site.axis_size, 1)
+    each = max(len(devices) // rows, 1)  # devices a row: more than one under nested pmaps
+    shown = devices[:MOST_DEVICES]
+    parts = []
+    for k, device in enumerate(shown):
+        x = k * (_CELL + _GAP)
+        row = k // each
+        parts.append(tag("text", device.rpartition(":")[2], x=x + _CELL / 2, y=9, class_="device"))
+        parts.append(tag("rect", x=x, y=_TOP, width=_CELL, height=_CELL, rx=4, class_="cell"))
+        parts.append(_piece(leaf, x, row, rows))
+    width = len(shown) * (_CELL + _GAP)
+    if len(devices) > len(shown):
+        more = f"+{len(devices) - len(shown)}"
+        parts.append(tag("text", more, x=width + 14, y=_TOP + _CELL / 2 + 4, class_="device"))
+        width += 40
+    label = f"{leaf.path}: {', '.join(text for _, text in words(leaf, site))}"
+    height = _TOP + _CELL + 1
+    return tag(
+        "svg", tag("title", label), *parts, viewBox=f"-1 0 {width + 2} {height}", width=width + 2,
+        height=height, role="img", class_="layout",
+    )  # fmt: skip
+
+
+def _piece(leaf: Leaf, x: int, row: int, rows: int) -> Markup:
+    """What one device holds, where it is in the whole; other values have another colour."""
+    same = leaf.equal if leaf.axis is not None else leaf.equal is not False
+    colour = 0 if same else 1 + row % 8
+    if leaf.axis is None:
+        return tag("rect", x=x + 2, y=_TOP + 2, width=_CELL - 4, height=_CELL - 4, rx=3,
+                   class_=f"piece c{colour}")  # fmt: skip
+    room = _CELL - 4
+    size = max(room / rows, 4.0)
+    offset = (room - size) * row / max(rows - 1, 1)
+    across = leaf.axis == 0
+    return tag(
+        "rect",
+        x=x + 2.0 if across else x + 2 + offset,
+        y=_TOP + 2 + offset if across else _TOP + 2.0,
+        width=room if across else size,
+        height=size if across else room,
+        rx=1,
+        class_=f"piece c{colour}",
+    )

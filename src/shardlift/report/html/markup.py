@@ -1,0 +1,48 @@
+"""HTML that cannot be built without escaping."""
+
+from __future__ import annotations
+
+import html
+
+
+class Markup(str):
+    """Text that is HTML already; every other string is escaped on its way into a tag."""
+
+    __slots__ = ()
+
+
+_VOID = frozenset({"meta", "br", "rect", "line"})
+
+
+def tag(name: str, /, *children: str, **attributes: str | float) -> Markup:
+    """One element.
+
+    >>> tag("b", "<script>", class_="x")
+    '<b class="x">&lt;script&gt;</b>'
+    """
+    inside = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_plain(value))}"'
+        for key, value in attributes.items()
+    )
+    if name in _VOID and not children:
+        return Markup(f"<{name}{inside}/>")
+    return Markup(f"<{name}{inside}>{join(*children)}</{name}>")
+
+
+def join(*children: str) -> Markup:
+    """Several pieces, one after the other."""
+    return Markup("".join(map(escape, children)))
+
+
+def escape(text: str) -> Markup:
+    """As it is if it is HTML; else so that it shows as it is."""
+    if isinstance(text, Markup):
+        return text
+    visible = "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+    return Markup(html.escape(visible, quote=True))
+
+
+def _plain(value: str | float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

@@ -1,0 +1,147 @@
+"""A site on the page: its numbers, what to do about it, and all that was seen, to be unfolded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from shardlift.facts.schema import Leaf, Site
+from shardlift.report.findings import Finding, timed
+from shardlift.report.html.bars import stacked_bar
+from shardlift.report.html.layout import layout_row
+from shardlift.report.html.markup import Markup, join, tag
+from shardlift.report.numbers import TIMES, amount, count, seconds
+from shardlift.report.view import SiteView
+
+MOST_PICTURES = 12
+
+
+def site_card(view: SiteView, unfolded: bool) -> Markup:
+    """Everything about one site."""
+    site = view.site
+    return tag(
+        "article",
+        tag("h3", site.function, tag("code", view.place)),
+        _figures(view),
+        stacked_bar(view.parts, "" if site.times.waiting.count else "waiting"),
+        *map(_finding, view.findings),
+        _layouts("How its arguments lie on the devices", site, site.arguments, unfolded),
+        _layouts("How its outputs lie", site, site.outputs, False),
+        _table("Programs compiled", ("call", "at", "took", "because"), _compiles(site)),
+        _table("Arguments moved", ("argument", "from", "to", "times", "bytes"), _moves(site)),
+        _table("Outputs read", ("output", "by", "line", "times", "bytes", "time"), _reads(site)),
+        _table("Collectives in its program, on one device", _COLLECTIVES, _collectives(site)),
+        id=f"site{view.index}",
+    )
+
+
+_COLLECTIVES = ("kind", "axes", "times a call", "bytes a call", "in a gradient", "line")
+
+
+def _figures(view: SiteView) -> Markup:
+    site, times = view.site, view.site.times
+    figures = [("calls", view.calls)]
+    if times.call.count:
+        figures += [("p50", seconds(times.call.quantile(0.5)))]
+        figures += [("p95", seconds(times.call.quantile(0.95)))]
+        figures += [("longest", seconds(times.call.max))]
+    if times.waiting.count:
+        figures.append(("until ready", f"+{seconds(times.waiting.quantile(0.5))}"))
+    if site.compile_count:
+        figures.append((f"compiling {TIMES}{site.compile_count}", seconds(times.compiling.total)))
+    if site.axis_size:
+        axis = f"{site.axis_name} = {site.axis_size}" if site.axis_name else str(site.axis_size)
+        figures.append(("axis", axis))
+    items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in figures]
+    return tag("dl", *items, class_="figures")
+
+
+def _finding(finding: Finding) -> Markup:
+    cost = timed(finding)
+    return tag(
+        "div",
+        tag(
+            "p",
+            tag("b", "decide " if finding.decision else ""),
+            finding.what,
+            tag("span", cost, class_="cost") if cost else "",
+        ),
+        tag("p", finding.fix, class_="fix"),
+        tag("pre", tag("code", finding.command)),
+        class_="finding decide" if finding.decision else "finding",
+    )
+
+
+def _layouts(title: str, site: Site, leaves: Sequence[Leaf], unfolded: bool) -> Markup:
+    if not leaves:
+        return Markup("")
+    largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)[:MOST_PICTURES]
+    rest = len(leaves) - len(largest) + site.leaves_left_out
+    rows = [layout_row(leaf, site) for leaf in largest]
+    more = tag("p", f"and {count(rest, 'smaller one')}", class_="quiet") if rest else ""
+    return _folded(title, join(*rows, more), unfolded)
+
+
+def _folded(title: str, body: Markup, unfolded: bool = False) -> Markup:
+    inside = join(tag("summary", title), body)
+    return tag("details", inside, open="") if unfolded else tag("details", inside)
+
+
+def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    lines = [tag("tr", *(tag("td", cell) for cell in row)) for row in rows]
+    if not lines:
+        return Markup("")
+    top = tag("thead", tag("tr", *(tag("th", text) for text in head)))
+    table = tag("div", tag("table", top, tag("tbody", *lines)), class_="scroll")
+    return _folded(f"{title} ({len(lines)})", table)
+
+
+def _compiles(site: Site) -> list[tuple[str, ...]]:
+    return [
+        (str(one.call + 1), seconds(one.at), seconds(one.seconds), "; ".join(one.reasons))
+        for one in site.compiles
+    ]
+
+
+def _moves(site: Site) -> list[tuple[str, ...]]:
+    return [
+        (
+            move.path,
+            move.source,
+            move.target,
+            str(move.count)
+            if move.by == "pmap"
+            else f"{move.count} of {site.looked} calls looked at",
+            f"{amount(move.nbytes / max(move.count, 1))} each",
+        )
+        for move in sorted(site.moves, key=lambda move: -move.nbytes)
+    ]
+
+
+def _reads(site: Site) -> list[tuple[str, ...]]:
+    return [
+        (
+            read.path,
+            read.how,
+            f"{read.file}:{read.line}",
+            str(read.count),
+            amount(read.nbytes),
+            seconds(read.seconds) if read.seconds else "",
+        )
+        for read in sorted(site.reads, key=lambda read: -read.nbytes)
+    ]
+
+
+def _collectives(site: Site) -> list[tuple[str, ...]]:
+    return [
+        (
+            one.kind,
+            ", ".join(one.axes),
+            str(one.count)
+            if one.exact
+            else f"{one.count}, and more or fewer by loops and branches",
+            amount(one.nbytes),
+            "yes" if one.gradient else "",
+            ", ".join(one.lines),
+        )
+        for one in site.collectives
+    ]

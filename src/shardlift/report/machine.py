@@ -1,0 +1,49 @@
+"""The report for a program: JSON with the numbers and findings that people are shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from shardlift.report.headline import moving_share
+from shardlift.report.numbers import moved_bytes, wasted_bytes
+from shardlift.report.view import SiteView, View
+
+SCHEMA, VERSION = "shardlift.report", 1
+
+
+def render(view: View) -> str:
+    """JSON, indented; times in seconds."""
+    tree = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "capture": view.path,
+        "headline": view.headline,
+        "moving_share": moving_share(view.capture),
+        "decisions": view.decisions,
+        "seconds": view.capture.seconds,
+        "sites": [_site(site) for site in view.sites],
+        "unseen": list(view.unseen),
+        "overhead": dataclasses.asdict(view.capture.overhead),
+    }
+    return json.dumps(tree, indent=2, ensure_ascii=False)
+
+
+def _site(view: SiteView) -> dict[str, Any]:
+    site, times = view.site, view.site.times
+    return {
+        "file": site.file,
+        "line": site.line,
+        "function": site.function,
+        "calls": site.calls,
+        "processes": list(site.processes),
+        "p50": times.call.quantile(0.5),
+        "p95": times.call.quantile(0.95),
+        "seconds": view.parts._asdict(),
+        "compiled": site.compile_count,
+        "compiling": times.compiling.total,
+        "moved_bytes_a_call": moved_bytes(site),
+        "wasted_bytes": wasted_bytes(site),
+        "findings": [dataclasses.asdict(finding) for finding in view.findings],
+    }

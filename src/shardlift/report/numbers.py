@@ -1,0 +1,146 @@
+"""The numbers of a report, from the facts of a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from shardlift.facts.schema import Capture, Site
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+class Parts(NamedTuple):
+    """Where the time of a site's calls went, in seconds over all of them; compiling is apart."""
+
+    waiting: float = 0.0  # until the devices were done, after the call had returned
+    dispatch: float = 0.0
+    moving: float = 0.0
+    conversion: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(self)
+
+    @property
+    def moving_data(self) -> float:
+        """The part in which nothing is computed: data is moved or converted."""
+        return self.moving + self.conversion
+
+
+def parts_of(site: Site) -> Parts:
+    """The time of the calls that compiled nothing.
+
+    What the program moves by itself, as a part of the call, was timed apart on a few calls: it is
+    taken off the dispatch. Waiting was seen on some calls: it is taken to be alike on all.
+    """
+    times = site.times
+    calls = times.call.count
+    by_program = min(times.dispatch.total, times.probes.quantile(0.5) * calls * moved_share(site))
+    return Parts(
+        waiting=times.waiting.mean * calls,
+        dispatch=times.dispatch.total - by_program,
+        moving=times.moving.total + by_program,
+        conversion=times.conversion.total,
+    )
+
+
+def moved_share(site: Site) -> float:
+    """On what part of its calls the program had to move arguments."""
+    seen = max((move.count for move in site.moves if move.by == "program"), default=0)
+    return min(1.0, seen / site.looked) if site.looked else 0.0
+
+
+def moved_bytes(site: Site) -> float:
+    """Bytes of arguments moved by an average call."""
+    calls = max(site.calls, 1)
+    return sum(
+        move.nbytes / (calls if move.by == "pmap" else max(site.looked, 1)) for move in site.moves
+    )
+
+
+def wasted_bytes(site: Site) -> int:
+    """Bytes of arguments that are the same on all devices, beyond the first copy."""
+    return sum(
+        leaf.nbytes - leaf.nbytes // max(site.axis_size, 1)
+        for leaf in site.arguments
+        if leaf.axis is not None and leaf.equal and leaf.compared
+    )
+
+
+def total_parts(capture: Capture) -> Parts:
+    """All sites together."""
+    found = [parts_of(site) for site in capture.sites]
+    return Parts(*map(sum, zip(*found, strict=True))) if found else Parts()
+
+
+def cost_of(site: Site) -> float:
+    """By what sites are sorted: all the time their calls took, compiling included."""
+    return parts_of(site).total + site.times.compiling.total
+
+
+def share(part: float, whole: float) -> float:
+    """A part of a whole, between 0 and 1."""
+    return min(1.0, part / whole) if whole > 0 else 0.0
+
+
+# ---- in words
+
+
+def percent(part: float) -> str:
+    """``41 %``; never 0 of something that is there, nor 100 of something that is not all.
+
+    >>> percent(0.414), percent(0.001), percent(0.999), percent(0.0)
+    ('41 %', '<1 %', '>99 %', '0 %')
+    """
+    if 0 < part < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < part < 1 else f"{100 * part:.0f} %"
+
+
+def seconds(value: float) -> str:
+    """A time with a unit that fits.
+
+    >>> seconds(0.00123), seconds(12.0), seconds(3e-6), seconds(0), seconds(3723)
+    ('1.23 ms', '12.0 s', '3.00 µs', '0 s', '62 min')
+    """
+    if value <= 0:
+        return "0 s"
+    if value >= 600:
+        return f"{value / 60:.0f} min"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= 0.9995 * size:
+            return f"{_three_digits(value / size)} {unit}"
+    return f"{value * 1e9:.0f} ns"
+
+
+def amount(nbytes: float) -> str:
+    """Bytes with a unit that fits.
+
+    >>> amount(17), amount(2097152), amount(1536)
+    ('17 B', '2.00 MiB', '1.50 KiB')
+    """
+    if nbytes < 1024:
+        return f"{nbytes:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        nbytes /= 1024
+        if nbytes < 1024:
+            return f"{_three_digits(nbytes)} {unit}"
+    return f"{_three_digits(nbytes / 1024)} TiB"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 site``, ``2 sites``."""
+    return f"{number:,} {noun}".replace(",", " ") + ("" if number == 1 else "s")
+
+
+def listed(names: Iterable[str], most: int = 3) -> str:
+    """The first few of many names."""
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more

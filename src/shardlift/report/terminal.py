@@ -1,0 +1,94 @@
+"""The report for a terminal: one sentence, then a row a site, then what was not seen."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from shardlift.report.findings import Finding, timed
+from shardlift.report.numbers import TIMES, percent, seconds, share
+from shardlift.report.view import PART_NAMES, SiteView, View, about, overhead
+
+COLOURS = {
+    "waiting": "blue",
+    "dispatch": "bright_black",
+    "moving": "yellow",
+    "conversion": "magenta",
+}
+WIDTH = 24  # of a bar
+
+
+def show(view: View, console: Console) -> None:
+    """Print all of it."""
+    console.print(Text(view.headline, style="bold"))
+    console.print(Text(" · ".join(about(view.capture)), style="dim"), soft_wrap=True)
+    if view.sites:
+        console.print()
+        console.print(_legend())
+    for site in view.sites:
+        console.print()
+        console.print(_site(site))
+    console.print()
+    if view.unseen:
+        console.print(Text("Not seen", style="bold"))
+        for text in view.unseen:
+            console.print(_indented(Text(f"- {text}"), 2))
+    console.print(Text(overhead(view.capture), style="dim"))
+    console.print(Text(f"Next: {_next(view)}"), soft_wrap=True)
+
+
+def _site(view: SiteView) -> RenderableType:
+    """A site: its name and numbers, its bar, its findings."""
+    site, times = view.site, view.site.times
+    head = Text.assemble((site.function, "bold cyan"), "  ", (view.place, "dim"))
+    numbers = Table.grid(padding=(0, 2))
+    row: list[RenderableType] = [Text(f"{view.calls} call{'' if view.calls == '1' else 's'}")]
+    if times.call.count:
+        row += [
+            Text(f"p50 {seconds(times.call.quantile(0.5))}"),
+            Text(f"p95 {seconds(times.call.quantile(0.95))}"),
+            bar(view),
+            Text(f"{percent(share(view.parts.moving_data, view.parts.total))} moving"),
+        ]
+    if site.compile_count:
+        row.append(Text(f"compiled {site.compile_count}{TIMES}, {seconds(times.compiling.total)}"))
+    numbers.add_row(*row)
+    return Group(head, _indented(numbers, 2), *map(_finding, view.findings))
+
+
+def bar(view: SiteView) -> Text:
+    """The parts of a site's time, to scale."""
+    text, done, upto = Text(), 0, 0.0
+    for name, value in view.parts._asdict().items():
+        upto += share(value, view.parts.total) * WIDTH
+        cells = round(upto) - done
+        text.append(("█" if name != "dispatch" else "▒") * cells, style=COLOURS[name])
+        done += cells
+    return text.append("░" * (WIDTH - done), style="dim")
+
+
+def _legend() -> Text:
+    text = Text("time of calls:  ", style="dim")
+    for name, words in PART_NAMES.items():
+        text.append("█ " if name != "dispatch" else "▒ ", style=COLOURS[name])
+        text.append(f"{words}  ", style="dim")
+    return text
+
+
+def _finding(finding: Finding) -> RenderableType:
+    mark = ("? ", "bold red") if finding.decision else ("→ ", "yellow")
+    cost = timed(finding)
+    lines = Text.assemble(mark, finding.what, (f"  [{cost}]" if cost else "", "dim"))
+    fix = Text(finding.fix)
+    command = Text(f"$ {finding.command}", style="green", no_wrap=True, overflow="ignore")
+    return Group(_indented(lines, 2), _indented(fix, 4), _indented(command, 4))
+
+
+def _indented(what: RenderableType, by: int) -> Padding:
+    return Padding(what, (0, 0, 0, by), expand=False)
+
+
+def _next(view: View) -> str:
+    return f"shardlift report {view.path} --html report.html"

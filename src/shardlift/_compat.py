@@ -5,6 +5,7 @@ Each entry says when it was last checked, and has a public fallback that is test
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 import types
@@ -236,7 +237,5 @@ def leave_out_of_tracebacks(folder: str) -> None:
 
     Not public (2026-11: 0.10.2, 0.12.0); without it a few more frames are shown.
     """
-    try:
+    with contextlib.suppress(ImportError, AttributeError):
         importlib.import_module("jax._src.traceback_util").register_exclusion(folder)
-    except (ImportError, AttributeError):
-        pass

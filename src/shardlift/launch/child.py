@@ -22,6 +22,7 @@ from typing import Any
 
 from shardlift._importing import AfterImport
 from shardlift.launch.program import Program, report_uncaught
+from shardlift.launch.watch import Watch
 
 __all__ = ["Place", "main"]
 
@@ -36,9 +37,10 @@ class Place:
     start_timeout: int
     link: int  # file descriptor of a socket to the launcher
 
-    def to_json(self, program: Program) -> str:
+    def to_json(self, program: Program, watch: Watch) -> str:
         """The argument of this module."""
-        return json.dumps({"place": asdict(self), "program": asdict(program)})
+        told = {"place": asdict(self), "program": asdict(program), "watch": asdict(watch)}
+        return json.dumps(told)
 
 
 def main(argument: str) -> None:
@@ -46,12 +48,14 @@ def main(argument: str) -> None:
     told = json.loads(argument)
     place = Place(**told["place"])
     program = Program(**{**told["program"], "args": tuple(told["program"]["args"])})
+    watch = Watch(**told["watch"]).of_process(place.process)
     link = socket.socket(fileno=place.link)
     link.set_inheritable(False)
     threading.Thread(target=_end_with_launcher, args=(link,), daemon=True).start()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
     AfterImport("jax", lambda jax: _join(jax, place, link)).install()
+    watching = watch.begin(program)
     try:
         program.run()
     except SystemExit as error:
@@ -62,6 +66,8 @@ def main(argument: str) -> None:
         status, text = report_uncaught(error)
         _tell(link, failed=status, traceback=text)
         sys.exit(status)
+    finally:
+        watching.end()
 
 
 def _end_with_launcher(link: socket.socket) -> None:

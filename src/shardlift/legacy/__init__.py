@@ -22,17 +22,14 @@ import functools
 import sys
 import threading
 import types
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from shardlift._importing import AfterImport
 from shardlift.legacy.patching import Patches
-from shardlift.legacy.uses import Uses
+from shardlift.legacy.uses import Recorder, Uses
 
-if TYPE_CHECKING:
-    from shardlift.facts import Recorder
-
-__all__ = ["Session", "Uses", "legacy"]
+__all__ = ["Recorder", "Session", "Uses", "legacy"]
 
 _lock = threading.RLock()
 _active: list[Session] = []
@@ -41,11 +38,12 @@ _active: list[Session] = []
 class Session:
     """One stretch of time in which everything is put in."""
 
-    def __init__(self, *, patch: bool = True, recorder: Recorder | None = None) -> None:
-        """The arguments are those of ``legacy``."""
-        self.patch, self.recorder = patch, recorder
+    def __init__(
+        self, *, patch: bool = True, prepare: Callable[[], Recorder | None] | None = None
+    ) -> None:
+        """As ``legacy``; ``prepare`` gives the recorder when JAX has been imported."""
+        self.patch, self.prepare = patch, prepare
         self.uses = Uses()
-        self.uses.recorder = recorder
         self._patches = Patches()
         self._depth = 0
 
@@ -59,7 +57,7 @@ class Session:
             jax = sys.modules.get("jax")
             if jax is not None and hasattr(jax, "pmap"):
                 self._put_in(jax)
-            elif self.patch or self.recorder is not None:
+            else:
                 hook = AfterImport("jax", self._put_in)
                 hook.install()
                 self._patches.later(hook.remove)
@@ -76,6 +74,8 @@ class Session:
             outermost._patches.undo()
 
     def _put_in(self, jax: types.ModuleType) -> None:
+        if self.prepare is not None:
+            self.uses.recorder = self.prepare()
         try:
             _put_in(jax, self._patches, self.uses, patch=self.patch)
         except BaseException:
@@ -130,7 +130,7 @@ def legacy(*, patch: bool = True, recorder: Recorder | None = None) -> Iterator[
     >>> dict(uses)
     {'jax.tree_map': 1}
     """
-    session = Session(patch=patch, recorder=recorder)
+    session = Session(patch=patch, prepare=lambda: recorder)
     uses = session.enter()
     try:
         yield uses

@@ -74,7 +74,7 @@ def one_row_a_device(array: Any) -> tuple[int, ...] | None:
         if len(_known) > 10_000:
             _known.clear()
         found = _known[key] = _find_rows(*key)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _find_rows(sharding: NamedSharding, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from shardlift.legacy.patching import Patches
+from shardlift.legacy.tracebacks import without_package
 
 __all__ = ["PmapFunction", "old_pmap", "replace_everywhere"]
 
@@ -23,7 +24,11 @@ class PmapFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on one device a row."""
-        return self._mapped(*args, **kwargs)
+        try:
+            return self._mapped(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = without_package(error.__traceback__)
+            raise  # one frame of ours is added, by this line
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method, where a pmapped function is one."""

@@ -108,7 +108,8 @@ class ShardingSpec:
     def indices(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
         """Which part of an array of ``shape`` lies where, in the shape of the devices."""
         cut = np.empty(math.prod(self.cuts()), object)
-        for k, index in enumerate(product(*map(_slices, self.sharding, shape, strict=True))):
+        parts = [_slices(entry, size) for entry, size in zip(self.sharding, shape, strict=True)]
+        for k, index in enumerate(product(*parts)):
             cut[k] = index
         copies = [a.replicas for a in self.mesh_mapping if isinstance(a, Replicated)]
         copy = iter(range(len(copies)))

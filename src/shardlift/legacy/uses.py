@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from shardlift.facts import Recorder
+__all__ = ["Recorder", "Uses"]
 
-__all__ = ["Uses"]
+
+class Recorder(Protocol):
+    """What is asked of somebody who observes a program; `shardlift.facts.Recorder` does."""
+
+    def pmap(self, pmap: Callable[..., Any], /) -> Callable[..., Any]:
+        """A pmap like ``pmap`` whose sites are recorded."""
+
+    def read(self, array: Any, how: str, nbytes: int, /) -> None:
+        """An output was read, by "index", "unreplicate" or "device_get"."""
+
+    def used(self, name: str, /) -> None:
+        """A restored name was used."""
 
 
 class Uses(Counter[str]):

@@ -31,7 +31,7 @@ def main(names):
     for error in errors:
         print(error.stem, error.read_text())
         error.unlink()
-    print("%d recorded, %d failed" % (len(wanted) - len(errors), len(errors)))
+    print(f"{len(wanted) - len(errors)} recorded, {len(errors)} failed")
     return 1 if errors else 0
 
 
@@ -48,7 +48,8 @@ def two(out):
     command = [sys.executable, HERE / "programs" / "processes.py", "--coordinator"]
     command += ["127.0.0.1:29511", "--count", "2", "--out", out / "processes.json", "--id"]
     jobs = [subprocess.Popen([*command, str(k)], env=env) for k in range(2)]
-    if any([job.wait() for job in jobs]):
+    statuses = [job.wait() for job in jobs]
+    if any(statuses):
         raise SystemExit("the two processes failed")
 
 

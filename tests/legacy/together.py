@@ -20,7 +20,7 @@ def run(program, out):
         arrays = {key: np.asarray(value) for key, value in results.items()}
     except Exception as error:
         with open(os.path.join(out, name + ".error"), "w") as file:
-            file.write("%s: %s" % (type(error).__name__, error))
+            file.write(f"{type(error).__name__}: {error}")
     else:
         np.savez_compressed(os.path.join(out, name + ".npz"), **arrays)
     finally:

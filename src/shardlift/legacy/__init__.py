@@ -53,7 +53,6 @@ class Session:
             if _active:
                 _active[0]._depth += 1
                 return _active[0].uses
-            _active.append(self)
             jax = sys.modules.get("jax")
             if jax is not None and hasattr(jax, "pmap"):
                 self._put_in(jax)
@@ -61,6 +60,7 @@ class Session:
                 hook = AfterImport("jax", self._put_in)
                 hook.install()
                 self._patches.later(hook.remove)
+            _active.append(self)
             return self.uses
 
     def exit(self) -> None:

@@ -12,6 +12,8 @@ import jax.extend.linear_util
 import numpy as np
 from jax import lax
 
+from shardlift import _compat
+
 # ---- jax.ops.index_update and its family (until 0.3.2): x.at[...] took their place in 0.2.22
 
 
@@ -73,6 +75,16 @@ def axis_frame(axis_name: Any, main_trace: Any = None) -> AxisFrame:  # noqa: AR
     frame = AxisFrame(lax.axis_size(axis_name))
     frame.name = axis_name
     return frame
+
+
+def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:  # noqa: N802
+    """The names of the mapped axes around here."""
+    return _compat.axis_names()
+
+
+def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:  # noqa: N802
+    """Is something being traced?"""
+    return _compat.tracing()
 
 
 class ConcreteArray(jax.core.ShapedArray):

@@ -36,7 +36,12 @@ _ADAPTED = {
     ),
     **_ours("adapters", "jax.interpreters.pxla", "xla_pmap_p"),
     **_ours("adapters", "jax.ops", "index_update index_add index_mul index_min index_max index"),
-    **_ours("adapters", "jax.core", "axis_frame full_lower raise_to_shaped ConcreteArray"),
+    **_ours(
+        "adapters",
+        "jax.core",
+        "axis_frame full_lower raise_to_shaped ConcreteArray unsafe_get_axis_names_DO_NOT_USE "
+        "unsafe_am_i_under_a_jit_DO_NOT_USE",
+    ),
     **_ours("adapters", "jax.experimental", "enable_x64 disable_x64"),
     **_ours("adapters", "jax.lax", "pvary tie_in"),
     **_ours("adapters", "jax.numpy", "msort"),

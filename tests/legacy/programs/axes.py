@@ -32,7 +32,6 @@ def main():
         total, everyone = accumulate(total, np.full((n, 2), k, np.float32))
     backwards = jax.pmap(lambda x: x + jax.lax.axis_index("i"), "i", devices=jax.devices()[::-1])
     turned = backwards(total)  # lies on the same devices in another order
-    assert [s.device.id for s in turned.addressable_shards][0] == n - 1 or turned.shape == (n, 2)
     few = jax.pmap(lambda x: x * 2, devices=jax.devices()[2:4])(np.ones((2, 2), np.float32))
     return {
         **out,

@@ -3,7 +3,6 @@
 import argparse
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 jax.config.update("jax_pmap_shmap_merge", False)

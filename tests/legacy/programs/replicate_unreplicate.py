@@ -18,7 +18,7 @@ def unreplicate(tree):
 
 def shard(xs):
     count = jax.local_device_count()
-    return jax.tree_util.tree_map(lambda x: x.reshape((count, -1) + x.shape[1:]), xs)
+    return jax.tree_util.tree_map(lambda x: x.reshape((count, -1, *x.shape[1:])), xs)
 
 
 def get_metrics(device_metrics):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shardlift.arrays import show as show
     from shardlift.arrays import stitch as stitch
     from shardlift.arrays import unreplicate as unreplicate
+    from shardlift.legacy import legacy as legacy
     from shardlift.mapping import Pmapped as Pmapped
     from shardlift.mapping import pmap as pmap
 
@@ -28,6 +29,7 @@ __version__ = "0.1.0.dev0"
 
 # Public name -> the module that holds it.
 _WHERE = {
+    "legacy": "shardlift.legacy",
     "Pmapped": "shardlift.mapping",
     "pmap": "shardlift.mapping",
     **dict.fromkeys(

@@ -5,8 +5,10 @@ Each entry says when it was last checked, and has a public fallback that is test
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
+import types
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -223,3 +225,109 @@ def transforms_of(equation: Any) -> str:
         return str(equation.source_info.name_stack)
     except AttributeError:
         return ""
+
+
+def array_type() -> Any:
+    """The type of arrays, if what ``x[i]`` does can be replaced in it; None if not.
+
+    Not public (2026-11: 0.10.2, 0.12.0), and there is no public way: without it ``x[i]`` is
+    what JAX makes of it.
+    """
+    try:
+        kind = importlib.import_module("jax._src.array").ArrayImpl
+    except (ImportError, AttributeError):
+        return None
+    return kind if isinstance(vars(kind).get("__getitem__"), types.FunctionType) else None
+
+
+def _uncommitted_public(array: jax.Array) -> jax.Array:
+    """A copy, by way of the host, that is committed to no device."""
+    return jax.numpy.asarray(jax.device_get(array))
+
+
+def _uncommitted_private(array: Any) -> jax.Array:
+    """The same buffer, committed to no device (2026-11: 0.10.2, 0.12.0)."""
+    made: jax.Array = type(array)(array.aval, array.sharding, [array], committed=False)
+    return made
+
+
+def uncommitted(array: jax.Array) -> jax.Array:
+    """An array on one device as one that goes together with arrays on any."""
+    try:
+        return _uncommitted_private(array)
+    except TypeError:
+        return _uncommitted_public(array)
+
+
+class Option(Protocol):
+    """What is asked of an option that is added to ``jax.config``."""
+
+    name: str
+
+    @property
+    def value(self) -> Any:
+        """The value, to JAX."""
+
+    def read(self) -> Any:
+        """The value, to the program."""
+
+    def _set(self, value: Any) -> None:
+        """Take another value."""
+
+
+def add_option(
+    set_attribute: Callable[[Any, str, Any], None],
+    set_item: Callable[[Any, Any, Any], None],
+    option: Option,
+) -> None:
+    """Have ``jax.config`` know an option, to set, to read and as a flag of absl.
+
+    ``set_attribute(owner, name, value)`` and ``set_item(owner, key, value)`` do the changes.
+    """
+    config = jax.config
+    set_attribute(type(config), option.name, property(lambda _: option.read()))
+    try:
+        _add_option_private(config, set_item, option)
+    except AttributeError:
+        _add_option_public(config, set_attribute, option)
+
+
+def _add_option_private(config: Any, set_item: Any, option: Option) -> None:
+    """With its flag (2026-11: 0.10.2, 0.12.0)."""
+    holders, flags = config._value_holders, config.meta
+    set_item(holders, option.name, option)
+    about = {"help": "Restored by shardlift; it changes nothing."}
+    set_item(flags, option.name, (type(option.value), [], about))
+
+
+def _add_option_public(config: Any, set_attribute: Any, option: Option) -> None:
+    """Only ``jax.config.update``."""
+    stock = config.update
+
+    def update(name: str, value: Any) -> None:
+        if name == option.name:
+            option._set(value)
+        else:
+            stock(name, value)
+
+    set_attribute(config, "update", update)
+
+
+def leave_out_of_tracebacks(folder: str) -> None:
+    """Have JAX take out frames of files in ``folder`` where it takes out its own.
+
+    Not public (2026-11: 0.10.2, 0.12.0); without it a few more frames are shown.
+    """
+    with contextlib.suppress(ImportError, AttributeError):
+        importlib.import_module("jax._src.traceback_util").register_exclusion(folder)
+
+
+def axis_names() -> list[Any]:
+    """The names of the mapped axes around here, of vmaps too.
+
+    Not public (2026-11: 0.10.2, 0.12.0); the public way knows those of meshes only.
+    """
+    try:
+        return list(importlib.import_module("jax._src.core").get_axis_env().axis_sizes)
+    except (ImportError, AttributeError):
+        return list(jax.sharding.get_abstract_mesh().manual_axes)

@@ -7,11 +7,22 @@ import sys
 
 import click
 
-from shardlift.launch import Failure, Program, launch, report_uncaught, virtual_devices
+from shardlift.launch import (
+    Failure,
+    Program,
+    Watch,
+    launch,
+    merge_records,
+    report_uncaught,
+    virtual_devices,
+)
 
 __all__ = ["run"]
 
-_HELP = """Run a program as plain python would, on virtual devices or in many local processes.
+_HELP = """Run a pmap program of earlier JAX as it is, on the JAX that is installed.
+
+For the length of the program jax.pmap is what it was before 0.8, and the names that JAX has
+removed since are back. Exit status, arguments, tracebacks and signals are those of plain python.
 
 With several processes each line of output begins with the number of the process that printed it.
 The first process that fails is shown as the root cause, the others are ended, and its exit
@@ -21,12 +32,17 @@ status is returned.
 
 @click.command(
     help=_HELP,
-    short_help="Run a program, in one process or in many.",
-    epilog="Example: shardlift run --processes 2 --devices 4 train.py --epochs 3",
+    short_help="Run a pmap program as it is, in one process or in many.",
+    epilog="Example: shardlift run --devices 8 --record run.json train.py --epochs 3",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option("--devices", type=click.IntRange(1), help="Virtual CPU devices of each process.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="Local processes; 1.")
+@click.option(
+    "--record", type=click.Path(dir_okay=False), metavar="FILE", help="Record every pmap site."
+)
+@click.option("--no-patch", is_flag=True, help="Restore nothing: only run, and record.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing at the end.")
 @click.option(
     "--start-timeout",
     type=click.IntRange(1),
@@ -40,6 +56,9 @@ status is returned.
 def run(
     devices: int | None,
     processes: int,
+    record: str | None,
+    no_patch: bool,
+    quiet: bool,
     start_timeout: int,
     module: bool,
     program: str,
@@ -48,37 +67,60 @@ def run(
     """Run PROGRAM with ARGS."""
     if not module and not os.path.exists(program):
         raise click.UsageError(f"no such program: {program}")
+    if record is not None:
+        record = os.path.abspath(record)  # the program may go elsewhere
+        if not os.access(os.path.dirname(record), os.W_OK):
+            raise click.UsageError(f"cannot write to the folder of {record}")
     what = Program(program, args, module)
+    watch = Watch(patch=not no_patch, record=record, quiet=quiet)
     if processes == 1:
-        run_here(what, devices)
+        run_here(what, devices, watch)
     else:
-        run_many(what, processes, devices, start_timeout)
+        run_many(what, processes, devices, start_timeout, watch)
 
 
-def run_here(program: Program, devices: int | None) -> None:
+def run_here(program: Program, devices: int | None, watch: Watch) -> None:
     """Run it in this process, and exit with its status."""
     if devices is not None:
         virtual_devices(devices, os.environ)
+    watching = watch.begin(program)
     try:
         program.run()
     except SystemExit:
         raise
     except BaseException as error:
         sys.exit(report_uncaught(error)[0])
+    finally:
+        watching.end()
 
 
-def run_many(program: Program, processes: int, devices: int | None, start_timeout: int) -> None:
+def run_many(
+    program: Program, processes: int, devices: int | None, start_timeout: int, watch: Watch
+) -> None:
     """Run it in many processes, say what went wrong, and exit with the status of that."""
     if devices is None and "JAX_PLATFORMS" not in os.environ:
         devices = 1
     outcome = launch(
-        program, processes=processes, devices=devices, emit=_emit, start_timeout=start_timeout
+        program,
+        processes=processes,
+        devices=devices,
+        emit=_emit,
+        start_timeout=start_timeout,
+        watch=watch,
     )
     if outcome.failure:
         click.echo(explain(outcome.failure, processes), err=True)
     elif outcome.interrupted:
         click.echo(f"shardlift: interrupted; all {processes} processes were ended", err=True)
+    if watch.record is not None:
+        _merge(watch.record, processes)
     sys.exit(outcome.status)
+
+
+def _merge(record: str, processes: int) -> None:
+    found = merge_records(record, processes)
+    if len(found) < processes:
+        click.echo(f"shardlift: {len(found)} of {processes} processes left a record", err=True)
 
 
 def _emit(process: int, stream: str, line: str) -> None:

@@ -2,13 +2,16 @@
 
 from shardlift.launch.job import Emit, Failure, Outcome, launch
 from shardlift.launch.program import Program, report_uncaught, virtual_devices
+from shardlift.launch.watch import Watch, merge_records
 
 __all__ = [
     "Emit",
     "Failure",
     "Outcome",
     "Program",
+    "Watch",
     "launch",
+    "merge_records",
     "report_uncaught",
     "virtual_devices",
 ]

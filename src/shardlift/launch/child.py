@@ -8,9 +8,6 @@ program's own ``jax.distributed.initialize()`` finds that done.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -19,12 +16,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
+from shardlift._importing import AfterImport
 from shardlift.launch.program import Program, report_uncaught
+from shardlift.launch.watch import Watch
 
 __all__ = ["Place", "main"]
 
@@ -39,9 +37,10 @@ class Place:
     start_timeout: int
     link: int  # file descriptor of a socket to the launcher
 
-    def to_json(self, program: Program) -> str:
+    def to_json(self, program: Program, watch: Watch) -> str:
         """The argument of this module."""
-        return json.dumps({"place": asdict(self), "program": asdict(program)})
+        told = {"place": asdict(self), "program": asdict(program), "watch": asdict(watch)}
+        return json.dumps(told)
 
 
 def main(argument: str) -> None:
@@ -49,12 +48,14 @@ def main(argument: str) -> None:
     told = json.loads(argument)
     place = Place(**told["place"])
     program = Program(**{**told["program"], "args": tuple(told["program"]["args"])})
+    watch = Watch(**told["watch"]).of_process(place.process)
     link = socket.socket(fileno=place.link)
     link.set_inheritable(False)
     threading.Thread(target=_end_with_launcher, args=(link,), daemon=True).start()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
-    sys.meta_path.insert(0, _AfterImport("jax", lambda jax: _join(jax, place, link)))
+    AfterImport("jax", lambda jax: _join(jax, place, link)).install()
+    watching = watch.begin(program)
     try:
         program.run()
     except SystemExit as error:
@@ -65,6 +66,8 @@ def main(argument: str) -> None:
         status, text = report_uncaught(error)
         _tell(link, failed=status, traceback=text)
         sys.exit(status)
+    finally:
+        watching.end()
 
 
 def _end_with_launcher(link: socket.socket) -> None:
@@ -108,37 +111,3 @@ def _join(jax: ModuleType, place: Place, link: socket.socket) -> None:
     initialize()
     _tell(link, stage="joined")
     jax.distributed.initialize = initialize
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls ``then(module)`` when the module of this name has been imported."""
-
-    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
-        self.name, self.then = name, then
-
-    def find_spec(
-        self, fullname: str, *_: Sequence[str] | ModuleType | None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self.name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self.then)
-        return spec
-
-
-class _Loader(importlib.abc.Loader):
-    def __init__(self, inner: Any, then: Callable[[ModuleType], None]) -> None:
-        self.inner, self.then = inner, then
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        module: ModuleType | None = self.inner.create_module(spec)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        self.inner.exec_module(module)
-        self.then(module)

@@ -24,6 +24,7 @@ from typing import IO
 from shardlift.launch.child import Place
 from shardlift.launch.lines import Lines
 from shardlift.launch.program import Program, virtual_devices
+from shardlift.launch.watch import Watch
 
 __all__ = ["Emit", "Failure", "Job", "Outcome", "launch"]
 
@@ -66,6 +67,7 @@ def launch(
     emit: Emit,
     grace: float = 3.0,
     start_timeout: int = 300,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Run ``program`` in ``processes`` local processes and wait for them.
 
@@ -76,12 +78,14 @@ def launch(
         emit: is called with each line that a process prints.
         grace: seconds that processes have to end when they are told to, before they are killed.
         start_timeout: seconds in which all processes must have imported JAX.
+        watch: what is restored in each process, and recorded of it; nothing by default.
 
     Returns:
         Status 0, or that of the first process that failed: the others are ended then. SIGINT and
         SIGTERM end all processes.
     """
-    job = Job(program, processes, devices, emit, start_timeout)
+    watch = watch or Watch(patch=False)
+    job = Job(program, processes, devices, emit, start_timeout, watch)
     stops: list[int] = []
     before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
     try:
@@ -114,10 +118,11 @@ class Job:
         devices: int | None,
         emit: Emit,
         start_timeout: int,
+        watch: Watch,
     ) -> None:
         """Nothing is started yet. The arguments are those of ``launch``."""
         self.program, self.processes, self.devices = program, processes, devices
-        self.emit, self.start_timeout = emit, start_timeout
+        self.emit, self.start_timeout, self.watch_as = emit, start_timeout, watch
         self.workers: list[_Worker] = []
         self.selector = selectors.DefaultSelector()
 
@@ -132,7 +137,12 @@ class Job:
         place = Place(process, self.processes, coordinator, self.start_timeout, theirs.fileno())
         with theirs:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "shardlift.launch", place.to_json(self.program)],
+                [
+                    sys.executable,
+                    "-m",
+                    "shardlift.launch",
+                    place.to_json(self.program, self.watch_as),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

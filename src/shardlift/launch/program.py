@@ -11,6 +11,8 @@ import types
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
+from shardlift.legacy.tracebacks import without_our_frames
+
 __all__ = ["Program", "report_uncaught", "virtual_devices"]
 
 
@@ -62,15 +64,7 @@ def report_uncaught(error: BaseException) -> tuple[int, str]:
 
     The frames of shardlift and runpy, which plain python does not have, are left out.
     """
-    error.__traceback__ = _own_frames(error)
+    without_our_frames(error)
     sys.excepthook(type(error), error, error.__traceback__)
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
     return status, "".join(traceback.format_exception(error))
-
-
-def _own_frames(error: BaseException) -> types.TracebackType | None:
-    outer = ("shardlift.", "runpy", "click.")
-    frames = error.__traceback__
-    while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(outer):
-        frames = frames.tb_next
-    return frames

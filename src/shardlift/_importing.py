@@ -1,0 +1,63 @@
+"""Doing something as soon as the program has imported a module, and not before."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+__all__ = ["AfterImport"]
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Calls ``then(module)`` when the module of this name has been imported, once."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        """Nothing happens before ``install``."""
+        self.name, self.then = name, then
+
+    def install(self) -> None:
+        """Look at imports from now on."""
+        sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        """Look no more; nothing is done if that is so already."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, *_: Sequence[str] | ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module's own spec, with a loader that calls ``then`` afterwards."""
+        if fullname != self.name:
+            return None
+        self.remove()
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self.then)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, inner: Any, then: Callable[[ModuleType], None]) -> None:
+        self.inner, self.then = inner, then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self.inner.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.inner.exec_module(module)
+        # The program must find the module as plain Python loads it: `__loader__` is pickled,
+        # compared and asked for resources by some.
+        module.__loader__ = self.inner
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.inner
+        self.then(module)

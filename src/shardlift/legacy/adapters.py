@@ -1,0 +1,192 @@
+"""Old functions as their successors: thin, and only where the meaning is certain."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.extend.core
+import jax.extend.linear_util
+import numpy as np
+from jax import lax
+
+from shardlift import _compat
+
+# ---- jax.ops.index_update and its family (until 0.3.2): x.at[...] took their place in 0.2.22
+
+
+class _Index:
+    """``jax.ops.index[1, :]``: the index itself."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return index
+
+
+index = _Index()
+
+
+def _updater(method: str) -> Callable[..., jax.Array]:
+    def update(
+        x: Any,
+        idx: Any,
+        y: Any,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> jax.Array:
+        """``x`` with ``y`` written, or combined, at ``idx``."""
+        at = jax.numpy.asarray(x).at[idx]
+        updated: jax.Array = getattr(at, method)(
+            y, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices
+        )
+        return updated
+
+    return update
+
+
+index_update = _updater("set")
+index_add = _updater("add")
+index_mul = _updater("multiply")
+index_min = _updater("min")
+index_max = _updater("max")
+
+
+# ---- jax.core and jax.interpreters
+
+# A pmap is a jitted shard_map now: no equation of a program has this primitive any more.
+xla_pmap_p = jax.extend.core.Primitive("xla_pmap")
+xla_pmap_p.multiple_results = True
+
+
+class AxisFrame(int):
+    """The size of a mapped axis: an int (0.4.36 to 0.6), or by ``.size`` (before)."""
+
+    name: Any
+
+    @property
+    def size(self) -> int:
+        """The number itself."""
+        return int(self)
+
+
+def axis_frame(axis_name: Any, main_trace: Any = None) -> AxisFrame:  # noqa: ARG001
+    """The size of the mapped axis of this name; NameError if there is none."""
+    frame = AxisFrame(lax.axis_size(axis_name))
+    frame.name = axis_name
+    return frame
+
+
+def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:  # noqa: N802
+    """The names of the mapped axes around here."""
+    return _compat.axis_names()
+
+
+def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:  # noqa: N802
+    """Is something being traced?"""
+    return _compat.tracing()
+
+
+class ConcreteArray(jax.core.ShapedArray):
+    """An abstract value with the value itself; none has been made since 0.4.36."""
+
+
+def raise_to_shaped(aval: Any, weak_type: bool | None = None) -> Any:
+    """An abstract value without its value: since 0.4.36 every one is."""
+    if weak_type is None or weak_type == getattr(aval, "weak_type", weak_type):
+        return aval
+    return aval.update(weak_type=weak_type)
+
+
+def full_lower(value: Any) -> Any:
+    """A traced value that may turn out to be none: since 0.4.36 values are what they are."""
+    return value
+
+
+# ---- jax.linear_util (until 0.4.24)
+
+
+def wrap_init(fun: Any, params: Any = None, *, debug_info: Any = None) -> Any:
+    """``jax.extend.linear_util.wrap_init``, which wants to know whose function it is (0.7)."""
+    if debug_info is None:
+        debug_info = jax.api_util.debug_info("linear_util.wrap_init", fun, (), {})
+    return jax.extend.linear_util.wrap_init(fun, params or {}, debug_info=debug_info)
+
+
+# ---- jax.experimental
+
+
+def enable_x64(new_val: bool = True) -> Any:
+    """``with enable_x64():`` 64 bits inside."""
+    return jax.enable_x64(new_val)
+
+
+def disable_x64() -> Any:
+    """``with disable_x64():`` 32 bits inside."""
+    return jax.enable_x64(False)
+
+
+# ---- jax.lax, jax.numpy, jax.nn, jax.random
+
+
+def pvary(x: Any, axis_name: Any) -> Any:
+    """``jax.lax.pcast`` to varying."""
+    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    return lax.pcast(x, tuple(names), to="varying")
+
+
+def tie_in(x: Any, y: Any) -> Any:  # noqa: ARG001
+    """``y``: it has done nothing since omnistaging (0.2)."""
+    return y
+
+
+def msort(a: Any) -> jax.Array:
+    """Sorted along the first axis."""
+    return jax.numpy.sort(a, axis=0)
+
+
+def shuffle(key: Any, x: Any, axis: int = 0) -> jax.Array:
+    """Each line along ``axis`` shuffled for itself, by the same random bits as it always was."""
+    return jax.random.permutation(key, x, axis=axis, independent=True)
+
+
+# ---- jax.experimental.host_callback (until 0.8)
+
+
+def call(callback: Callable[..., Any], arg: Any, *, result_shape: Any = None, **_: Any) -> Any:
+    """The value of ``callback(arg)`` on the host, as ``result_shape`` says it is."""
+    from jax.experimental import io_callback
+
+    return io_callback(lambda a: callback(_on_host(a)), result_shape, arg)
+
+
+def id_tap(tap_func: Callable[..., Any], arg: Any, *, result: Any = None, **options: Any) -> Any:
+    """Show ``arg`` to ``tap_func(arg, transforms)``; the value is ``result``, or ``arg``."""
+    options.pop("device_index", None)
+    options.pop("tap_with_device", None)
+
+    def tap(a: Any) -> None:
+        tap_func(_on_host(a), ())
+
+    jax.debug.callback(tap, arg)
+    return arg if result is None else result
+
+
+def id_print(
+    arg: Any, *, result: Any = None, what: str | None = None, output_stream: Any = None, **_: Any
+) -> Any:
+    """Print ``arg`` as it passes by."""
+
+    def show(a: Any) -> None:
+        print(*(() if what is None else (f"what: {what}",)), _on_host(a), file=output_stream)
+
+    jax.debug.callback(show, arg)
+    return arg if result is None else result
+
+
+def barrier_wait(logging_name: str | None = None) -> None:  # noqa: ARG001
+    """Wait until all taps were called."""
+    jax.effects_barrier()
+
+
+_on_host = functools.partial(jax.tree.map, np.asarray)

@@ -1,0 +1,49 @@
+"""What arrays, devices and shardings had: ``.device_buffers``, ``.device()`` and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding
+
+from shardlift import _compat
+from shardlift.legacy import sharding
+from shardlift.legacy.indexing import one_row_a_device
+from shardlift.legacy.patching import Patches
+from shardlift.legacy.uses import Uses
+
+__all__ = ["restore"]
+
+
+def restore(patches: Patches, uses: Uses) -> None:
+    """Put them back; those of arrays went in 0.4.27, those of shardings in 0.10."""
+
+    def device_buffers(array: Any) -> list[jax.Array]:
+        """The buffers of this process: of a pmap's output, its rows."""
+        uses.note("jax.Array.device_buffers")
+        where = one_row_a_device(array)
+        if where is not None:
+            return [array[k] for k in range(len(where))]
+        return [shard.data for shard in array.addressable_shards]
+
+    def device_buffer(array: Any) -> jax.Array:
+        """The one buffer of an array on one device."""
+        uses.note("jax.Array.device_buffer")
+        if len(array.sharding.device_set) > 1:
+            raise ValueError("device_buffer: the array lies on several devices; device_buffers")
+        block: jax.Array = array.addressable_data(0)
+        return block
+
+    def itself(device: Any) -> Any:
+        """``x.device()``: since 0.4.27 ``x.device`` is the device."""
+        uses.note("jax.Array.device()")
+        return device
+
+    array_type = _compat.array_type()
+    if array_type is not None:
+        patches.set(array_type, "device_buffers", property(device_buffers))
+        patches.set(array_type, "device_buffer", property(device_buffer))
+    patches.set(jax.Device, "__call__", itself)
+    patches.set(NamedSharding, "devices", property(sharding.device_grid))
+    patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))

@@ -1,0 +1,72 @@
+"""Helpers of other libraries that read a pmap's outputs, as they were before 0.8."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from shardlift._importing import AfterImport
+from shardlift.legacy.indexing import first_row, one_row_a_device
+from shardlift.legacy.patching import Patches
+
+__all__ = ["restore"]
+
+Read = Callable[[jax.Array, str, int], None]
+
+
+def restore(patches: Patches, read: Read | None, *, patch: bool) -> None:
+    """Put them in as soon as their library is there; tell ``read`` what they read."""
+
+    def flax(module: types.ModuleType) -> None:
+        stock = vars(module).get("unreplicate")
+        if stock is not None:
+            # flax 0.12 gives copies that are committed to the first device; x[0], as it was
+            # before, is not, and goes together with arrays on any.
+            first = _first_rows if patch else stock
+            patches.set(module, "unreplicate", _read_by(first, "unreplicate", read))
+
+    for name, change in {"flax.jax_utils": flax}.items():
+        if name in sys.modules:
+            change(sys.modules[name])
+        else:
+            hook = AfterImport(name, change)
+            hook.install()
+            patches.later(hook.remove)
+    if read is not None:
+        patches.set(jax, "device_get", _read_by(jax.device_get, "device_get", read))
+
+
+def _first_rows(tree: Any) -> Any:
+    """One copy of what was replicated: the first."""
+    return jax.tree.map(_first_of, tree)
+
+
+def _first_of(leaf: Any) -> Any:
+    if getattr(leaf, "ndim", 1) == 0:
+        return leaf
+    return first_row(leaf) if _is_placed(leaf) else leaf[0]
+
+
+def _read_by(function: Callable[[Any], Any], how: str, read: Read | None) -> Callable[[Any], Any]:
+    if read is None:
+        return function
+
+    def reads(tree: Any) -> Any:
+        out = function(tree)
+        for leaf in jax.tree.leaves(tree):
+            if _is_placed(leaf) and one_row_a_device(leaf) is not None:
+                rows = leaf.shape[0] if how == "unreplicate" else 1
+                read(leaf, how, leaf.nbytes // rows)
+        return out
+
+    reads.__name__ = reads.__qualname__ = how
+    reads.__wrapped__ = function  # type: ignore[attr-defined]
+    return reads
+
+
+def _is_placed(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)

@@ -1,0 +1,74 @@
+"""Putting things in, and taking all of them out again in reverse order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+_ABSENT: Any = object()
+
+
+class Patches:
+    """What was put in, and how to take it out.
+
+    >>> class Thing:
+    ...     kind = "old"
+    >>> patches = Patches()
+    >>> patches.set(Thing, "kind", "new")
+    >>> patches.set(Thing, "size", 3)
+    >>> Thing.kind, Thing.size
+    ('new', 3)
+    >>> patches.undo()
+    >>> Thing.kind, hasattr(Thing, "size")
+    ('old', False)
+    """
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute of a module, class or object; what its own dictionary held comes back.
+
+        An attribute that somebody else has set meanwhile is left as they set it.
+        """
+        before = vars(owner).get(name, _ABSENT)
+        setattr(owner, name, value)
+        ours = vars(owner).get(name, _ABSENT)
+
+        def back() -> None:
+            if vars(owner).get(name, _ABSENT) is not ours:
+                return
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+
+        self._undo.append(back)
+
+    def item(self, owner: MutableMapping[Any, Any], key: Any, value: Any) -> None:
+        """Set an entry of a dictionary."""
+        before = owner.get(key, _ABSENT)
+        owner[key] = value
+
+        def back() -> None:
+            if before is _ABSENT:
+                owner.pop(key, None)
+            else:
+                owner[key] = before
+
+        self._undo.append(back)
+
+    def later(self, undo: Callable[[], None]) -> None:
+        """Have ``undo`` called when everything is taken out."""
+        self._undo.append(undo)
+
+    def undo(self) -> None:
+        """Take everything out, the last first; an error stops nothing, and is raised at the end."""
+        errors: list[Exception] = []
+        while self._undo:
+            try:
+                self._undo.pop()()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup("could not take everything out again", errors)

@@ -1,0 +1,260 @@
+"""``PmapSharding``, the specs it was made of, and the arrays that had it.
+
+A pmap's outputs have a ``NamedSharding`` now: one row a device, along the one axis of a mesh.
+That is what ``isinstance(x.sharding, PmapSharding)`` recognises, and what constructing one
+gives, so that ``jax.device_put`` and ``jax.jit`` take it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+__all__ = [
+    "Chunked",
+    "NoSharding",
+    "PmapSharding",
+    "Replicated",
+    "ShardedAxis",
+    "ShardedDeviceArray",
+    "ShardingSpec",
+    "Unstacked",
+    "device_grid",
+    "make_sharded_device_array",
+    "sharding_spec",
+    "spec_to_indices",
+]
+
+# ---- the spec: of each axis of an array, and of the devices
+
+
+@dataclass(frozen=True)
+class NoSharding:
+    """The axis is whole on every device."""
+
+    def __repr__(self) -> str:
+        return "NoSharding()"
+
+
+@dataclass(frozen=True, init=False)
+class Chunked:
+    """The axis is cut into chunks."""
+
+    chunks: tuple[int, ...]
+
+    def __init__(self, chunks: int | Sequence[int]) -> None:
+        counts = (chunks,) if isinstance(chunks, int) else tuple(chunks)
+        object.__setattr__(self, "chunks", counts)
+
+    def __repr__(self) -> str:
+        return f"Chunked({','.join(map(str, self.chunks))})"
+
+
+@dataclass(frozen=True)
+class Unstacked:
+    """The axis is cut into rows, one a device."""
+
+    size: int
+
+    def __repr__(self) -> str:
+        return f"Unstacked({self.size})"
+
+
+@dataclass(frozen=True)
+class ShardedAxis:
+    """An axis of the devices that goes along the n-th cut."""
+
+    axis: int
+
+    def __repr__(self) -> str:
+        return f"ShardedAxis(axis={self.axis})"
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """An axis of the devices that hold the same."""
+
+    replicas: int
+
+    def __repr__(self) -> str:
+        return f"Replicated(replicas={self.replicas})"
+
+
+@dataclass(frozen=True, init=False)
+class ShardingSpec:
+    """How an array was cut, and which cut went along which axis of the devices."""
+
+    sharding: tuple[Any, ...]
+    mesh_mapping: tuple[Any, ...]
+
+    def __init__(self, sharding: Sequence[Any], mesh_mapping: Sequence[Any]) -> None:
+        object.__setattr__(self, "sharding", tuple(sharding))
+        object.__setattr__(self, "mesh_mapping", tuple(mesh_mapping))
+
+    def __repr__(self) -> str:
+        return f"ShardingSpec({self.sharding}, {self.mesh_mapping})"
+
+    def cuts(self) -> list[int]:
+        """The number of parts of each cut, in the order of the array's axes."""
+        return [count for entry in self.sharding for count in _parts(entry)]
+
+    def indices(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+        """Which part of an array of ``shape`` lies where, in the shape of the devices."""
+        cut = np.empty(math.prod(self.cuts()), object)
+        parts = [_slices(entry, size) for entry, size in zip(self.sharding, shape, strict=True)]
+        for k, index in enumerate(product(*parts)):
+            cut[k] = index
+        copies = [a.replicas for a in self.mesh_mapping if isinstance(a, Replicated)]
+        copy = iter(range(len(copies)))
+        order = [
+            next(copy) if isinstance(a, Replicated) else len(copies) + a.axis
+            for a in self.mesh_mapping
+        ]
+        cut = cut.reshape(self.cuts())
+        return np.broadcast_to(cut, (*copies, *cut.shape)).transpose(order)
+
+
+def _parts(entry: Any) -> tuple[int, ...]:
+    if isinstance(entry, Chunked):
+        return entry.chunks
+    return (entry.size,) if isinstance(entry, Unstacked) else ()
+
+
+def _slices(entry: Any, size: int) -> list[Any]:
+    if isinstance(entry, NoSharding):
+        return [slice(None)]
+    if isinstance(entry, Unstacked):
+        return list(range(size))
+    step, rest = divmod(size, math.prod(entry.chunks))
+    if rest:
+        raise ValueError(f"an axis of {size} cannot be cut into {math.prod(entry.chunks)} chunks")
+    return [slice(at, at + step) for at in range(0, size, step)]
+
+
+def spec_to_indices(shape: Sequence[int], spec: ShardingSpec) -> tuple[Any, ...]:
+    """Which part of an array of ``shape`` each device holds, device by device."""
+    return tuple(spec.indices(shape).flat)
+
+
+def _named(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:
+    """The sharding of today that lays arrays out as ``spec`` did."""
+    cuts = spec.cuts()
+    sizes = [a.replicas if isinstance(a, Replicated) else cuts[a.axis] for a in spec.mesh_mapping]
+    axes = [f"devices{k}" if len(sizes) > 1 else "devices" for k in range(len(sizes))]
+    of_cut = {a.axis: n for a, n in zip(spec.mesh_mapping, axes, strict=True) if _is_cut(a)}
+    entries: list[Any] = []
+    done = 0
+    for entry in spec.sharding:
+        names = tuple(of_cut[done + k] for k in range(len(_parts(entry))))
+        entries.append(names if len(names) > 1 else names[0] if names else None)
+        done += len(names)
+    mesh = Mesh(np.asarray(devices).reshape(sizes), axes)
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def _is_cut(assignment: Any) -> bool:
+    return isinstance(assignment, ShardedAxis)
+
+
+# ---- the sharding
+
+
+class _LooksLikePmap(type):
+    """Recognises shardings that lay an array out as a pmap does."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if not isinstance(instance, NamedSharding):
+            return False
+        cut = [entry for entry in instance.spec if entry is not None]
+        axes = instance.mesh.axis_names
+        # All axes of the mesh, each once: one for a pmap, several for nested ones.
+        return bool(cut) and [n for e in cut for n in _names(e)] == list(axes[: len(cut)])
+
+    def __call__(cls, devices: Any, sharding_spec: ShardingSpec) -> NamedSharding:
+        return _named(np.asarray(devices), sharding_spec)
+
+
+def _names(entry: Any) -> tuple[Any, ...]:
+    return entry if isinstance(entry, tuple) else (entry,)
+
+
+class PmapSharding(metaclass=_LooksLikePmap):
+    """What the outputs of a pmap had until 0.8; gone in 0.10.
+
+    >>> import jax
+    >>> sharding = PmapSharding.default((jax.device_count(), 3))
+    >>> isinstance(sharding, PmapSharding), type(sharding).__name__
+    (True, 'NamedSharding')
+    """
+
+    @classmethod
+    def default(
+        cls,
+        shape: Sequence[int],
+        sharded_dim: int | None = 0,
+        devices: Sequence[jax.Device] | None = None,
+    ) -> NamedSharding:
+        """One row of axis ``sharded_dim`` a device; of the local ones, the first, by default."""
+        if sharded_dim is None:
+            if devices is None:
+                raise ValueError("One of sharded_dim or devices must be set.")
+            mesh = Mesh(np.asarray(devices), ("devices",))
+            return NamedSharding(mesh, PartitionSpec())
+        rows = shape[sharded_dim]
+        given = list(devices) if devices is not None else jax.local_devices()[:rows]
+        if len(given) < rows:
+            raise ValueError(f"{rows} rows need as many devices; there are {len(given)}")
+        mesh = Mesh(np.asarray(given[:rows]), ("devices",))
+        return NamedSharding(mesh, PartitionSpec(*[None] * sharded_dim, "devices"))
+
+
+def device_grid(sharding: NamedSharding) -> np.ndarray[Any, Any]:
+    """``PmapSharding.devices``: the devices, as a NumPy array."""
+    return sharding.mesh.devices
+
+
+def sharding_spec(sharding: NamedSharding) -> ShardingSpec:
+    """``PmapSharding.sharding_spec``; axes behind the last cut are not known, and left out."""
+    sizes = sharding.mesh.shape
+    entries: list[Any] = []
+    at: dict[Any, int] = {}
+    for entry in sharding.spec:
+        names = () if entry is None else _names(entry)
+        at.update({name: len(at) + k for k, name in enumerate(names)})
+        entries.append(Chunked([sizes[n] for n in names]) if names else NoSharding())
+    mapping = [
+        ShardedAxis(at[name]) if name in at else Replicated(sizes[name])
+        for name in sharding.mesh.axis_names
+    ]
+    return ShardingSpec(entries, mapping)
+
+
+# ---- the arrays
+
+
+class _IsSharded(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        is_array = isinstance(instance, jax.Array) and not isinstance(instance, jax.core.Tracer)
+        return is_array and isinstance(instance.sharding, PmapSharding)
+
+
+class ShardedDeviceArray(metaclass=_IsSharded):
+    """The type that the outputs of a pmap had until 0.4."""
+
+
+def make_sharded_device_array(
+    aval: Any, sharding_spec: ShardingSpec, device_buffers: Sequence[jax.Array], *_: Any
+) -> jax.Array:
+    """One array of the buffers that lie on the devices already."""
+    devices = np.array([next(iter(buffer.devices())) for buffer in device_buffers])
+    sharding = _named(devices, sharding_spec)
+    shape = sharding.shard_shape(aval.shape)
+    blocks = [b if b.shape == shape else jax.numpy.reshape(b, shape) for b in device_buffers]
+    return jax.make_array_from_single_device_arrays(aval.shape, sharding, blocks)

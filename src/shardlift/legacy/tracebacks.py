@@ -1,0 +1,44 @@
+"""Tracebacks as plain python shows them: without the frames of this package."""
+
+from __future__ import annotations
+
+import types
+
+__all__ = ["without_our_frames", "without_package"]
+
+
+def without_our_frames(error: BaseException | None) -> None:
+    """Take the frames that plain python does not have out of an error's traceback.
+
+    Those that ran the program, at its beginning, and those of a pmap in its middle; of the
+    errors that led to it too.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = without_package(_own_frames(error.__traceback__))
+        for inner in getattr(error, "exceptions", ()):
+            without_our_frames(inner)
+        if error.__cause__ is not None and error.__context__ is not error.__cause__:
+            without_our_frames(error.__context__)
+        error = error.__cause__ or error.__context__
+
+
+def _own_frames(frames: types.TracebackType | None) -> types.TracebackType | None:
+    outer = ("shardlift.", "runpy", "click.")
+    while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(outer):
+        frames = frames.tb_next
+    return frames
+
+
+def without_package(frames: types.TracebackType | None) -> types.TracebackType | None:
+    """The frames that are not of this package."""
+    kept: list[types.TracebackType] = []
+    while frames is not None:
+        if not frames.tb_frame.f_globals.get("__name__", "").startswith("shardlift."):
+            kept.append(frames)
+        frames = frames.tb_next
+    chain: types.TracebackType | None = None
+    for frame in reversed(kept):
+        chain = types.TracebackType(chain, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return chain

@@ -1,0 +1,55 @@
+"""``pytest -p shardlift.pytest``: a test suite of pmap programs, as it is, on today's JAX.
+
+Everything that `shardlift.legacy` restores is there before the first test, or conftest, is
+imported. ``--shardlift-record FILE`` records every pmap site; ``--shardlift-no-patch`` restores
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shardlift.launch.watch import Watching
+
+_watching: list[Watching] = []
+
+
+def pytest_addoption(parser: Any) -> None:
+    """The two options."""
+    group = parser.getgroup("shardlift")
+    group.addoption("--shardlift-record", metavar="FILE", help="Record every pmap site to FILE.")
+    group.addoption("--shardlift-no-patch", action="store_true", help="Restore nothing.")
+
+
+def pytest_load_initial_conftests(early_config: Any) -> None:
+    """Begin, before conftest files are imported."""
+    from shardlift.launch.program import Program
+    from shardlift.launch.watch import Watch
+
+    options = early_config.known_args_namespace
+    record = options.shardlift_record
+    worker = os.environ.get("PYTEST_XDIST_WORKER")  # each writes a file of its own
+    watch = Watch(
+        patch=not options.shardlift_no_patch,
+        record=f"{record}.{worker}" if record and worker else record,
+    )
+    _watching.append(watch.begin(Program("pytest", tuple(sys.argv[1:]), module=True)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what was used."""
+    for watching in _watching:
+        watching.write()
+        for line in watching.lines():
+            terminalreporter.write_line(f"shardlift: {line}")
+
+
+def pytest_unconfigure() -> None:
+    """Write the record, and take everything out."""
+    while _watching:
+        watching = _watching.pop()
+        watching.write()
+        watching.session.exit()

@@ -1,0 +1,199 @@
+"""Everything is put in, and everything is taken out again."""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import importlib
+import sys
+import threading
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardlift
+from shardlift.legacy import Session, names
+from shardlift.legacy.patching import Patches
+
+
+def state_of_jax() -> dict[str, dict[str, object]]:
+    """The dictionaries of all modules of JAX, and of the types that are changed."""
+    owners = {name: m for name, m in sys.modules.items() if name.split(".")[0] in ("jax", "jaxlib")}
+    array_type = type(jnp.ones(1))
+    types_ = {str(kind): kind for kind in (array_type, jax.Device, jax.NamedSharding)}
+    types_["config"] = type(jax.config)
+    found = {name: dict(vars(owner)) for name, owner in (*owners.items(), *types_.items())}
+    found["options"] = dict(jax.config._value_holders)
+    found["flags"] = dict(jax.config.meta)
+    found["meta_path"] = dict(enumerate(sys.meta_path))
+    return found
+
+
+def differences(before, after) -> list[str]:
+    found = [f"module {name}" for name in before.keys() ^ after.keys()]
+    for owner in before.keys() & after.keys():
+        a, b = before[owner], after[owner]
+        for name in a.keys() | b.keys():
+            if a.get(name) is not b.get(name) and a.get(name) != b.get(name):
+                found.append(f"{owner}.{name}")
+    return found
+
+
+def use_everything() -> None:
+    import jax.experimental.stax
+    from jax import tree_map
+    from jax.config import config
+    from jax.interpreters import pxla
+
+    config.update("jax_pmap_shmap_merge", False)
+    y = jax.pmap(lambda x: x + 1)(jnp.arange(8.0))
+    tree_map(lambda x: x[3], [y])
+    assert isinstance(y, pxla.ShardedDeviceArray)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_imported() -> None:
+    """What the tests import of JAX is there before they compare."""
+    with shardlift.legacy():
+        use_everything()
+
+
+def test_nothing_is_left():
+    before = state_of_jax()
+    with shardlift.legacy():
+        use_everything()
+        assert differences(before, state_of_jax())
+    assert differences(before, state_of_jax()) == []
+
+
+def test_nothing_is_left_after_an_error():
+    before = state_of_jax()
+    with pytest.raises(KeyError, match="lost"), shardlift.legacy():
+        raise KeyError("lost")
+    assert differences(before, state_of_jax()) == []
+
+
+def test_nothing_is_left_when_putting_in_fails(monkeypatch):
+    before = state_of_jax()
+    monkeypatch.setattr("shardlift.legacy.pmaps.old_pmap", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), shardlift.legacy():
+        raise AssertionError("not reached")
+    assert differences(before, state_of_jax()) == []
+    monkeypatch.undo()
+    with shardlift.legacy():  # and it can be entered again
+        use_everything()
+
+
+def test_without_patch_and_recorder_nothing_is_put_in():
+    before = state_of_jax()
+    with shardlift.legacy(patch=False) as uses:
+        assert differences(before, state_of_jax()) == []
+    assert not uses
+
+
+def test_inside_another_it_adds_nothing():
+    stock = jax.pmap
+    with shardlift.legacy() as outer:
+        ours = jax.pmap
+        with shardlift.legacy() as inner:
+            assert jax.pmap is ours
+            jax.tree_map(abs, [1])
+        assert inner is outer
+        assert jax.pmap is ours
+    assert jax.pmap is stock
+
+
+def test_two_threads_stay_in_until_the_last_leaves():
+    entered, leave = threading.Event(), threading.Event()
+    seen = []
+
+    def other() -> None:
+        with shardlift.legacy():
+            entered.set()
+            leave.wait(30)
+            seen.append(jax.tree_map(abs, [-1]))
+
+    thread = threading.Thread(target=other)
+    with shardlift.legacy():
+        thread.start()
+        assert entered.wait(30)
+    assert hasattr(jax, "tree_map")
+    leave.set()
+    thread.join()
+    assert seen == [[1]]
+    assert not hasattr(jax, "tree_map")
+
+
+def test_modules_that_hold_pmap_get_it_and_give_it_back():
+    early, late = types.ModuleType("early_library"), types.ModuleType("late_library")
+    early.pmap = jax.pmap
+    early.by_name = functools.partial(jax.pmap, axis_name="i")
+    sys.modules["early_library"] = early
+    partial = early.by_name
+    stock = jax.pmap
+    try:
+        with shardlift.legacy() as uses:
+            sys.modules["late_library"] = late
+            late.pmap = jax.pmap  # as `from jax import pmap` does
+            y = early.by_name(lambda x: x - jax.lax.pmean(x, "i"))(np.arange(8.0, dtype="f4"))
+            early.pmap(lambda x: x)(y)
+            late.pmap(lambda x: x)(y)
+        assert uses["jax.pmap"] == 3
+        assert (early.pmap, early.by_name, late.pmap) == (stock, partial, stock)
+    finally:
+        del sys.modules["early_library"]
+        sys.modules.pop("late_library", None)
+
+
+def test_it_can_be_called_however_it_was_imported():
+    module = importlib.import_module("shardlift.legacy")
+    with module() as uses:
+        jax.tree_map(abs, [1])
+    assert uses == {"jax.tree_map": 1}
+
+
+def test_undo_goes_on_after_an_error():
+    class Thing:
+        value = 1
+
+    patches = Patches()
+    patches.set(Thing, "value", 2)
+    patches.later(lambda: 1 / 0)
+    patches.set(Thing, "other", 3)
+    with pytest.raises(ExceptionGroup, match="could not take everything out") as caught:
+        patches.undo()
+    assert isinstance(caught.value.exceptions[0], ZeroDivisionError)
+    assert Thing.value == 1
+    assert not hasattr(Thing, "other")
+
+
+def test_what_others_set_meanwhile_stays():
+    thing = types.SimpleNamespace(value=1)
+    patches = Patches()
+    patches.set(thing, "value", 2)
+    thing.value = 3
+    patches.undo()
+    assert thing.value == 3
+
+
+def test_a_session_can_be_prepared_late():
+    made = []
+    session = Session(patch=False, prepare=lambda: made.append(1))
+    session.enter()
+    session.exit()
+    assert made == [1]
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".names", ".patching", ".sharding", ".uses", ".pmaps", ".options"]
+)
+def test_examples_run(name: str):
+    outcome = doctest.testmod(importlib.import_module(f"shardlift.legacy{name}"))
+    assert outcome.failed == 0
+
+
+def test_the_doctests_are_found():
+    assert doctest.testmod(names).attempted

@@ -1,0 +1,182 @@
+"""Every restored name: gone here, back inside, and the thing it stands for."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardlift
+from shardlift.legacy import names
+
+HERE = names.version(jax.__version__)
+ROWS = [row for row in names.rows() if row.gone <= HERE]
+GONE = {name: home for name, (when, home) in names.modules().items() if when <= HERE}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def inside():
+    with shardlift.legacy() as uses:
+        yield uses
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_name_is_there(row, inside):
+    module, _, name = row.name.rpartition(".")
+    found = getattr(importlib.import_module(module), name)
+    if not row.successor.startswith("shardlift."):
+        assert found is names.resolve(row.successor)
+        assert inside[row.name] > 0  # functions of ours are counted when they are called
+
+
+@pytest.mark.parametrize("module", GONE)
+def test_a_module_is_there(module):
+    found = importlib.import_module(module)
+    assert found.__name__ == module
+    assert importlib.util.find_spec(module) is not None
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'no_such_name'"):
+        found.no_such_name  # noqa: B018
+    if GONE[module]:
+        home = importlib.import_module(GONE[module])
+        name = next(n for n in dir(home) if n[0] != "_" and not hasattr(sys.modules[module], n[0]))
+        assert hasattr(found, name)
+
+
+def test_rows_of_the_table_are_dated_and_once():
+    rows = [row.name for row in names.rows()]
+    assert len(rows) == len(set(rows))
+    assert all(row.gone > (0,) for row in names.rows())
+
+
+def test_a_name_that_never_was_is_not_there():
+    for module in ("jax", "jax.core", "jax.experimental", "jax.sharding", "jax.interpreters.pxla"):
+        with pytest.raises(AttributeError, match="no_such_name"):
+            importlib.import_module(module).no_such_name  # noqa: B018
+
+
+@pytest.mark.filterwarnings("ignore:jax.core")  # still there, and deprecated, in 0.10
+def test_names_of_the_module_behind():
+    from jax.core import DropVar, jaxprs_in_params, subjaxprs  # noqa: F401
+    from jax.interpreters.batching import primitive_batchers  # noqa: F401
+
+
+def test_star():
+    namespace: dict[str, object] = {}
+    exec("from jax.experimental.stax import *", namespace)
+    assert "Dense" in namespace
+
+
+def test_trees():
+    assert jax.tree_map(lambda x, y: x + y, [1], [2]) == [3]
+    assert jax.tree_multimap(lambda x, y: x + y, [1], [2]) == [3]
+    assert jax.tree_leaves({"a": 1}) == [1]
+    assert jax.tree_util.tree_multimap(abs, [-1]) == [1]
+
+
+def test_index_updates():
+    x = jnp.arange(4.0)
+    at = jax.ops.index[1:3]
+    np.testing.assert_array_equal(jax.ops.index_update(x, at, 9.0), [0, 9, 9, 3])
+    np.testing.assert_array_equal(jax.ops.index_add(x, at, 1.0), [0, 2, 3, 3])
+    np.testing.assert_array_equal(jax.ops.index_mul(x, at, 3.0), [0, 3, 6, 3])
+    np.testing.assert_array_equal(jax.ops.index_min(x, at, 1.5), [0, 1, 1.5, 3])
+    np.testing.assert_array_equal(jax.ops.index_max(x, at, 1.5), [0, 1.5, 2, 3])
+
+
+@pytest.mark.filterwarnings("ignore:jax.core")
+def test_axis_frame():
+    def body(x):
+        frame = jax.core.axis_frame("i")
+        assert (frame.size, frame + 1, frame.name) == (8, 9, "i")
+        assert "i" in jax.core.unsafe_get_axis_names_DO_NOT_USE()
+        return x
+
+    jax.pmap(body, "i")(jnp.ones(8))
+    jax.vmap(body, axis_name="i")(jnp.ones(8))
+    with pytest.raises(NameError):
+        jax.core.axis_frame("j")
+
+
+def test_old_core():
+    aval = jax.core.raise_to_shaped(jax.core.get_aval(jnp.ones(3)))
+    assert aval.shape == (3,)
+    assert not isinstance(aval, jax.core.ConcreteArray)
+    weak = jax.core.raise_to_shaped(aval, weak_type=True)
+    assert weak.weak_type
+    assert jax.core.full_lower(3) == 3
+
+
+def test_linear_util():
+    import jax.linear_util as lu
+
+    assert lu.wrap_init(lambda x: x + 1).call_wrapped(2) == 3
+    assert lu.wrap_init(lambda x, k: x + k, {"k": 2}).call_wrapped(2) == 4
+
+
+def test_64_bits():
+    with jax.experimental.enable_x64():
+        assert jnp.ones(1).dtype == np.float64
+        with jax.experimental.disable_x64():
+            assert jnp.ones(1).dtype == np.float32
+
+
+def test_shuffle_and_sort():
+    key = jax.random.PRNGKey(0)
+    x = jnp.arange(12.0).reshape(4, 3)
+    shuffled = jax.random.shuffle(key, x)
+    np.testing.assert_array_equal(jnp.msort(shuffled), x)
+    assert jax.lax.tie_in(1, 2) == 2
+
+
+def test_host_callback():
+    from jax.experimental import host_callback as hcb
+
+    seen = []
+
+    @jax.jit
+    def f(x):
+        y = hcb.id_tap(lambda a, transforms: seen.append((a.sum(), transforms)), x, result=x + 1)
+        z = hcb.call(lambda a: a * 2, y, result_shape=jax.ShapeDtypeStruct((3,), np.float32))
+        return hcb.id_print(z, what="z")
+
+    out = f(jnp.ones(3))
+    hcb.barrier_wait()
+    np.testing.assert_array_equal(out, [4, 4, 4])
+    assert seen == [(3.0, ())]
+
+
+def test_the_backend():
+    from jax.lib import xla_bridge
+
+    assert xla_bridge.get_backend().platform == "cpu"
+    assert xla_bridge.device_count() == 8
+
+
+@pytest.mark.slow
+def test_before_and_after_jax_is_imported():
+    """Put in before JAX is there; environment variables that the program sets still count."""
+    code = """
+import os, sys
+import shardlift
+assert 'jax' not in sys.modules
+with shardlift.legacy() as uses:
+    assert 'jax' not in sys.modules
+    os.environ.update(JAX_ENABLE_X64="1", JAX_NUM_CPU_DEVICES="2", JAX_PMAP_SHMAP_MERGE="1")
+    from jax import pmap, tree_map
+    import jax, jax.numpy as jnp
+    assert jnp.ones(1).dtype == "float64"
+    assert jax.config.jax_pmap_shmap_merge is True
+    pmap(lambda x: x)(jnp.ones(2))
+    jax_spec = jax.__spec__.loader
+assert type(jax_spec).__module__.startswith(("importlib", "_frozen_importlib")), jax_spec
+assert jax.pmap is pmap and jax.pmap.__module__.startswith("jax"), (jax.pmap, pmap)
+print(sorted(uses))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "JAX_PMAP_SHMAP_MERGE (environment)" in done.stdout

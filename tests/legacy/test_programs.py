@@ -1,0 +1,91 @@
+"""Programs of the pmap era: they fail on this JAX, and run under ``shardlift run`` as they are.
+
+What they compute was recorded on jax 0.7.2 (`record.py`). XLA has changed since, and sums what
+devices hold in another order: where that shows, how many units in the last place of the largest
+number in an array they may differ is said here. Everything else is equal bit by bit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .record import HERE, PROGRAMS
+
+pytestmark = pytest.mark.slow
+RUN = [sys.executable, "-m", "shardlift.cli", "run"]
+ULPS = {
+    "batch_norm": 4,
+    "data_parallel": 8,
+    "evolution": 2,
+    "gan_two_states": 4,
+    "replicate_unreplicate": 4,
+}
+
+
+# What plain python gives them: without the strictness of this suite.
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+
+
+def together(out: Path, how: list[str], **env: str) -> subprocess.CompletedProcess[str]:
+    """All programs one after the other, in one process."""
+    command = [*how, HERE / "together.py", out, *PROGRAMS]
+    done = subprocess.run(command, env={**ENV, **env}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_there_are_as_many_as_recordings():
+    recorded = {path.stem for path in (HERE / "recorded").iterdir()}
+    assert recorded == {path.stem for path in PROGRAMS} | {"processes"}
+    assert len(PROGRAMS) >= 12
+
+
+def test_they_fail_on_this_jax(tmp_path: Path):
+    together(tmp_path, [sys.executable], JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
+    failed = {path.stem for path in tmp_path.glob("*.error")}
+    assert failed == {path.stem for path in PROGRAMS}
+
+
+def test_they_run_and_compute_what_they_did(tmp_path: Path):
+    done = together(tmp_path, [*RUN, "--devices", "8"])
+    assert "shardlift: restored for this run" in done.stderr
+    errors = {path.stem: path.read_text() for path in tmp_path.glob("*.error")}
+    assert errors == {}
+    for program in PROGRAMS:
+        before = np.load(HERE / "recorded" / f"{program.stem}.npz")
+        now = np.load(tmp_path / f"{program.stem}.npz")
+        assert set(now.files) == set(before.files)
+        for name in before.files:
+            where = f"{program.stem} {name}"
+            assert_same(before[name], now[name], ULPS.get(program.stem, 0), where)
+
+
+def assert_same(before: np.ndarray, now: np.ndarray, ulps: int, name: str) -> None:
+    assert (now.shape, now.dtype) == (before.shape, before.dtype), name
+    if not ulps or before.dtype.kind != "f":
+        np.testing.assert_array_equal(now, before, err_msg=name)
+    else:
+        unit = float(np.spacing(np.abs(before).max()))
+        np.testing.assert_allclose(now, before, rtol=0, atol=ulps * unit, err_msg=name)
+
+
+def test_two_processes(tmp_path: Path):
+    out = tmp_path / "out.json"
+    program = HERE / "programs" / "processes.py"
+    done = subprocess.run(
+        [*RUN, "--processes", "2", "--devices", "2", program, "--out", out],
+        env=ENV,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    recorded = json.loads((HERE / "recorded" / "processes.json").read_text())
+    assert json.loads(out.read_text()) == recorded
+    assert done.stderr.count("restored for this run") == 1  # the first process alone says it

@@ -1,0 +1,115 @@
+"""PmapSharding: what is one, making one, and the specs."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import shardlift
+
+DEVICES = jax.devices()
+
+
+@pytest.fixture(autouse=True)
+def inside():
+    with shardlift.legacy() as uses:
+        yield uses
+
+
+def test_what_a_pmap_returns_is_one():
+    kind = jax.sharding.PmapSharding
+    x = jnp.ones((8, 3))
+    assert isinstance(jax.pmap(lambda x: x)(x).sharding, kind)
+    assert isinstance(jax.pmap(lambda x: x, out_axes=1)(x).sharding, kind)
+    assert isinstance(jax.device_put_replicated(x, DEVICES).sharding, kind)
+    assert isinstance(jax.device_put_sharded(list(x), DEVICES).sharding, kind)
+    assert not isinstance(x.sharding, kind)
+    mesh = Mesh(np.array(DEVICES).reshape(2, 4), ("a", "b"))
+    assert not isinstance(NamedSharding(mesh, P()), kind)
+    assert not isinstance(NamedSharding(mesh, P("b")), kind)
+    nested = jax.pmap(jax.pmap(lambda x: x))(jnp.ones((2, 4)))
+    assert isinstance(nested.sharding, kind)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_default(dim):
+    shape = (8, 3) if dim == 0 else (3, 8)
+    sharding = jax.sharding.PmapSharding.default(shape, dim)
+    x = jax.device_put(np.ones(shape, np.float32), sharding)
+    assert isinstance(x.sharding, jax.sharding.PmapSharding)
+    assert x.addressable_shards[0].data.shape[dim] == 1
+    assert list(sharding.devices) == DEVICES
+
+
+def test_default_with_devices():
+    sharding = jax.sharding.PmapSharding.default((4, 2), 0, DEVICES[4:])
+    assert list(sharding.devices) == DEVICES[4:]
+    whole = jax.sharding.PmapSharding.default((4, 2), None, DEVICES[4:])
+    assert whole.is_fully_replicated
+    with pytest.raises(ValueError, match="One of sharded_dim or devices"):
+        jax.sharding.PmapSharding.default((4, 2), None)
+    with pytest.raises(ValueError, match="9 rows need as many devices"):
+        jax.sharding.PmapSharding.default((9, 2))
+
+
+def test_construction():
+    from jax.interpreters import pxla
+
+    spec = pxla.ShardingSpec(
+        sharding=(pxla.Unstacked(8), pxla.NoSharding()), mesh_mapping=(pxla.ShardedAxis(0),)
+    )
+    sharding = jax.sharding.PmapSharding(np.array(DEVICES), spec)
+    x = jax.device_put(np.arange(16.0, dtype="f4").reshape(8, 2), sharding)
+    assert jax.pmap(lambda a: a)(x).sharding.is_equivalent_to(sharding, 2)
+
+
+# What jax 0.7.2 says of these specs (its Chunked and ShardedAxis, its spec_to_indices).
+def test_indices_as_in_0_7():
+    from jax.interpreters import pxla
+
+    rows = pxla.ShardingSpec((pxla.Unstacked(2), pxla.NoSharding()), (pxla.ShardedAxis(0),))
+    assert pxla.spec_to_indices((2, 3), rows) == ((0, slice(None)), (1, slice(None)))
+    chunks = pxla.ShardingSpec(
+        (pxla.Chunked([2]), pxla.Chunked(2)), (pxla.ShardedAxis(1), pxla.ShardedAxis(0))
+    )
+    halves = (slice(0, 2), slice(2, 4))
+    assert pxla.spec_to_indices((4, 4), chunks) == (
+        (halves[0], halves[0]),
+        (halves[1], halves[0]),
+        (halves[0], halves[1]),
+        (halves[1], halves[1]),
+    )
+    copies = pxla.ShardingSpec((pxla.Chunked([2]),), (pxla.ShardedAxis(0), pxla.Replicated(2)))
+    assert pxla.spec_to_indices((2,), copies) == (
+        (slice(0, 1),), (slice(0, 1),), (slice(1, 2),), (slice(1, 2),),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="cannot be cut"):
+        pxla.spec_to_indices((5, 4), chunks)
+
+
+def test_the_spec_of_an_output():
+    from jax.interpreters import pxla
+
+    sharding = jax.pmap(lambda x: x)(jnp.ones((8, 3))).sharding
+    spec = sharding.sharding_spec
+    assert repr(spec) == "ShardingSpec((Chunked(8),), (ShardedAxis(axis=0),))"
+    assert spec.sharding[0] == pxla.Chunked([8])
+    copies = pxla.ShardingSpec((pxla.Chunked([2]),), (pxla.ShardedAxis(0), pxla.Replicated(4)))
+    assert jax.sharding.PmapSharding(DEVICES, copies).sharding_spec == copies
+
+
+def test_arrays_of_buffers():
+    from jax.interpreters import pxla
+
+    spec = pxla.ShardingSpec((pxla.Unstacked(8), pxla.NoSharding()), (pxla.ShardedAxis(0),))
+    buffers = [jax.device_put(jnp.full(3, float(k)), d) for k, d in enumerate(DEVICES)]
+    aval = jax.core.ShapedArray((8, 3), np.dtype("float32"))
+    x = pxla.make_sharded_device_array(aval, spec, buffers)
+    assert isinstance(x, pxla.ShardedDeviceArray)
+    assert not isinstance(buffers[0], pxla.ShardedDeviceArray)
+    assert not isinstance(3, pxla.ShardedDeviceArray)
+    np.testing.assert_array_equal(x[4], [4, 4, 4])

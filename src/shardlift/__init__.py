@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from shardlift.arrays import unreplicate as unreplicate
     from shardlift.mapping import Pmapped as Pmapped
     from shardlift.mapping import pmap as pmap
+    from shardlift.proof import replication as replication
 
 __version__ = "0.1.0.dev0"
 
@@ -30,6 +31,7 @@ __version__ = "0.1.0.dev0"
 _WHERE = {
     "Pmapped": "shardlift.mapping",
     "pmap": "shardlift.mapping",
+    "replication": "shardlift.proof",
     **dict.fromkeys(
         (
             "barrier",

@@ -6,6 +6,7 @@ Each entry says when it was last checked, and has a public fallback that is test
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol, cast
@@ -142,3 +143,44 @@ def register_cache(cache: Any, for_what: str) -> None:
     except (ImportError, AttributeError):
         register = importlib.import_module("jax.extend.backend").register_backend_cache
     register(cache, for_what)
+
+
+def scan_parts(eqn: Any) -> tuple[int, int] | None:
+    """How many operands of a ``scan`` equation are constants, and how many are carried.
+
+    The parameters say it by number (0.10.2) or by the tree of the operands (0.12.0); both are
+    not public (2026-11). None where they say neither.
+    """
+    params = eqn.params
+    if "num_consts" in params and "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    try:
+        consts, carry, xs = (len(list(part)) for part in params["ft_in"].unpack())
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return None
+    return (consts, carry) if consts + carry + xs == len(eqn.invars) else None
+
+
+def map_axes(eqn: Any) -> dict[Any, int] | None:
+    """The axes that a ``shard_map`` equation maps over, and their sizes.
+
+    Not public (2026-11: 0.10.2, 0.12.0). None where the equation does not say.
+    """
+    mesh, names = eqn.params.get("mesh"), eqn.params.get("newly_manual_axes")
+    if mesh is None or names is None:
+        return None
+    return {name: size for name, size in mesh.shape.items() if name in names}
+
+
+def source_line(eqn: Any) -> tuple[str, int, str] | None:
+    """File, line and function of the user's code that made an equation.
+
+    ``jax.extend.source_info_util.summarize`` is public and gives them as text; where an equation
+    comes from is an attribute that is not (2026-11: 0.10.2, 0.12.0). None where JAX does not know.
+    """
+    try:
+        text = importlib.import_module("jax.extend.source_info_util").summarize(eqn.source_info)
+    except (ImportError, AttributeError):
+        return None
+    found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \((.*)\))?", text)
+    return (found[1], int(found[2]), found[3] or "") if found else None

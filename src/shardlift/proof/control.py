@@ -21,11 +21,21 @@ from shardlift.proof.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, ours
 
 
 def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
-    for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
+    for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
         inner = eqn.params.get(name)
         if inner is not None and len(_open(inner).invars) == len(operands):
             return walk.run(inner, operands, scope)
     return opaque(eqn, scope, "calls a function in a way that is not known")
+
+
+def _high_level(
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+) -> Sequence[Value]:
+    axes = list(zip(scope.space.names, scope.space.sizes, strict=True))
+    inner = walk.once(eqn, lambda: _compat.expanded(eqn, axes))
+    if inner is None:
+        return opaque(eqn, scope, "is a primitive of which nothing is known")
+    return walk.run(inner, operands, scope)
 
 
 def _open(jaxpr: Any) -> Any:
@@ -184,8 +194,8 @@ def entering(value: Value, spec: Any, outer: Space, inner: Space, cause: Cause) 
 
 
 CALLS = (
-    "call", "closed_call", "core_call", "pjit", "jit", "checkpoint", "remat", "remat2",
-    "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "composite", "xla_metadata_call",
+    "call", "closed_call", "eval_jaxpr", "jit", "remat2", "custom_jvp_call", "custom_vjp_call",
+    "custom_vmap_call", "remat_opt", "composite", "xla_metadata_call",
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {
@@ -194,6 +204,7 @@ RULES: dict[str, Rule] = {
     "scan": _scan,
     "while": _while,
     "cond": _cond,
+    "call_hi_primitive": _high_level,
     "custom_linear_solve": _linear_solve,
     "pallas_call": _kernel,
     "shard_map": _nested_map,

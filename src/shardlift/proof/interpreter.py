@@ -25,6 +25,7 @@ class Interpreter:
         self._pure = frozenset(pure)
         self._kinds: dict[Any, Rule | None] = {}
         self._seen: dict[Any, tuple[Any, list[Value]]] = {}
+        self._made: dict[int, tuple[Any, Any]] = {}
 
     def run(self, jaxpr: Any, inputs: Sequence[Value], scope: Scope) -> list[Value]:
         """What is known of the outputs, with causes in terms of the inputs' own causes."""
@@ -36,6 +37,12 @@ class Interpreter:
             # The jaxpr is kept: its id must not become another one's.
             found = self._seen[key] = (jaxpr, self._walk(jaxpr, local, scope))
         return [rebased(value, inputs) for value in found[1]]
+
+    def once(self, eqn: Any, make: Callable[[], Any]) -> Any:
+        """What ``make`` made of this equation the first time."""
+        if id(eqn) not in self._made:
+            self._made[id(eqn)] = (eqn, make())
+        return self._made[id(eqn)][1]
 
     def _walk(self, jaxpr: Any, inputs: Sequence[Value], scope: Scope) -> list[Value]:
         known: dict[int, Varying] = {

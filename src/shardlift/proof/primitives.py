@@ -16,38 +16,37 @@ from typing import Any
 
 _ELEMENTWISE = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
-bitcast_convert_type cbrt ceil clamp clz complex conj convert_element_type copy copy_p cos cosh
-digamma div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igamma_grad_a igammac imag
-integer_pow is_finite le le_to lgamma log log1p log2 logistic lt lt_to max min mul ne neg nextafter
-not one_minus_square or polygamma polynomial population_count pow random_gamma_grad real
-reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
-shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh to
-xor zeta
+bitcast_convert_type cbrt ceil clamp clz complex conj convert_element_type copy cos cosh digamma
+div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igamma_grad_a igammac imag
+integer_pow is_finite le le_to lgamma log log1p log2 logistic lt lt_to max min mul mulhi ne neg
+nextafter not one_minus_square or polygamma polynomial population_count pow real reduce_precision
+regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
+shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor zeta
 """
 _SHAPES = """
-broadcast broadcast_in_dim concatenate dynamic_slice dynamic_update_slice empty empty2 expand_dims
-gather iota pad reshape rev slice split squeeze tile transpose
+broadcast_in_dim concatenate dynamic_slice dynamic_update_slice from_edtype gather iota
+pad reshape rev slice split squeeze stack tile to_edtype transpose unstack zeros_like
 """
 _REDUCTIONS = """
 approx_top_k argmax argmin conv_general_dilated cumlogsumexp cummax cummin cumprod cumsum
-dot_general fft ragged_dot ragged_dot_general reduce_and reduce_max reduce_min reduce_or
-reduce_prod reduce_sum reduce_window_max reduce_window_min reduce_window_sum reduce_xor
+dot_general fft ragged_dot_general reduce_and reduce_max reduce_min reduce_or reduce_prod
+reduce_sum reduce_window_max reduce_window_min reduce_window_sum reduce_xor scaled_dot
 select_and_gather_add select_and_scatter_add sort top_k
 """
 _LINEAR_ALGEBRA = """
 cholesky cholesky_update eig eigh geqp3 geqrf hessenberg householder_product lu
-lu_pivots_to_permutation ormqr qr schur svd symmetric_product symmetric_update triangular_solve
-tridiagonal tridiagonal_solve
+lu_pivots_to_permutation ormqr qr schur svd symmetric_product triangular_solve tridiagonal
+tridiagonal_solve
 """
 # Counter-based: the bits are a function of the key.
 _RANDOM = """
-random_bits random_clone random_fold_in random_gamma random_seed random_split random_unwrap
-random_wrap rng_bit_generator threefry2x32 iota_32x2_shape
+iota_2x32_shape philox2x32 philox4x32 random_bits random_clone random_fold_in random_gamma
+random_seed random_split random_unwrap random_wrap rng_bit_generator threefry2x32 threefry4x32
 """
 # They say something to the compiler or to a transformation, and nothing about the value.
 _MARKS = """
-after_all checkpoint_name create_token device_put layout_constraint mesh_cast name
-optimization_barrier pcast platform_index pvary reshard sharding_constraint core_call_identity
+after_all create_token device_put layout_constraint name optimization_barrier platform_index
+pvary reshard sharding_constraint stage tie with_memory_space_constraint xla_metadata_value
 """
 
 PLAIN = frozenset(
@@ -57,27 +56,30 @@ PLAIN = frozenset(
 # Plain if the function that they are given is made of plain primitives.
 _FUNCTIONS = """
 reduce reduce_window scatter scatter-add scatter-max scatter-min scatter-mul scatter-sub
-scatter_add scatter_max scatter_min scatter_mul scatter_sub select_and_scatter
+select_and_scatter
 """
 WITH_FUNCTION = frozenset(_FUNCTIONS.split())
 
 # What a kernel may do besides, on the memory of its own device.
 _KERNELS = """
-addupdate cond get jit load masked_load masked_swap multiple_of num_programs program_id scan
-store swap while
+addupdate broadcast_to cond get jit masked_load masked_swap multiple_of num_programs program_id
+reciprocal scan swap while
 """
 IN_KERNEL = frozenset(_KERNELS.split())
 
 # Why the outputs of these are not proven.
 _CALLBACK = "runs Python on the host, once a device"
 _REF = "reads a mutable reference, whose content is not followed"
+_MEMORY = "is memory that nothing was written to"
 OPAQUE = {
     "pure_callback": _CALLBACK,
     "io_callback": _CALLBACK,
+    "empty": _MEMORY,
+    "empty2": _MEMORY,
     "rng_uniform": "draws from a generator of the device's own",
-    "infeed": "reads what the host feeds to this device",
     "ffi_call": "runs foreign code, which may depend on the device",
-    "custom_call": "runs foreign code, which may depend on the device",
+    "call_exported": "runs an exported program, which is not looked into",
+    "custom_partitioning": "leaves it to a function of its own what each device does",
     "get": _REF,
     "swap": _REF,
     "freeze": _REF,

@@ -7,6 +7,7 @@ is equal along ``j``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -14,8 +15,9 @@ from shardlift.proof.interpreter import Interpreter, Rule, opaque
 from shardlift.proof.knowledge import Cause, Scope, Value, all_of, used, varying
 from shardlift.proof.partition import Classes, Groups, coordinates, groups_of, partition
 
-# Which key a device's result has: by the keys of its group's members, and by its place among them.
-Key = Callable[[tuple[int, ...], int], Hashable]
+# What a device gets, as something to compare: by the classes of what the members of its group
+# gave, by a number that groups with the same classes share, and by its place in the group.
+Key = Callable[[tuple[int, ...], int, int], Hashable]
 
 
 def _named(axes: Any) -> tuple[Hashable, ...]:
@@ -35,12 +37,15 @@ def _groups(eqn: Any, scope: Scope) -> Groups:
     return groups_of(scope.space, _names(eqn), given)
 
 
+@functools.lru_cache(maxsize=256)
 def _exchanged(classes: Classes | None, groups: Groups, size: int, key: Key) -> Classes | None:
     keys: list[Hashable] = [("none", point) for point in range(size)]
+    numbers: dict[tuple[int, ...], int] = {}
     for group in groups:
         given = tuple([0 if classes is None else classes[point] for point in group])
+        number = numbers.setdefault(given, len(numbers))
         for place, point in enumerate(group):
-            keys[point] = key(given, place)
+            keys[point] = key(given, number, place)
     return partition(keys)
 
 
@@ -97,7 +102,7 @@ def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list
 def _ppermute(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
     source = {to: of for of, to in eqn.params["perm"]}
 
-    def key(given: tuple[int, ...], place: int) -> Hashable:
+    def key(given: tuple[int, ...], _: int, place: int) -> Hashable:
         return given[source[place]] if place in source else "zeros"
 
     why = "sends each device another one's value"
@@ -108,7 +113,7 @@ def _ppermute(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> 
 
 def _pbroadcast(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
     source = eqn.params["source"]
-    return list(_collective(lambda given, _: given[source], "")(_, eqn, operands, scope))
+    return list(_collective(lambda given, *_: given[source], "")(_, eqn, operands, scope))
 
 
 def _ragged(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
@@ -117,8 +122,8 @@ def _ragged(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> li
     return list(_by_place(_, eqn, [every] * len(eqn.outvars), scope))
 
 
-_together = _collective(lambda given, _: given, "")
-_by_place = _collective(lambda given, place: (given, place), "gives each device another part")
+_together = _collective(lambda _, number, __: number, "")
+_by_place = _collective(lambda _, number, place: (number, place), "gives each device another part")
 
 RULES: dict[str, Rule] = {
     "psum": _together,

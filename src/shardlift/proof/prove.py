@@ -68,7 +68,7 @@ def replication(
         raise TypeError(f"replication needs a function, got {fun!r}")
     program = _trace(fun, args, kwargs, axis_name, in_axes, axis_size)
     flags = equal_leaves(equal, fun, args, kwargs, _static(fun))
-    return _prove(program, flags, pure)
+    return prove(program, flags, pure)
 
 
 def _static(fun: Callable[..., Any]) -> tuple[int, ...]:
@@ -101,7 +101,8 @@ def _trace(
     return trace_function(fun, args, kwargs)
 
 
-def _prove(program: Program, equal: list[bool], pure: Iterable[str]) -> Replication:
+def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
+    """The proof for a traced program; ``equal`` has a flag for each leaf of its arguments."""
     found = results(program)
     maps = {id(result.map): result.map for result in found if result is not None}
     if not maps:

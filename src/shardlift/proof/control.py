@@ -21,11 +21,19 @@ from shardlift.proof.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, ours
 
 
 def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+    inner = inner_jaxpr(eqn)
+    if inner is None:
+        return opaque(eqn, scope, "calls a function in a way that is not known")
+    return walk.run(inner, operands, scope)
+
+
+def inner_jaxpr(eqn: Any) -> Any:
+    """The jaxpr that a call runs on its operands; None where there is no such."""
     for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
-        inner = eqn.params.get(name)
-        if inner is not None and len(_open(inner).invars) == len(operands):
-            return walk.run(inner, operands, scope)
-    return opaque(eqn, scope, "calls a function in a way that is not known")
+        inner = _open(eqn.params.get(name))
+        if inner is not None and len(inner.invars) == len(eqn.invars):
+            return inner
+    return None
 
 
 def _high_level(

@@ -30,7 +30,7 @@ def equal_leaves(
     if _is_tree(equal):
         flags = _spread(equal, fun, args, dynamic)
         return flags + [False] * len(jax.tree.leaves(kwargs))
-    named = (equal,) if isinstance(equal, int | str) else tuple(equal)
+    named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
     chosen = {_argument(fun, args, kwargs, name) for name in named}
     flags = []
     for key, arg in [*((k, args[k]) for k in dynamic), *sorted(kwargs.items())]:

@@ -18,7 +18,7 @@ from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
 from shardlift.mapping.options import Options
 from shardlift.mapping.plan import map_block, with_static
 from shardlift.mapping.site import Site
-from shardlift.proof.control import CALLS
+from shardlift.proof.control import CALLS, inner_jaxpr
 
 
 class Program(NamedTuple):
@@ -28,6 +28,7 @@ class Program(NamedTuple):
     jaxpr: Any  # of the whole: the map, and what is around it
     inputs: list[str]  # the name of each leaf of the arguments
     output: Any  # the output, with a shape and dtype for each leaf
+    static: tuple[int, ...]  # positions of arguments that have no leaves
 
 
 class Map(NamedTuple):
@@ -61,7 +62,8 @@ def trace_site(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pro
         except NeedsInner as need:
             inner = (*inner, need.axis)
         else:
-            return Program(site.name, jaxpr, list(site.names(call)), output)
+            names = list(site.names(call))
+            return Program(site.name, jaxpr, names, output, site.options.static)
 
 
 def _trace_block(
@@ -106,22 +108,48 @@ def trace_function(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Program:
     """Trace a function that maps by itself: by ``jax.pmap``, ``jax.shard_map``."""
-    jaxpr, output = jax.make_jaxpr(fun, return_shape=True)(*args, **kwargs)
-    names = argument_names(fun, args, kwargs, range(len(args)))
-    return Program(getattr(fun, "__name__", type(fun).__name__), jaxpr, names, output)
+    name = getattr(fun, "__name__", type(fun).__name__)
+    static = tuple(k for k, arg in enumerate(args) if not _traceable(arg))
+    dynamic = [k for k in range(len(args)) if k not in static]
+
+    def program(rest: list[Any], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(dynamic, rest, strict=True))
+        return fun(*(given.get(k, arg) for k, arg in enumerate(args)), **kwargs)
+
+    leaves = [args[k] for k in dynamic]
+    try:
+        jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, kwargs)
+    except NameError as error:
+        error.add_note(
+            f"{name} is not mapped: pass what pmap returned, or the name of the axis, "
+            f"shardlift.replication({name}, *args, axis_name=...)."
+        )
+        raise
+    return Program(name, jaxpr, argument_names(fun, tuple(leaves), kwargs, dynamic), output, static)
+
+
+def _traceable(arg: Any) -> bool:
+    """Can it be an argument of a traced function? What cannot was static in ``jax.pmap``."""
+    try:
+        for leaf in jax.tree.leaves(arg):
+            jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
 
 
 # ---- finding the map
 
 
-def results(program: Program) -> list[Result | None]:
-    """For each output, which map computed it; None where something else had the last word."""
+def results(program: Program) -> tuple[list[Map], list[Result | None]]:
+    """The maps, and which one computed each output; None where something else had the last word."""
     jaxpr = program.jaxpr.jaxpr
-    found = _results(jaxpr, list(range(len(jaxpr.invars))))
-    return [out if isinstance(out, Result) else None for out in found]
+    maps: list[Map] = []
+    found = _results(jaxpr, list(range(len(jaxpr.invars))), maps)
+    return maps, [out if isinstance(out, Result) else None for out in found]
 
 
-def _results(jaxpr: Any, inputs: list[Any]) -> list[Any]:
+def _results(jaxpr: Any, inputs: list[Any], maps: list[Map]) -> list[Any]:
     """For each output: the number of an input, the result of a map, or None."""
     known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
     for eqn in jaxpr.eqns:
@@ -129,12 +157,10 @@ def _results(jaxpr: Any, inputs: list[Any]) -> list[Any]:
         outputs: list[Any] = []
         if eqn.primitive.name == "shard_map" and _compat.map_axes(eqn):
             numbers = [given if isinstance(given, int) else None for given in operands]
-            found = Map(eqn, numbers)
-            outputs = [Result(found, k) for k in range(len(eqn.outvars))]
+            maps.append(Map(eqn, numbers))
+            outputs = [Result(maps[-1], k) for k in range(len(eqn.outvars))]
         elif eqn.primitive.name in CALLS:
-            inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-            inner = getattr(inner, "jaxpr", inner)
-            if inner is not None and len(inner.invars) == len(operands):
-                outputs = _results(inner, operands)
+            inner = inner_jaxpr(eqn)
+            outputs = [] if inner is None else _results(inner, operands, maps)
         known.update(zip(map(id, eqn.outvars), outputs, strict=False))
     return [known.get(id(var)) for var in jaxpr.outvars]

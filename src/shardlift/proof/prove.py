@@ -67,13 +67,7 @@ def replication(
     if not callable(fun):
         raise TypeError(f"replication needs a function, got {fun!r}")
     program = _trace(fun, args, kwargs, axis_name, in_axes, axis_size)
-    flags = equal_leaves(equal, fun, args, kwargs, _static(fun))
-    return prove(program, flags, pure)
-
-
-def _static(fun: Callable[..., Any]) -> tuple[int, ...]:
-    site = site_behind(fun)
-    return site.options.static if site is not None else ()
+    return prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
 
 
 def _trace(
@@ -103,8 +97,7 @@ def _trace(
 
 def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
     """The proof for a traced program; ``equal`` has a flag for each leaf of its arguments."""
-    found = results(program)
-    maps = {id(result.map): result.map for result in found if result is not None}
+    maps, found = results(program)
     if not maps:
         raise ValueError(
             f"{program.name} does not map over devices, so there is nothing to be equal on them. "
@@ -112,13 +105,13 @@ def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Repl
             f"shardlift.replication({program.name}, *args, axis_name=...)."
         )
     walk = Interpreter(RULES, pure)
-    outputs = {key: _outputs(walk, one, equal) for key, one in maps.items()}
+    outputs = {id(one): _outputs(walk, one, equal) for one in maps}
     said = [_said(program, result, outputs) for result in found]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)
     proven = tree.unflatten([bool(one) for one in said])
     axes: dict[Hashable, int] = {}
-    for one in maps.values():
+    for one in maps:
         axes |= _compat.map_axes(one.eqn) or {}
     return Replication(program.name, axes, dict(zip(paths, said, strict=True)), proven)
 

@@ -6,7 +6,9 @@ Each entry says when it was last checked, and has a public fallback that is test
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import sysconfig
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol, cast
@@ -192,14 +194,38 @@ def expanded(eqn: Any, axes: list[tuple[Any, int]]) -> Any:
 
 
 def source_line(eqn: Any) -> tuple[str, int, str] | None:
-    """File, line and function of the user's code that made an equation.
+    """File, line and function of the user's code that made an equation; None: JAX does not know.
 
-    ``jax.extend.source_info_util.summarize`` is public and gives them as text; where an equation
-    comes from is an attribute that is not (2026-11: 0.10.2, 0.12.0). None where JAX does not know.
+    The innermost line that belongs to no installed package, or else to none of JAX's. The frames
+    are not public (2026-11: 0.10.2, 0.12.0); where they cannot be had, the line is JAX's choice.
     """
+    chosen = _line_public(eqn)
+    if chosen is None or not _installed(chosen[0]):
+        return chosen
+    return next((line for line in _lines_private(eqn) if not _installed(line[0])), chosen)
+
+
+def _line_public(eqn: Any) -> tuple[str, int, str] | None:
+    """The innermost line outside of JAX, by ``jax.extend``, which gives it as text."""
     try:
         text = importlib.import_module("jax.extend.source_info_util").summarize(eqn.source_info)
     except (ImportError, AttributeError):
         return None
     found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \((.*)\))?", text)
     return (found[1], int(found[2]), found[3] or "") if found else None
+
+
+def _lines_private(eqn: Any) -> list[tuple[str, int, str]]:
+    """All lines that led to an equation, the innermost first."""
+    try:
+        frames = eqn.source_info.traceback.frames
+        return [(frame.file_name, frame.line_num, frame.function_name) for frame in frames]
+    except AttributeError:
+        return []
+
+
+def _installed(file: str) -> bool:
+    """Does a file belong to Python or to an installed package?"""
+    paths = sysconfig.get_paths()
+    homes = [paths[name] + os.sep for name in ("stdlib", "purelib", "platlib")]
+    return file.startswith(("<", *homes)) or "site-packages" in file

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from shardlift.legacy import legacy as legacy
     from shardlift.mapping import Pmapped as Pmapped
     from shardlift.mapping import pmap as pmap
+    from shardlift.proof import replication as replication
 
 __version__ = "0.1.0.dev0"
 
@@ -32,6 +33,7 @@ _WHERE = {
     "legacy": "shardlift.legacy",
     "Pmapped": "shardlift.mapping",
     "pmap": "shardlift.mapping",
+    "replication": "shardlift.proof",
     **dict.fromkeys(
         (
             "barrier",

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import re
+import sysconfig
 import threading
 import types
 from collections.abc import Callable
@@ -202,15 +205,82 @@ def register_cache(cache: Any, for_what: str) -> None:
     register(cache, for_what)
 
 
-def lines_of(equation: Any) -> list[tuple[str, int]]:
-    """The lines of Python that made an equation of a jaxpr, the innermost first.
+def scan_parts(eqn: Any) -> tuple[int, int] | None:
+    """How many operands of a ``scan`` equation are constants, and how many are carried.
 
-    Equations carry their traceback, of a type that is not public (2026-11: 0.10.2, 0.12.0).
-    Where it is another one, nobody is told where an equation came from.
+    The parameters say it by number (0.10.2) or by the tree of the operands (0.12.0); both are
+    not public (2026-11). None where they say neither.
+    """
+    params = eqn.params
+    if "num_consts" in params and "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    try:
+        consts, carry, xs = (len(list(part)) for part in params["ft_in"].unpack())
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return None
+    return (consts, carry) if consts + carry + xs == len(eqn.invars) else None
+
+
+def map_axes(eqn: Any) -> dict[Any, int] | None:
+    """The axes that a ``shard_map`` equation maps over, and their sizes.
+
+    Not public (2026-11: 0.10.2, 0.12.0). None where the equation does not say.
+    """
+    mesh, names = eqn.params.get("mesh"), eqn.params.get("newly_manual_axes")
+    if mesh is None or names is None:
+        return None
+    return {name: size for name, size in mesh.shape.items() if name in names}
+
+
+def expanded(eqn: Any, axes: list[tuple[Any, int]]) -> Any:
+    """The jaxpr that an equation of a high-level primitive stands for; None: it cannot be had.
+
+    Some functions of jax.numpy are one primitive that is taken apart only when it is compiled
+    (0.12.0: searchsorted). How to take it apart is not public (2026-11: 0.10.2, 0.12.0).
     """
     try:
-        frames = equation.source_info.traceback.frames
-        return [(frame.file_name, frame.line_num) for frame in frames]
+        whole = eqn.params["_prim"]
+
+        def parts(*flat: Any) -> Any:
+            return jax.tree.leaves(whole.expand(*jax.tree.unflatten(whole.in_tree, flat)))
+
+        types = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+        jaxpr = jax.make_jaxpr(parts, axis_env=axes)(*types)
+    except Exception:  # whatever a primitive of a library, or a later JAX, makes of this
+        return None
+    return jaxpr if len(jaxpr.out_avals) == len(eqn.outvars) else None
+
+
+def source_line(eqn: Any) -> tuple[str, int, str] | None:
+    """File, line and function of the user's code that made an equation; None: JAX does not know.
+
+    The innermost line that belongs to no installed package, or else to none of JAX's. The frames
+    are not public (2026-11: 0.10.2, 0.12.0); where they cannot be had, the line is JAX's choice.
+    """
+    chosen = _line_public(eqn)
+    if chosen is None or not _installed(chosen[0]):
+        return chosen
+    return next((line for line in lines_of(eqn) if not _installed(line[0])), chosen)
+
+
+def _line_public(eqn: Any) -> tuple[str, int, str] | None:
+    """The innermost line outside of JAX, by ``jax.extend``, which gives it as text."""
+    try:
+        text = importlib.import_module("jax.extend.source_info_util").summarize(eqn.source_info)
+    except (ImportError, AttributeError):
+        return None
+    found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \((.*)\))?", text)
+    return (found[1], int(found[2]), found[3] or "") if found else None
+
+
+def lines_of(eqn: Any) -> list[tuple[str, int, str]]:
+    """File, line and function of all the lines that led to an equation, the innermost first.
+
+    Not public (2026-11: 0.10.2, 0.12.0); nobody is told where they cannot be had.
+    """
+    try:
+        frames = eqn.source_info.traceback.frames
+        return [(frame.file_name, frame.line_num, frame.function_name) for frame in frames]
     except AttributeError:
         return []
 
@@ -331,3 +401,10 @@ def axis_names() -> list[Any]:
         return list(importlib.import_module("jax._src.core").get_axis_env().axis_sizes)
     except (ImportError, AttributeError):
         return list(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def _installed(file: str) -> bool:
+    """Does a file belong to Python or to an installed package?"""
+    paths = sysconfig.get_paths()
+    homes = [paths[name] + os.sep for name in ("stdlib", "purelib", "platlib")]
+    return file.startswith(("<", *homes)) or "site-packages" in file

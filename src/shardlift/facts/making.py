@@ -11,7 +11,7 @@ import jax
 
 import shardlift
 from shardlift.facts.schema import Process
-from shardlift.mapping import pmap
+from shardlift.mapping import pmap, registry
 from shardlift.mapping.options import check_options
 from shardlift.mapping.site import Site
 
@@ -34,7 +34,7 @@ _OPTIONS = {
 def name_of(fun: Any) -> str:
     """What a function is called; a pmap of a pmap, on the same line, is another site."""
     name = str(getattr(fun, "__name__", type(fun).__name__))
-    return f"pmap of {name}" if hasattr(fun, "_site") else name
+    return f"pmap of {name}" if registry.site_behind(fun) else name
 
 
 def site_behind(
@@ -45,8 +45,8 @@ def site_behind(
     Of a pmap that is not ours there is none: one is made from what pmap was given, to take
     arguments apart by it; it runs nothing.
     """
-    site = getattr(pmapped, "_site", None)
-    if isinstance(site, Site):
+    site = registry.site_behind(pmapped)
+    if site is not None:
         return site, True
     given = dict(zip(("fun", "axis_name"), args, strict=False)) | kwargs
     fun: Any = given.pop("fun", None)

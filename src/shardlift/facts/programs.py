@@ -81,7 +81,7 @@ def _nbytes(aval: Any) -> int:
 
 
 def _line(eqn: Any) -> str:
-    for file, line in _compat.lines_of(eqn):
+    for file, line, _ in _compat.lines_of(eqn):
         if not is_glue(file):
             return f"{shown(file)}:{line}"
     return ""

@@ -13,7 +13,7 @@ from shardlift.mapping.fit import ReshardWarning
 from shardlift.mapping.guard import DivergenceError
 from shardlift.mapping.nesting import NeedsInner
 from shardlift.mapping.options import Reshard, View, check_options
-from shardlift.mapping.registry import site_of
+from shardlift.mapping.registry import remember, site_of
 from shardlift.mapping.site import Site
 
 if TYPE_CHECKING:
@@ -160,6 +160,6 @@ def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
         method.fun = fun  # must live as long as any of them: pmap(f).lower(x)
         setattr(pmapped, method.__name__, method)
     pmapped.clear_cache = site.clear
-    pmapped._site = site  # for `shardlift.facts`
+    remember(pmapped, site)
     typed: Pmapped = pmapped
     return typed

@@ -159,7 +159,7 @@ def argument_names(
         names = []
     roots = [names[n] if n < len(names) else f"args[{n}]" for n in numbers]
     found = []
-    for root, arg in [*zip(roots, args, strict=True), *kwargs.items()]:
+    for root, arg in [*zip(roots, args, strict=True), *sorted(kwargs.items())]:  # as in a tree
         paths = jax.tree_util.tree_flatten_with_path(arg)[0]
         found += [root + jax.tree_util.keystr(path) for path, _ in paths]
     return found

@@ -88,6 +88,23 @@ def site_of(fun: Fun, options: Options) -> Site:
         return _make(fun, options)
 
 
+# What `pmap` returned, and the site behind it. Not an attribute: functools.wraps copies those.
+_behind: weakref.WeakKeyDictionary[Callable[..., Any], Site] = weakref.WeakKeyDictionary()
+
+
+def remember(pmapped: Callable[..., Any], site: Site) -> None:
+    """Note that ``pmapped`` is a call of ``site`` and nothing more."""
+    _behind[pmapped] = site
+
+
+def site_behind(fun: Callable[..., Any]) -> Site | None:
+    """The site of something that `pmap` returned; None for any other function."""
+    try:
+        return _behind.get(fun)
+    except TypeError:  # not hashable, or without weak references
+        return None
+
+
 def _make(fun: Fun, options: Options) -> Site:
     name: str = getattr(fun, "__name__", type(fun).__name__)
     site = Site(_weakly(fun), name, options)

@@ -1,0 +1,101 @@
+"""Which leaves of the arguments the caller knows to be equal on all devices."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, cast
+
+import jax
+
+from shardlift.mapping.axes import argument_names
+
+
+def equal_leaves(
+    equal: Any,
+    fun: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    static: tuple[int, ...] = (),
+) -> list[bool]:
+    """One flag for each leaf of ``(args, kwargs)``, static arguments left out.
+
+    >>> def fun(state, batch): ...
+    >>> equal_leaves("state", fun, ({"w": 1.0, "b": 2.0}, 3.0), {})
+    [True, True, False]
+    >>> equal_leaves(({"w": True, "b": False}, False), fun, ({"w": 1.0, "b": 2.0}, 3.0), {})
+    [False, True, False]
+    """
+    dynamic = [k for k in range(len(args)) if k not in static]
+    if _is_tree(equal):
+        flags = _spread(equal, fun, args, dynamic)
+        return flags + [False] * len(jax.tree.leaves(kwargs))
+    named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
+    chosen = {_argument(fun, args, kwargs, name) for name in named}
+    flags = []
+    for key, arg in [*((k, args[k]) for k in dynamic), *sorted(kwargs.items())]:
+        flags += [key in chosen] * len(jax.tree.leaves(arg))
+    return flags
+
+
+def _is_tree(equal: Any) -> bool:
+    leaves = jax.tree.leaves(equal)
+    return bool(leaves) and all(isinstance(leaf, bool) for leaf in leaves)
+
+
+def _spread(
+    equal: Any, fun: Callable[..., Any], args: tuple[Any, ...], dynamic: list[int]
+) -> list[bool]:
+    """A tree of booleans, one a positional argument, over the leaves below it."""
+    if isinstance(equal, bool):
+        return [equal] * len(jax.tree.leaves([args[k] for k in dynamic]))
+    if not isinstance(equal, tuple) or len(equal) != len(args):
+        raise ValueError(
+            f"equal has booleans for {len(equal)} arguments, and there are {len(args)} "
+            "positional ones: give a tuple with one entry for each, static ones counted."
+        )
+    flags: list[bool] = []
+    for k in dynamic:
+        leaves, tree = cast("tuple[list[bool], Any]", jax.tree.flatten(equal[k]))
+        try:
+            below = tree.flatten_up_to(args[k])
+        except ValueError as error:
+            name = argument_names(fun, (0,), {}, [k])[0]
+            raise ValueError(
+                f"equal does not fit argument {name}: {error}. It must be a tree prefix of the "
+                "argument, with a boolean for everything below it."
+            ) from None
+        for flag, part in zip(leaves, below, strict=True):
+            flags += [flag] * len(jax.tree.leaves(part))
+    return flags
+
+
+def _argument(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: Any
+) -> int | str:
+    """The position of an argument, or its name if it is passed by keyword."""
+    if isinstance(name, str):
+        if name in kwargs:
+            return name
+        names = _parameters(fun)
+        if name in names[: len(args)]:
+            return names.index(name)
+        raise ValueError(
+            f"equal names an argument {name!r}, and there is none: the arguments are "
+            f"{', '.join([*names[: len(args)], *kwargs]) or f'{len(args)} positional ones'}."
+        )
+    if isinstance(name, bool) or not isinstance(name, int):
+        raise TypeError(
+            f"equal takes positions and names of arguments, or a tree of booleans; got {name!r}."
+        )
+    if not -len(args) <= name < len(args):
+        raise ValueError(f"equal names argument {name}, and there are {len(args)} positional ones.")
+    return name % len(args)
+
+
+def _parameters(fun: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

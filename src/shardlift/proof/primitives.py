@@ -1,0 +1,104 @@
+"""Which primitives are plain: functions of their operands and of nothing else.
+
+The names below were looked at one by one (2026-11: jax 0.10.2, 0.12.0). Whatever is neither here
+nor has a rule counts as unknown, and its outputs as not proven: a primitive of a later JAX makes
+the proof say less, never too much.
+
+Plain means that the same program on equal operands gives equal bits on devices of one kind. That
+is what XLA promises for everything but scatters, and some convolutions and reductions on GPUs,
+that are left free to run in any order: ``--xla_gpu_deterministic_ops`` takes that freedom away.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+_ELEMENTWISE = """
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
+bitcast_convert_type cbrt ceil clamp clz complex conj convert_element_type copy cos cosh digamma
+div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igamma_grad_a igammac imag
+integer_pow is_finite le le_to lgamma log log1p log2 logistic lt lt_to max min mul mulhi ne neg
+nextafter not one_minus_square or polygamma polynomial population_count pow real reduce_precision
+regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
+shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor zeta
+"""
+_SHAPES = """
+broadcast_in_dim concatenate dynamic_slice dynamic_update_slice from_edtype gather iota
+pad reshape rev slice split squeeze stack tile to_edtype transpose unstack zeros_like
+"""
+_REDUCTIONS = """
+approx_top_k argmax argmin conv_general_dilated cumlogsumexp cummax cummin cumprod cumsum
+dot_general fft ragged_dot_general reduce_and reduce_max reduce_min reduce_or reduce_prod
+reduce_sum reduce_window_max reduce_window_min reduce_window_sum reduce_xor scaled_dot
+select_and_gather_add select_and_scatter_add sort top_k
+"""
+_LINEAR_ALGEBRA = """
+cholesky cholesky_update eig eigh geqp3 geqrf hessenberg householder_product lu
+lu_pivots_to_permutation ormqr qr schur svd symmetric_product triangular_solve tridiagonal
+tridiagonal_solve
+"""
+# Counter-based: the bits are a function of the key.
+_RANDOM = """
+iota_2x32_shape philox2x32 philox4x32 random_bits random_clone random_fold_in random_gamma
+random_seed random_split random_unwrap random_wrap rng_bit_generator threefry2x32 threefry4x32
+"""
+# They say something to the compiler or to a transformation, and nothing about the value.
+_MARKS = """
+after_all create_token device_put layout_constraint name optimization_barrier platform_index
+pvary reshard sharding_constraint stage tie with_memory_space_constraint xla_metadata_value
+"""
+
+PLAIN = frozenset(
+    " ".join((_ELEMENTWISE, _SHAPES, _REDUCTIONS, _LINEAR_ALGEBRA, _RANDOM, _MARKS)).split()
+)
+
+# Plain if the function that they are given is made of plain primitives.
+_FUNCTIONS = """
+reduce reduce_window scatter scatter-add scatter-max scatter-min scatter-mul scatter-sub
+select_and_scatter
+"""
+WITH_FUNCTION = frozenset(_FUNCTIONS.split())
+
+# What a kernel may do besides, on the memory of its own device.
+_KERNELS = """
+addupdate broadcast_to cond get jit masked_load masked_swap multiple_of num_programs program_id
+reciprocal scan swap while
+"""
+IN_KERNEL = frozenset(_KERNELS.split())
+
+# Why the outputs of these are not proven.
+_CALLBACK = "runs Python on the host, once a device"
+_REF = "reads a mutable reference, whose content is not followed"
+_MEMORY = "is memory that nothing was written to"
+OPAQUE = {
+    "pure_callback": _CALLBACK,
+    "io_callback": _CALLBACK,
+    "empty": _MEMORY,
+    "empty2": _MEMORY,
+    "rng_uniform": "draws from a generator of the device's own",
+    "ffi_call": "runs foreign code, which may depend on the device",
+    "call_exported": "runs an exported program, which is not looked into",
+    "custom_partitioning": "leaves it to a function of its own what each device does",
+    "get": _REF,
+    "swap": _REF,
+    "freeze": _REF,
+    "new_ref": _REF,
+    "run_state": _REF,
+    "precv": "receives what another device sent",
+}
+
+
+@functools.cache
+def _exported() -> dict[str, Any]:
+    """JAX's own primitives, as far as it exports them, by name."""
+    import jax.extend.core.primitives as primitives
+    from jax import lax
+
+    found = [getattr(module, name) for module in (lax, primitives) for name in dir(module)]
+    return {p.name: p for p in found if hasattr(p, "name") and hasattr(p, "bind")}
+
+
+def ours(primitive: Any) -> bool:
+    """Is it not somebody else's primitive with the name of one of JAX's?"""
+    return _exported().get(primitive.name, primitive) is primitive

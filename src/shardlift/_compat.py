@@ -408,3 +408,18 @@ def _installed(file: str) -> bool:
     paths = sysconfig.get_paths()
     homes = [paths[name] + os.sep for name in ("stdlib", "purelib", "platlib")]
     return file.startswith(("<", *homes)) or "site-packages" in file
+
+
+def run_equation(eqn: Any, operands: list[Any]) -> list[Any]:
+    """Run one equation of a jaxpr; its outputs, as a list.
+
+    As ``jax.core.eval_jaxpr`` does it. ``get_bind_params`` and the equation's context are not
+    documented (2026-11: 0.10.2, 0.12.0); without them the parameters are taken as they are.
+    """
+    primitive, params = eqn.primitive, eqn.params
+    if hasattr(primitive, "get_bind_params"):
+        params = primitive.get_bind_params(params)
+    context = getattr(getattr(eqn, "ctx", None), "manager", None) or contextlib.nullcontext()
+    with context:
+        out = primitive.bind(*operands, **params)
+    return list(out) if primitive.multiple_results else [out]

@@ -15,6 +15,7 @@ COMMANDS = {
     "report": "shardlift.cli.report:report",
     "check": "shardlift.cli.check:check",
     "rule": "shardlift.cli.rule:rule",
+    "verify": "shardlift.cli.verify:verify",
     "env": "shardlift.cli.env:env",
 }
 

@@ -148,6 +148,38 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Form:
+    """What an array of a call is: of an argument, of an output, of an operand of a collective."""
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    axis: int | None = None
+    agree: bool = True
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Values:
+    """The arrays of one side of a call; what they are is said once for all calls alike."""
+
+    forms: int
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call, with digests of what went in, what came out and what was exchanged."""
+
+    call: int
+    failed: bool = False
+    inputs: Values | None = None
+    outputs: Values | None = None
+    inside: Values | None = None
+    replayed: Values | None = None
+
+
+@dataclass(frozen=True)
 class Site:
     """One place in the source where a function is pmapped, and what its calls did."""
 
@@ -175,6 +207,10 @@ class Site:
     reads: tuple[Read, ...] = ()
     collectives: tuple[Collective, ...] = ()
     unseen: tuple[str, ...] = ()
+    kind: str = "pmap"
+    names: tuple[str, ...] = ()
+    forms: tuple[tuple[Form, ...], ...] = ()
+    samples: tuple[Sample, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -226,7 +262,7 @@ def parts_of_schema() -> list[type]:
     """Every dataclass of the schema, the outermost first."""
     return [
         Capture, Process, Site, Times, Distribution, Leaf, Compile, Move, Read, Collective,
-        Event, Overhead,
+        Form, Values, Sample, Event, Overhead,
     ]  # fmt: skip
 
 

@@ -1,0 +1,214 @@
+"""Two programs, run one after the other on tape, and compared."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shardlift import facts
+from shardlift.facts import values
+from shardlift.facts.schema import SCHEMA
+from shardlift.launch.program import Program, virtual_devices
+from shardlift.proof.comparing.bits import Tolerance
+from shardlift.proof.comparing.judging import Recorded, judge, passed_over
+from shardlift.proof.comparing.verdicts import DIFFERENT, IDENTICAL, Outcome, Side
+from shardlift.proof.taping.child import Task
+
+KEEP = 64 * 2**20
+TAPPED = 2
+DEVICES = 8
+Tell = Callable[[str], None]
+
+
+class CannotRunError(Exception):
+    """What was given is neither a program nor a capture, or left nothing to compare."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compare; the options of the command."""
+
+    tolerance: Tolerance
+    devices: int | None = None
+    keep: int = KEEP
+    tapped: int = TAPPED
+    replay: bool = True
+    oracle: str = "shardlift.pmap"
+    patch_after: bool = False
+    verbose: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of the two: a program to run, or a capture to read."""
+
+    text: str
+    program: Program | None
+
+    @property
+    def capture(self) -> bool:
+        """Is it a file of an earlier run?"""
+        return self.program is None
+
+
+def understood(text: str, args: Sequence[str] = ()) -> Source:
+    """What a word of the command line means.
+
+    >>> understood("pytest -q tests").program
+    Program(target='pytest', args=('-q', 'tests'), module=True)
+    >>> understood("-m pkg.train --lr 1", ["--steps", "3"]).program
+    Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
+    """
+    if _is_capture(text):
+        return Source(text, None)
+    if os.path.isfile(text) or os.path.isdir(text):
+        return Source(text, Program(text, tuple(args)))
+    words = shlex.split(text)
+    if words and os.path.basename(words[0]).startswith("python"):
+        words = words[1:]
+    if not words:
+        raise CannotRunError(f"{text!r} is neither a program nor a capture")
+    rest = tuple(args)
+    if words[0] == "pytest":
+        return Source(text, Program("pytest", (*words[1:], *rest), module=True))
+    if words[0] == "-m" and len(words) > 1:
+        return Source(text, Program(words[1], (*words[2:], *rest), module=True))
+    if os.path.isfile(words[0]):
+        return Source(text, Program(words[0], (*words[1:], *rest)))
+    if all(part.isidentifier() for part in words[0].split(".")) and _is_module(words[0]):
+        return Source(text, Program(words[0], (*words[1:], *rest), module=True))
+    raise CannotRunError(
+        f"{text!r} is neither a file, a module, a pytest command nor a capture. Give train.py, "
+        '"-m pkg.train", "pytest tests/test_train.py" or a capture.json'
+    )
+
+
+def _is_module(name: str) -> bool:
+    first = name.partition(".")[0]
+    here = Path(first).is_dir() or Path(f"{first}.py").is_file()
+    with suppress(ImportError, ValueError):
+        return here or importlib.util.find_spec(first) is not None
+    return here
+
+
+def _is_capture(path: str) -> bool:
+    if not os.path.isfile(path) or path.endswith(".py"):
+        return False
+    with open(path, "rb") as file:
+        return f'"{SCHEMA}"'.encode() in file.read(200)
+
+
+# ---- running
+
+
+def environment(devices: int | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """What both programs run in: the same devices, the same hashes of texts."""
+    env = {**environ, "PYTHONHASHSEED": "0"}
+    chosen = devices
+    said = any(name in environ for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"))
+    said = said or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
+    if chosen is None and not said and not has_accelerator():
+        chosen = DEVICES
+    if chosen is not None:
+        virtual_devices(chosen, env)
+    return env
+
+
+def has_accelerator() -> bool:
+    """Is there an accelerator, and a JAX for it? Without starting JAX."""
+    nodes = [*glob.glob("/dev/nvidia[0-9]*"), *glob.glob("/dev/accel[0-9]*"), "/dev/kfd"]
+    plugins = ("jax_plugins", "libtpu")
+    return any(map(os.path.exists, nodes)) and any(
+        importlib.util.find_spec(name) is not None for name in plugins
+    )
+
+
+def taped(task: Task, env: Mapping[str, str], verbose: bool) -> tuple[int, str]:
+    """Run a program; its exit status, and the end of what it said if it failed."""
+    command = [sys.executable, "-m", "shardlift.proof.taping", task.to_json()]
+    if verbose:
+        return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
+    done = subprocess.run(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
+    )
+    said = done.stdout.rstrip().splitlines()
+    return done.returncode, "\n".join(said[-12:]) if done.returncode else ""
+
+
+def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
+    """Run what is a program, read what is a capture, and judge."""
+    with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
+        first, one = _recorded(before, settings, os.path.join(folder, "before.json"), None, tell)
+        tutor = os.path.join(folder, "before.json") if not before.capture else before.text
+        second, two = _recorded(after, settings, os.path.join(folder, "after.json"), tutor, tell)
+        tell("comparing")
+        sites = judge(one, two, settings.tolerance)
+        notes = passed_over(one.capture, two.capture)
+        return Outcome(first, second, tuple(sites), settings.tolerance, tuple(notes))
+
+
+def _recorded(
+    source: Source, settings: Settings, out: str, tutor: str | None, tell: Tell
+) -> tuple[Side, Recorded]:
+    if source.program is None:
+        side = Side(source.text, status=None)
+        return _read(side, source.text)
+    after = tutor is not None
+    tell(f"running {'after' if after else 'before'}: {source.text}")
+    task = Task(
+        program=source.program,
+        out=out,
+        patch=not after or settings.patch_after,
+        keep=settings.keep,
+        keep_inputs=settings.keep if settings.replay else 0,
+        tapped=settings.tapped,
+        oracle="shardlift.pmap" if after else settings.oracle,
+        tutor=tutor if settings.replay else None,
+    )
+    status, error = taped(task, environment(settings.devices, os.environ), settings.verbose)
+    if not os.path.exists(out):
+        why = f"\n{error}" if error else ""
+        raise CannotRunError(
+            f"{source.text} ended with status {status} before it used JAX, so there is "
+            f"nothing to compare{why}"
+        )
+    return _read(Side(source.text, status=status, error=error), out)
+
+
+def _read(side: Side, path: str) -> tuple[Side, Recorded]:
+    capture = facts.read(path)
+    version = capture.processes[0].jax if capture.processes else ""
+    # All of them: the folder goes before they are looked at no more.
+    arrays = dict(values.load(path))
+    return replace(side, jax=version), Recorded(capture, arrays)
+
+
+def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:
+    """The sites that differ between two runs of one program."""
+    alone = replace(settings, patch_after=True, replay=False)
+    outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
+    return [site.name for site in outcome.sites if site.verdict != IDENTICAL]
+
+
+def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
+    """Say what a program that was run twice showed."""
+    if not differing:
+        note = "BEFORE gave the same numbers in two runs"
+    else:
+        note = f"BEFORE differs from itself in two runs: {', '.join(differing)}"
+    sites = tuple(
+        replace(site, causes=("the program differs from itself: it is not deterministic",))
+        if site.name in differing and site.verdict == DIFFERENT
+        else site
+        for site in outcome.sites
+    )
+    return replace(outcome, sites=sites, notes=(*outcome.notes, note))

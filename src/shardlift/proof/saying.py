@@ -1,0 +1,197 @@
+"""What two programs compared have to say, as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from shardlift.proof.comparing.verdicts import (
+    CLOSE,
+    DIFFERENT,
+    IDENTICAL,
+    NOT_COMPARED,
+    NOT_REACHED,
+    Finding,
+    Outcome,
+    Side,
+    SiteVerdict,
+)
+
+COLOURS = {
+    IDENTICAL: "green", CLOSE: "green", DIFFERENT: "red", NOT_REACHED: "yellow",
+    NOT_COMPARED: "yellow",
+}  # fmt: skip
+FEW = 5  # leaves of a site that are shown
+
+
+def headline(outcome: Outcome) -> str:
+    """The first thing to know."""
+    order = (DIFFERENT, NOT_COMPARED, NOT_REACHED, CLOSE, IDENTICAL)
+    counts = [(outcome.count(word), word) for word in order]
+    parts = [f"{count} {word}" for count, word in counts if count]
+    sites = f"{len(outcome.sites)} site{'s' * (len(outcome.sites) != 1)}"
+    return f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
+
+
+def compared(site: SiteVerdict) -> str:
+    """What a verdict rests on."""
+    if not site.calls:
+        return "no call was compared"
+    parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
+    if site.collectives:
+        parts.append(f"{site.collectives} arrays exchanged by collectives")
+    if site.replays:
+        parts.append(f"{site.replays} calls replayed on the inputs of before")
+    return ", ".join(parts) + " compared"
+
+
+def places(site: SiteVerdict) -> str:
+    """``train.py:31 (pmap) -> train_new.py:40 (shard_map)``."""
+    sides = [
+        "nothing"
+        if place is None or not place.calls
+        else f"{place.file}:{place.line} ({place.kind})"
+        for place in (site.before, site.after)
+    ]
+    return " -> ".join(sides)
+
+
+def not_reached(site: SiteVerdict) -> str:
+    """Why there is nothing to compare."""
+    calls = [place.calls if place else 0 for place in (site.before, site.after)]
+    if not any(calls):
+        return "made, but never called in this run: nothing is known of it"
+    which, other = ("before", "after") if calls[0] else ("after", "before")
+    return f"called {calls[calls[0] == 0]} times {which}, and nothing like it {other}"
+
+
+def sentence(finding: Finding) -> str:
+    """A finding on one line."""
+    if finding.part == "calls":
+        return f"call {finding.call + 1}: {finding.what}"
+    where = f" of {finding.about}" if finding.about else ""
+    on = " on the inputs of before" if finding.part == "replayed" else ""
+    return f"{finding.path}{where}, call {finding.call + 1}{on}: {finding.what}"
+
+
+def shown(site: SiteVerdict) -> list[str]:
+    """The findings worth showing: the earliest first, differences before what is close."""
+    ranked = sorted(site.findings, key=lambda one: (one.close, one.call, one.part != "inside"))
+    lines = [sentence(one) for one in ranked[:FEW]]
+    if len(ranked) > FEW:
+        lines.append(f"and {len(ranked) - FEW} more (--format json has all)")
+    return lines
+
+
+def advice(outcome: Outcome) -> list[str]:
+    """What to type next."""
+    differing = [site for site in outcome.sites if site.verdict == DIFFERENT]
+    if not differing:
+        return []
+    only_bits = all(
+        one.distance is not None and one.distance.relative < 1e-5
+        for site in differing
+        for one in site.findings
+    )
+    if only_bits and not outcome.tolerance:
+        return [
+            "The differences are in the last places. If that will do: --tolerance ulps=N or rtol=X"
+        ]
+    return ["Does the program differ from itself? --check-determinism runs BEFORE twice"]
+
+
+# ---- text
+
+
+def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
+    """Print it for people."""
+    if not quiet:
+        for name, side in (("before", outcome.before), ("after", outcome.after)):
+            _show_side(name, side, console)
+        for site in outcome.sites:
+            _show_site(site, console)
+        for note in (*outcome.notes, *advice(outcome)):
+            console.print(f"\n{escape(note)}", style="dim")
+        console.print()
+    console.print(f"[bold]{escape(headline(outcome))}[/]")
+
+
+def _show_side(name: str, side: Side, console: Console) -> None:
+    version = f"  [dim]JAX {side.jax}[/]" if side.jax else ""
+    console.print(f"{name:6}  {escape(side.command)}{version}")
+    if side.status:
+        console.print(
+            f"        [red]ended with status {side.status}[/]; what it had done is compared"
+        )
+        console.print(Padding(escape(side.error), (0, 0, 0, 8)), style="dim")
+
+
+def _show_site(site: SiteVerdict, console: Console) -> None:
+    colour = COLOURS[site.verdict]
+    console.print(f"\n[bold {colour}]{site.verdict}[/]  [bold]{escape(site.name)}[/]", end="  ")
+    console.print(f"[dim]{escape(places(site))}[/]")
+    lines = [compared(site)] if site.verdict != NOT_REACHED else [not_reached(site)]
+    lines += shown(site)
+    for line in lines:
+        console.print(Padding(escape(line), (0, 0, 0, 4)))
+    for cause in site.causes:
+        console.print(Padding(f"[bold]likely cause[/]  {escape(cause)}", (0, 0, 0, 4)))
+    for note in site.notes:
+        console.print(Padding(f"[dim]{escape(note)}[/]", (0, 0, 0, 4)))
+
+
+# ---- Markdown, JSON
+
+
+def markdown(outcome: Outcome) -> str:
+    """For a pull request."""
+    lines = [f"### shardlift verify: {headline(outcome)}", ""]
+    lines += [f"`{outcome.before.command}` before, `{outcome.after.command}` after.", ""]
+    for name, side in (("before", outcome.before), ("after", outcome.after)):
+        if side.status:
+            lines += [
+                f"**{name} ended with status {side.status}**; what it had done is compared.",
+                "",
+            ]
+    lines += ["| verdict | site | compared | first difference |", "|---|---|---|---|"]
+    for site in outcome.sites:
+        first = sentence(site.first) if site.first else ""
+        what = compared(site) if site.verdict != NOT_REACHED else not_reached(site)
+        row = (site.verdict, f"`{site.name}`, {places(site)}", what, first)
+        lines.append("| " + " | ".join(_cell(text) for text in row) + " |")
+    causes = [f"- `{site.name}`: {_cell(cause)}" for site in outcome.sites for cause in site.causes]
+    if causes:
+        lines += ["", "Likely causes:", "", *causes]
+    if outcome.notes:
+        lines += ["", *(f"- {_cell(note)}" for note in outcome.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def machine(outcome: Outcome) -> str:
+    """As JSON; places and distances in full."""
+    tree = {
+        "status": outcome.status,
+        "verdicts": {word: outcome.count(word) for word in COLOURS},
+        **dataclasses.asdict(outcome),
+    }
+    for site, verdict in zip(tree["sites"], outcome.sites, strict=True):
+        site["name"] = verdict.name
+    return json.dumps(_finite(tree), indent=2, ensure_ascii=False) + "\n"
+
+
+def _finite(tree: Any) -> Any:
+    """JSON has no infinity: it is written as text."""
+    if isinstance(tree, float) and (tree != tree or tree in (float("inf"), float("-inf"))):
+        return str(tree)
+    if isinstance(tree, dict):
+        return {key: _finite(value) for key, value in tree.items()}
+    return [_finite(value) for value in tree] if isinstance(tree, (list, tuple)) else tree

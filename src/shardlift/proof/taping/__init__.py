@@ -1,0 +1,12 @@
+"""Running a program with every call on tape: what went in, what came out, what was exchanged.
+
+=================  =========================================================================
+`hosts`            arrays of a call, read by the host
+`tape`             what is kept of the calls, within bounds
+`hooks`            pmap, jit and shard_map whose calls are put on tape
+`taps`             operands and results of the collectives inside a call
+`replaying`        the inputs of the other program, given to this one
+`oracles`          what stands in for a pmap that this JAX does not have
+`child`            the process in which a program runs
+=================  =========================================================================
+"""

@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "shardlift.cli.check:check",
     "rule": "shardlift.cli.rule:rule",
     "verify": "shardlift.cli.verify:verify",
+    "record-legacy": "shardlift.cli.record_legacy:record_legacy",
     "env": "shardlift.cli.env:env",
 }
 

@@ -13,20 +13,20 @@ from shardlift.facts.files import CaptureError
 _HELP = """Run two programs and compare what their mapped functions compute.
 
 BEFORE is written in pmap, and runs as `shardlift run` runs it. AFTER is what became of it, in
-pmap, shard_map or jit with shardings, and runs as plain python runs it. Each is a script, a module
-("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run. Both get the same ARGS,
-seeds and devices.
+pmap, shard_map or jit with shardings, and runs as plain python runs it. Each is a script, a
+module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run. Both get the
+same ARGS, seeds and devices.
 
-Sites are paired by name, calls in order, outputs by path; stacked (n, b, ...), global (n * b, ...) and
-replicated arrays are brought to one layout. Everything is compared bit by bit; what is not
-identical is close if --tolerance lets it, or else different. What collectives exchange is compared
-too, in the first calls, so that an optimiser cannot hide a wrong scale.
+Sites are paired by name, calls in order, outputs by path; stacked (n, b, ...), global (n * b, ...)
+and replicated arrays are brought to one layout. Everything is compared bit by bit; what is not
+identical is close if --tolerance lets it, or else different. What collectives exchange is
+compared too, in the first calls, so that an optimiser cannot hide a wrong scale.
 
 Exit status: 0 all the same, 1 a difference or a site in one program only, 2 nothing to compare.
 """
 
 
-class _Tolerance(click.ParamType):
+class _Tolerance(click.ParamType[Any]):
     name = "tolerance"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -136,7 +136,7 @@ def verify(
             notes: list[str] = []
             if check_determinism and not sources[0].capture:
                 notes = running.check_determinism(sources[0], settings, status.update)
-            outcome = running.compare(*sources, settings, status.update)
+            outcome = running.compare(sources[0], sources[1], settings, status.update)
     except (running.CannotRunError, CaptureError) as error:
         click.echo(f"shardlift verify: {error}", err=True)
         sys.exit(2)

@@ -45,20 +45,16 @@ def compared(site: SiteVerdict) -> str:
     parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
     if site.collectives:
         parts.append(f"{site.collectives} arrays exchanged by collectives")
+    text = " and ".join(parts) + " compared"
     if site.replays:
-        parts.append(f"{site.replays} calls replayed on the inputs of before")
-    return ", ".join(parts) + " compared"
+        text += f"; {site.replays} calls run once more on the inputs of before"
+    return text
 
 
 def places(site: SiteVerdict) -> str:
     """``train.py:31 (pmap) -> train_new.py:40 (shard_map)``."""
-    sides = [
-        "nothing"
-        if place is None or not place.calls
-        else f"{place.file}:{place.line} ({place.kind})"
-        for place in (site.before, site.after)
-    ]
-    return " -> ".join(sides)
+    sides = [place if place and place.calls else None for place in (site.before, site.after)]
+    return " -> ".join(f"{p.file}:{p.line} ({p.kind})" if p else "nothing" for p in sides)
 
 
 def not_reached(site: SiteVerdict) -> str:
@@ -68,6 +64,11 @@ def not_reached(site: SiteVerdict) -> str:
         return "made, but never called in this run: nothing is known of it"
     which, other = ("before", "after") if calls[0] else ("after", "before")
     return f"called {calls[calls[0] == 0]} times {which}, and nothing like it {other}"
+
+
+def what_it_rests_on(site: SiteVerdict) -> str:
+    """What was compared, or why nothing was."""
+    return not_reached(site) if site.verdict == NOT_REACHED else compared(site)
 
 
 def sentence(finding: Finding) -> str:
@@ -99,9 +100,7 @@ def advice(outcome: Outcome) -> list[str]:
         for one in site.findings
     )
     if only_bits and not outcome.tolerance:
-        return [
-            "The differences are in the last places. If that will do: --tolerance ulps=N or rtol=X"
-        ]
+        return ["The differences are in the last places. If they may be: --tolerance ulps=N,rtol=X"]
     return ["Does the program differ from itself? --check-determinism runs BEFORE twice"]
 
 
@@ -125,24 +124,26 @@ def _show_side(name: str, side: Side, console: Console) -> None:
     version = f"  [dim]JAX {side.jax}[/]" if side.jax else ""
     console.print(f"{name:6}  {escape(side.command)}{version}")
     if side.status:
-        console.print(
-            f"        [red]ended with status {side.status}[/]; what it had done is compared"
-        )
-        console.print(Padding(escape(side.error), (0, 0, 0, 8)), style="dim")
+        said = f"[red]ended with status {side.status}[/]; what it did until then is compared"
+        _indented(said, console, 8)
+        _indented(f"[dim]{escape(side.error)}[/]", console, 8)
 
 
 def _show_site(site: SiteVerdict, console: Console) -> None:
     colour = COLOURS[site.verdict]
     console.print(f"\n[bold {colour}]{site.verdict}[/]  [bold]{escape(site.name)}[/]", end="  ")
     console.print(f"[dim]{escape(places(site))}[/]")
-    lines = [compared(site)] if site.verdict != NOT_REACHED else [not_reached(site)]
-    lines += shown(site)
-    for line in lines:
-        console.print(Padding(escape(line), (0, 0, 0, 4)))
+    _indented(escape(what_it_rests_on(site)), console)
     for cause in site.causes:
-        console.print(Padding(f"[bold]likely cause[/]  {escape(cause)}", (0, 0, 0, 4)))
+        _indented(f"[bold]likely cause[/]  {escape(cause)}", console)
+    for line in shown(site):
+        _indented(escape(line), console)
     for note in site.notes:
-        console.print(Padding(f"[dim]{escape(note)}[/]", (0, 0, 0, 4)))
+        _indented(f"[dim]{escape(note)}[/]", console)
+
+
+def _indented(text: str, console: Console, by: int = 4) -> None:
+    console.print(Padding(text, (0, 0, 0, by), expand=False))
 
 
 # ---- Markdown, JSON
@@ -154,15 +155,12 @@ def markdown(outcome: Outcome) -> str:
     lines += [f"`{outcome.before.command}` before, `{outcome.after.command}` after.", ""]
     for name, side in (("before", outcome.before), ("after", outcome.after)):
         if side.status:
-            lines += [
-                f"**{name} ended with status {side.status}**; what it had done is compared.",
-                "",
-            ]
+            ended = f"**{name} ended with status {side.status}**"
+            lines += [f"{ended}; what it did until then is compared.", ""]
     lines += ["| verdict | site | compared | first difference |", "|---|---|---|---|"]
     for site in outcome.sites:
         first = sentence(site.first) if site.first else ""
-        what = compared(site) if site.verdict != NOT_REACHED else not_reached(site)
-        row = (site.verdict, f"`{site.name}`, {places(site)}", what, first)
+        row = (site.verdict, f"`{site.name}`, {places(site)}", what_it_rests_on(site), first)
         lines.append("| " + " | ".join(_cell(text) for text in row) + " |")
     causes = [f"- `{site.name}`: {_cell(cause)}" for site in outcome.sites for cause in site.causes]
     if causes:

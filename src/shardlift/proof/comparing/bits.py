@@ -61,17 +61,19 @@ def numpy_dtype(name: str) -> Any:
 
 def is_float(dtype: Any) -> bool:
     """Is it a type of floating-point numbers, of JAX's own too?"""
-    if dtype.kind in "fV":
-        return dtype.kind == "f" or _is_ml_float(dtype)
-    return False
+    return dtype.kind == "f" or (dtype.kind == "V" and about(dtype) is not None)
 
 
-def _is_ml_float(dtype: Any) -> bool:
+def about(dtype: Any) -> Any:
+    """What is known of a type of floating-point numbers: ``bits``, ``eps``; None of others."""
+    with contextlib.suppress(ValueError):
+        return np.finfo(dtype)
     with contextlib.suppress(ImportError, ValueError, TypeError):
         import ml_dtypes
 
-        return bool(ml_dtypes.finfo(dtype).bits)
-    return False
+        describe: Any = ml_dtypes.finfo
+        return describe(dtype)
+    return None
 
 
 def distance(before: Array, after: Array) -> Distance:
@@ -153,8 +155,9 @@ def ulps(before: Array, after: Array) -> Any:
 def _ordered(array: Array) -> Any:
     """Floating-point numbers as whole ones in the same order: sign and magnitude made one line."""
     width = array.dtype.itemsize
-    bits = np.ascontiguousarray(array).view(f"u{width}").reshape(array.shape)
-    sign = np.uint64(1 << (8 * width - 1))
-    wide = bits.astype(np.uint64)
-    magnitude = (wide & ~sign if width == 8 else wide & np.uint64(int(sign) - 1)).astype(np.int64)
+    wide = np.ascontiguousarray(array).view(f"u{width}").reshape(array.shape).astype(np.uint64)
+    if array.dtype.name == "float8_e8m0fnu":  # has no sign
+        return wide.astype(np.int64)
+    sign = np.uint64(1 << (int(about(array.dtype).bits) - 1))
+    magnitude = (wide & (sign - np.uint64(1))).astype(np.int64)
     return np.where(wide & sign, -magnitude, magnitude)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shardlift.proof.comparing.bits import is_float
+from shardlift.proof.comparing.bits import about, is_float
 from shardlift.proof.comparing.layouts import Array, bits_of, root
 
 NEARLY = 2e-3  # a factor that is constant to this part is one
@@ -133,14 +133,7 @@ def update_factor(given: Array, before: Array, after: Array) -> float | None:
         return None
     scale = float(np.vdot(old, new) / np.vdot(old, old))
     # Updates are small differences of large numbers.
-    noise = 8 * float(np.abs(given.astype(np.float64)).max()) * _epsilon(given)
+    noise = 8 * float(np.abs(given.astype(np.float64)).max()) * float(about(given.dtype).eps)
     rest = float(np.abs(new - scale * old).max())
     fits = rest <= max(5 * NEARLY * abs(scale) * float(np.abs(old).max()), noise)
     return scale if fits and abs(scale - 1) > 0.01 else None
-
-
-def _epsilon(array: Array) -> float:
-    try:
-        return float(np.finfo(array.dtype).eps)
-    except ValueError:  # of JAX's own types
-        return 2.0**-7

@@ -15,6 +15,7 @@ from shardlift.proof.comparing import causes
 from shardlift.proof.comparing.bits import (
     Distance,
     Tolerance,
+    about,
     distance,
     is_float,
     numpy_dtype,
@@ -45,6 +46,7 @@ VMA = (
     "already when it comes to this line"
 )
 NO_VMA = "the backward pass sums less over the devices than it did"
+MOST_ULPS = 2**16  # more do not mean anything to a reader
 MOST_CALLS = 200  # of a site, that differ, whose values are compared
 
 
@@ -133,7 +135,8 @@ class _Judge:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
         return SiteVerdict(
             self._word(),
-            *map(place_of, self.sites),
+            place_of(self.sites[0]),
+            place_of(self.sites[1]),
             calls=self.calls,
             leaves=self.leaves,
             collectives=self.collectives,
@@ -332,7 +335,7 @@ class _Judge:
                 what = f"every array of {lines[0]}" if len(lines) == 1 else f"{count} collectives"
                 every = count == sum(one.part == part for one in far)
                 yield f"{what if every else f'{count} collectives'}: {cause}"
-            elif part == "outputs":
+            elif part == "outputs" and not any(one.part == "inside" for one in far):
                 yield f"{count} of {totals[part]} differing leaves: {cause}"
         if self.replays and not self.bad_replays:
             yield (
@@ -368,10 +371,7 @@ def _nearly(before: Array, after: Array) -> bool:
     """Equal but for rounding: collectives run in programs that are compiled apart."""
     if not is_float(before.dtype):
         return False
-    try:
-        epsilon = float(np.finfo(before.dtype).eps)
-    except ValueError:
-        epsilon = 2.0**-7
+    epsilon = float(about(before.dtype).eps)
     return within(before, after, Tolerance(rtol=epsilon**0.5))
 
 
@@ -379,7 +379,8 @@ def words(apart: Distance) -> str:
     """A distance in words."""
     where = "".join(f"[{k}]" for k in apart.place)
     share = f"{apart.elements} of {apart.size} elements"
-    far = "" if apart.ulps is None else f"up to {apart.ulps:,} ulps, "
+    fine = apart.ulps is not None and apart.ulps <= MOST_ULPS
+    far = f"up to {apart.ulps:,} ulps, " if fine else ""
     relative = f"{apart.relative:.3g} of the largest"
     values = f"{apart.before} before, {apart.after} after"
     return f"{share} differ: {far}{relative}; {f'at {where} ' if where else ''}{values}"

@@ -1,7 +1,7 @@
 """pmap, jit and shard_map whose calls are put on tape.
 
 Only the outermost call counts: what runs inside another, or under a transformation, is part of
-it. JAX's own uses of jit, ours, and those that a library makes when it is imported stay as they are.
+it. JAX's own uses of jit, ours, and those of libraries that are being imported are left alone.
 """
 
 from __future__ import annotations

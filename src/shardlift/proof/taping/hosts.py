@@ -22,7 +22,7 @@ class Held(NamedTuple):
 
 
 class Reader:
-    """Reads arrays. One that it has read before, and that is still alive, is known by its digest."""
+    """Reads arrays. One that it has read before and that is still alive it knows the digest of."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], Held]] = {}

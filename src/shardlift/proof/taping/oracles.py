@@ -59,7 +59,8 @@ def vmapped(*args: Any, **kwargs: Any) -> Any:
         out = programs[key](call.leaves)
         axes = [axis for _, _, axis in outputs_of(site, out)]
         leaves, tree = jax.tree.flatten(out)
-        return tree.unflatten([_placed(x, axis) for x, axis in zip(leaves, axes, strict=True)])
+        rows = [_placed(x, axis) for x, axis in zip(leaves, axes, strict=True)]
+        return jax.tree.unflatten(tree, rows)
 
     return call
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from shardlift.facts import values
@@ -84,20 +85,24 @@ def fitted(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
 
 
 def _data_shape(leaf: Any) -> tuple[int, ...]:
-    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if _is_key(leaf):
         one = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)  # the array may be donated by now
         return jax.eval_shape(jax.random.key_data, one).shape
     return leaf.shape if isinstance(leaf, jax.Array) else np.shape(leaf)
 
 
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
 def _placed(array: Array, leaf: Any) -> Any:
     if not isinstance(leaf, jax.Array):
         return np.array(array)
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if _is_key(leaf):
         kind = str(leaf.dtype).removeprefix("key<").removesuffix(">")
         impl = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}.get(kind, kind)
-        made = jax.random.wrap_key_data(np.array(array), impl=impl)
+        made = jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
     else:
-        made = jax.numpy.asarray(np.array(array))
+        made = jnp.asarray(array)
     # An array that is not committed to its device goes together with arrays on any.
     return jax.device_put(made, leaf.sharding) if getattr(leaf, "committed", True) else made

@@ -87,7 +87,7 @@ class PlainWay:
             return tuple(new.get(k, arg) for k, arg in enumerate(args)), {**rest, **fixed}
 
         paths = argument_names(self.fun, dynamic, named, numbers)
-        rows = [(path, leaf, None) for path, leaf in zip(paths, leaves, strict=True)]
+        rows: Rows = [(path, leaf, None) for path, leaf in zip(paths, leaves, strict=True)]
         return Apart(rows, 0, rebuilt)
 
     def outputs(self, out: Any) -> Rows:

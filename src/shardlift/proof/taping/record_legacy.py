@@ -1,0 +1,357 @@
+"""Records what the pmapped functions of a program compute, on the JAX that it was written for.
+
+This file stands alone: copy it next to the program, into an environment with JAX 0.4 to 0.7 and
+Python 3.8 or newer, and run
+
+    python record_legacy.py [--devices N] [--keep-bytes N] capture.json train.py ARGS
+    python record_legacy.py capture.json -m package.train ARGS
+
+It writes capture.json, and capture.json.npz with the values of the first calls. Take both to where
+the new program is, and compare: shardlift verify capture.json train_new.py -- ARGS
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import linecache
+import os
+import platform
+import random
+import re
+import runpy
+import sys
+import threading
+from typing import Any
+
+SCHEMA, VERSION = "shardlift.capture", 1
+KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
+GLUE = ("jax", "jaxlib", "flax", "haiku", "chex", "optax", "equinox", "functools", "contextlib")
+
+
+# ---- arrays
+
+
+def on_host(leaf: Any) -> Any:
+    """The values of an array, of typed keys their data; None: it has no bytes to compare."""
+    import jax
+    import numpy as np
+
+    if getattr(leaf, "is_deleted", bool)():
+        return None
+    if str(getattr(leaf, "dtype", "")).startswith("key<"):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    return None if array.dtype.hasobject or array.dtype.kind in "USMm" else array
+
+
+def bits_of(array: Any) -> Any:
+    """The bytes of an array, in C order."""
+    import numpy as np
+
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def root(array: Any, axis: int | None) -> Any:
+    """The array without its leading axes along which all rows are the same; ``axis`` comes first."""
+    import numpy as np
+
+    rows = np.ascontiguousarray(np.moveaxis(array, axis, 0) if axis else array)
+    while rows.ndim and rows.shape[0] > 1 and rows.size:
+        flat = bits_of(rows).reshape(rows.shape[0], -1)
+        if not (flat[1:] == flat[:1]).all():
+            break
+        rows = rows[0]
+    return rows
+
+
+def digest_of(array: Any, axis: int | None) -> str:
+    """Of the bytes, and of the root if that is smaller."""
+    least = root(array, axis)
+    whole = _hash(array)
+    return whole if least.size == array.size else whole + "/" + _hash(least)
+
+
+def _hash(array: Any) -> str:
+    return hashlib.sha256(bits_of(array).tobytes()).hexdigest()[:32]
+
+
+# ---- trees
+
+
+def with_paths(tree: Any, name: str) -> list[tuple[str, Any]]:
+    """Path and leaf, as in ``output[0]['w']``."""
+    import jax
+
+    if hasattr(jax.tree_util, "tree_flatten_with_path") and hasattr(jax.tree_util, "keystr"):
+        flat = jax.tree_util.tree_flatten_with_path(tree)[0]
+        return [(name + jax.tree_util.keystr(path), leaf) for path, leaf in flat]
+    leaves = jax.tree_util.tree_leaves(tree)  # before 0.4.6
+    return [("%s.%d" % (name, k), leaf) for k, leaf in enumerate(leaves)]  # noqa: UP031
+
+
+def axes_of(prefix: Any, tree: Any) -> list[int | None]:
+    """The axis of each leaf of ``tree``, from a prefix of it."""
+    import jax
+
+    def is_leaf(x: Any) -> bool:
+        return x is None or isinstance(x, int)
+
+    axes, structure = jax.tree_util.tree_flatten(prefix, is_leaf=is_leaf)
+    found: list[int | None] = []
+    for axis, part in zip(axes, structure.flatten_up_to(tree)):  # noqa: B905
+        found += [axis] * len(jax.tree_util.tree_leaves(part))
+    return found
+
+
+# ---- the tape
+
+
+class Tape:
+    """All calls of all sites."""
+
+    def __init__(self, keep: int) -> None:
+        self.room = {"inputs": keep, "outputs": keep}
+        self.sites: dict[Any, dict[str, Any]] = {}
+        self.forms: dict[int, dict[str, int]] = {}
+        self.arrays: dict[str, Any] = {}
+        self.lock = threading.RLock()
+
+    def site(self, key: tuple[str, int, str], names: list[str], axis_name: Any) -> dict[str, Any]:
+        """The record of a site."""
+        with self.lock:
+            if key not in self.sites:
+                self.forms[len(self.sites)] = {}
+                self.sites[key] = {
+                    "number": len(self.sites), "file": key[0], "line": key[1], "function": key[2],
+                    "axis_name": "" if axis_name is None else str(axis_name), "axis_size": 0,
+                    "made": 0, "calls": 0, "failed": 0, "kind": "pmap", "names": [],
+                    "forms": [], "samples": [],
+                }  # fmt: skip
+            found = self.sites[key]
+            found["made"] += 1
+            found["names"] += [name for name in names if name not in found["names"]]
+            return found
+
+    def put(self, site: dict[str, Any], call: int, part: str, rows: Any) -> dict[str, Any]:
+        """Keep the arrays of one side of a call."""
+        forms, digests = [], []
+        for k, (path, leaf, axis) in enumerate(rows):
+            array = on_host(leaf)
+            dtype = str(getattr(leaf, "dtype", getattr(array, "dtype", type(leaf).__name__)))
+            shape = [] if array is None else list(array.shape)
+            forms.append({"path": path, "dtype": dtype, "shape": shape, "axis": axis})
+            digests.append("" if array is None else digest_of(array, axis))
+            if array is not None and array.nbytes:
+                self._keep("%d.%d.%s.%d" % (site["number"], call, part, k), part, array, axis)  # noqa: UP031
+        text = json.dumps(forms)
+        known = self.forms[site["number"]]
+        if text not in known:
+            known[text] = len(known)
+            site["forms"].append(forms)
+        return {"forms": known[text], "digests": digests}
+
+    def _keep(self, name: str, part: str, array: Any, axis: int | None) -> None:
+        bits = bits_of(root(array, axis))
+        if bits.nbytes <= self.room[part]:
+            self.room[part] -= bits.nbytes
+            self.arrays[name] = bits.copy()
+
+    def write(self, path: str, command: list[str]) -> None:
+        """The capture, and the values beside it."""
+        import jax
+        import jaxlib
+        import numpy as np
+
+        devices = jax.local_devices()
+        process = {
+            "index": 0, "count": 1, "python": platform.python_version(), "jax": jax.__version__,
+            "jaxlib": getattr(jaxlib, "__version__", ""), "shardlift": "",
+            "platform": devices[0].platform, "device_kind": devices[0].device_kind,
+            "devices": ["%s:%d" % (d.platform, d.id) for d in devices],  # noqa: UP031
+        }  # fmt: skip
+        sites = [{k: v for k, v in s.items() if k != "number"} for s in self.sites.values()]
+        capture = {
+            "schema": SCHEMA, "version": VERSION, "command": command, "patched": False,
+            "processes": [process], "sites": sites,
+        }  # fmt: skip
+        if self.arrays:
+            with open(path + ".npz", "wb") as values:
+                np.savez(values, **self.arrays)
+        with open(path, "w", encoding="utf-8") as text:
+            json.dump(capture, text)
+
+
+# ---- the hook
+
+here = threading.local()
+
+
+def taped_pmap(stock: Any, tape: Tape) -> Any:
+    """``jax.pmap`` whose calls are put on tape."""
+
+    @functools.wraps(stock)
+    def pmap(fun: Any, *args: Any, **kwargs: Any) -> Any:
+        mapped = stock(fun, *args, **kwargs)
+        given = dict(zip(("axis_name",), args), **kwargs)  # noqa: B905
+        file, line = user_line()
+        name = getattr(fun, "__name__", type(fun).__name__)
+        assigned = re.match(r"\s*(?:self\.)?(\w+)\s*=[^=]", linecache.getline(file, line))
+        names = [name] + ([assigned.group(1)] if assigned else [])
+        site = tape.site((shown(file), line, name), names, given.get("axis_name"))
+        return Taped(mapped, fun, site, tape, given)
+
+    return pmap
+
+
+class Taped:
+    """A pmapped function whose calls are put on tape."""
+
+    def __init__(self, mapped: Any, fun: Any, site: Any, tape: Tape, given: Any) -> None:
+        functools.update_wrapper(self, fun)
+        self._mapped, self._fun, self._site, self._tape = mapped, fun, site, tape
+        self._given = given
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run, and keep what goes in and out; calls inside of another one are part of it."""
+        import jax
+
+        leaves = jax.tree_util.tree_leaves((args, kwargs))
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        if traced or getattr(here, "busy", False):
+            return self._mapped(*args, **kwargs)
+        here.busy = True
+        try:
+            return self._call(args, kwargs)
+        finally:
+            here.busy = False
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        site, tape = self._site, self._tape
+        number = len(site["samples"])
+        sample: dict[str, Any] = {"call": number, "failed": False}
+        site["samples"].append(sample)
+        sample["inputs"] = tape.put(site, number, "inputs", self._inputs(args, kwargs))
+        try:
+            out = self._mapped(*args, **kwargs)
+        except BaseException:
+            sample["failed"] = True
+            site["failed"] += 1
+            raise
+        axes = axes_of(self._given.get("out_axes", 0), out)
+        flat = with_paths(out, "output")
+        rows = [(path, leaf, axis) for (path, leaf), axis in zip(flat, axes)]  # noqa: B905
+        sample["outputs"] = tape.put(site, number, "outputs", rows)
+        site["calls"] += 1
+        return out
+
+    def _inputs(self, args: Any, kwargs: Any) -> Any:
+        import jax
+
+        static = self._given.get("static_broadcasted_argnums", ())
+        static = (static,) if isinstance(static, int) else tuple(static)
+        static = tuple(k % len(args) for k in static) if args else ()
+        in_axes = self._given.get("in_axes", 0)
+        rows = []
+        for k, (name, arg) in enumerate(zip(self._names(args), args)):  # noqa: B905
+            if k in static:
+                continue
+            axis = in_axes
+            if isinstance(in_axes, (tuple, list)):
+                axis = in_axes[k] if k < len(in_axes) else 0
+            axes = axes_of(axis, arg)
+            rows += [(path, x, a) for (path, x), a in zip(with_paths(arg, name), axes)]  # noqa: B905
+        for name in sorted(kwargs):
+            rows += [(path, leaf, 0) for path, leaf in with_paths(kwargs[name], name)]
+        for _, leaf, axis in rows:
+            if axis is not None and jax.numpy.ndim(leaf) > axis and not self._site["axis_size"]:
+                self._site["axis_size"] = int(jax.numpy.shape(leaf)[axis])
+        return rows
+
+    def _names(self, args: Any) -> list[str]:
+        try:
+            names = list(inspect.signature(self._fun).parameters)
+        except (TypeError, ValueError):
+            names = []
+        return [names[k] if k < len(names) else "args[%d]" % k for k in range(len(args))]  # noqa: UP031
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_mapped":
+            raise AttributeError(name)
+        return getattr(self._mapped, name)
+
+
+def user_line() -> tuple[str, int]:
+    """File and line of the innermost frame that is not of a library which passes calls on."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and is_glue(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def is_glue(file: str) -> bool:
+    """Is this a file of such a library, or this one?"""
+    parts = re.split(r"[\\/]", os.path.splitext(file)[0])
+    inside = "site-packages" in parts or "dist-packages" in parts
+    named = parts[-1] in ("functools", "contextlib")
+    return file == __file__ or named or (inside and any(part in GLUE for part in parts))
+
+
+def shown(file: str) -> str:
+    """A file as people write it: from the current folder if it is in it."""
+    folder = os.path.join(os.getcwd(), "")
+    return file[len(folder) :] if file.startswith(folder) else file
+
+
+# ---- the command
+
+
+def main(arguments: list[str]) -> None:
+    """Run the program with ``jax.pmap`` on tape, and write the capture however it ends."""
+    keep = KEEP
+    while arguments and arguments[0] in ("--devices", "--keep-bytes"):
+        option, value, arguments = arguments[0], int(arguments[1]), arguments[2:]
+        if option == "--keep-bytes":
+            keep = value
+        else:
+            flag = "--xla_force_host_platform_device_count=%d" % value  # noqa: UP031
+            os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " " + flag).strip()
+            os.environ["JAX_PLATFORMS"] = os.environ["JAX_PLATFORM_NAME"] = "cpu"
+    if len(arguments) < 2 or arguments[0].endswith(".py"):
+        sys.exit(__doc__)
+    out, command = os.path.abspath(arguments[0]), arguments[1:]
+    import jax
+    import numpy as np
+
+    tape = Tape(keep)
+    jax.pmap = taped_pmap(jax.pmap, tape)
+    random.seed(0)
+    np.random.seed(0)
+    try:
+        run(command)
+    finally:
+        tape.write(out, command)
+        calls = sum(site["calls"] for site in tape.sites.values())
+        told = "record_legacy: %d calls of %d pmap sites written to %s"
+        print(told % (calls, len(tape.sites), out), file=sys.stderr)
+
+
+def run(command: list[str]) -> None:
+    """Run it as ``__main__``."""
+    if command[0] == "-m":
+        sys.argv = command[1:]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = command
+        sys.path[0] = os.path.dirname(os.path.abspath(command[0]))
+        runpy.run_path(command[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -49,9 +49,7 @@ def training(folder):
     before, traces = traces, 0
     recorder = Recorder()
     with recorder.observing():
-        same = jax.tree.all(
-            jax.tree.map(np.array_equal, plain, run(recorder.pmap(shardlift.pmap)))
-        )
+        same = jax.tree.all(jax.tree.map(np.array_equal, plain, run(recorder.pmap(shardlift.pmap))))
         recorder.write(f"{folder}/{me}.json")
     return {"traces": [before, traces], "same": bool(same)}
 

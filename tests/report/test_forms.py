@@ -73,7 +73,9 @@ def test_bars_are_to_scale():
 def test_markdown_is_a_table_and_escapes():
     text = markdown.render(view_of(everything(NASTY), "run.json"))
     assert "| site | calls |" in text
-    assert "<script>" not in re.sub("`+.*?`+", "", text.replace("\\<script\\>", ""))
+    words = re.sub(r"\\.", "", text)  # without what is escaped, and without code
+    assert "<script>" in text
+    assert "<script>" not in re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", words)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     cells = {line.replace("\\|", "").count("|") for line in rows}
     assert cells == {10}
@@ -89,7 +91,7 @@ def test_json():
     assert {f["kind"] for f in tree["sites"][0]["findings"]} >= {"gradient", "replicas"}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(any_capture())
 def test_any_capture_has_every_form(text):
     capture = files.loads(text)

@@ -101,7 +101,7 @@ def test_before_and_after():
     assert "only after" in text
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(any_capture())
 def test_any_capture_makes_a_page(text):
     capture = files.loads(text)

@@ -77,7 +77,7 @@ def test_bytes_that_are_the_same_everywhere():
     assert wasted_bytes(site(arguments=(equal, unlike, whole, unknown))) == 700
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(any_capture())
 def test_any_capture_can_be_shown(text):
     capture = files.loads(text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,7 +22,7 @@ pytestmark = [
 ]
 
 # Runs in the page, after its own script: what a person would try, and what must not have happened.
-TRIAL = """<script>
+TRIAL = """<script>{
 const lanes = document.querySelector(".lanes");
 const before = lanes.getAttribute("viewBox");
 document.querySelector('.zoom button[title="zoom in"]').click();
@@ -39,15 +42,15 @@ document.body.dataset.trial = JSON.stringify({
   ink: getComputedStyle(document.body).color,
   requests: performance.getEntriesByType("resource").length,
 });
-</script></body>"""
+}</script></body>"""
 
 
 def opened(folder: Path, name: str, *options: str) -> str:
     """The document as the browser has it after it ran the page."""
-    html = page(view_of(everything(name), "run.json"), everything("after"))
+    text = page(view_of(everything(name), "run.json"), everything("after"))
     path = folder / "page.html"
     # The policy of the page forbids nothing to scripts within it.
-    path.write_text(html.replace("</body>", TRIAL).replace("alert(1)", "window.alerted=1"))
+    path.write_text(text.replace("</body>", TRIAL).replace("alert(1)", "window.alerted=1"))
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run(
@@ -58,10 +61,6 @@ def opened(folder: Path, name: str, *options: str) -> str:
 
 
 def trial(dom: str) -> dict:
-    import html
-    import json
-    import re
-
     found = re.search(r'data-trial="([^"]*)"', dom)
     assert found, "the page's script did not run to its end"
     return json.loads(html.unescape(found.group(1)))
@@ -86,6 +85,4 @@ def test_on_a_phone_in_the_dark(tmp_path):
 
 
 def _light(colour: str) -> float:
-    import re
-
     return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3

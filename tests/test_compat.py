@@ -122,8 +122,14 @@ def test_source_line(monkeypatch):
     # In an installed package, the line that called it; without the frames, its own.
     monkeypatch.setattr(_compat, "_line_public", lambda eqn: (np.__file__, 1, "norm"))
     assert _compat.source_line(eqn)[:2] == line[:2]
+    # What is beyond shardlift's own frames called the map, and is not the function mapped.
+    beyond = [(np.__file__, 1, "norm"), (_compat.__file__, 1, "map"), line]
+    monkeypatch.setattr(_compat, "_lines_private", lambda eqn: beyond)
+    assert _compat.source_line(eqn) == (np.__file__, 1, "norm")
     monkeypatch.setattr(_compat, "_lines_private", lambda eqn: [])
     assert _compat.source_line(eqn) == (np.__file__, 1, "norm")
+    monkeypatch.setattr(_compat, "_line_public", lambda eqn: (_compat.__file__, 1, "unstack"))
+    assert _compat.source_line(eqn) is None
 
 
 def test_expanded():

@@ -41,6 +41,13 @@ status is returned.
 @click.option(
     "--record", type=click.Path(dir_okay=False), metavar="FILE", help="Record every pmap site."
 )
+@click.option(
+    "--record-inputs",
+    type=click.IntRange(0),
+    metavar="BYTES",
+    help="With --record, what goes in and out of every call too, for `verify`: digests of all "
+    "arrays, values up to so many bytes.",
+)
 @click.option("--no-patch", is_flag=True, help="Restore nothing: only run, and record.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing at the end.")
 @click.option(
@@ -57,6 +64,7 @@ def run(
     devices: int | None,
     processes: int,
     record: str | None,
+    record_inputs: int | None,
     no_patch: bool,
     quiet: bool,
     start_timeout: int,
@@ -71,8 +79,10 @@ def run(
         record = os.path.abspath(record)  # the program may go elsewhere
         if not os.access(os.path.dirname(record), os.W_OK):
             raise click.UsageError(f"cannot write to the folder of {record}")
+    if record_inputs is not None and (record is None or processes > 1):
+        raise click.UsageError("--record-inputs goes with --record, and with one process")
     what = Program(program, args, module)
-    watch = Watch(patch=not no_patch, record=record, quiet=quiet)
+    watch = Watch(patch=not no_patch, record=record, quiet=quiet, record_inputs=record_inputs)
     if processes == 1:
         run_here(what, devices, watch)
     else:

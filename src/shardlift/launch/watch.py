@@ -30,6 +30,7 @@ class Watch:
     patch: bool = True
     record: str | None = None
     quiet: bool = False
+    record_inputs: int | None = None  # bytes of inputs, and of outputs, whose values are kept
 
     def of_process(self, process: int) -> Watch:
         """The same in one process of many: each records to a file of its own, the first talks."""
@@ -68,6 +69,10 @@ class Watching:
 
         command = [*(["-m"] if self.program.module else []), self.program.target]
         self.recorder = Recorder(command=[*command, *self.program.args], patched=self.watch.patch)
+        if self.watch.record_inputs is not None:
+            from shardlift.proof.taping.both import Both
+
+            self.recorder = Both(self.recorder, self.watch.record_inputs)
         return self.recorder
 
     def end(self) -> None:

@@ -148,11 +148,12 @@ class _Judge:
         )
 
     def _word(self) -> str:
-        if any(not one.close for one in self.findings.values()):
+        counted = [one for one in self.findings.values() if one.part != "replayed"]
+        if any(not one.close for one in counted):
             return DIFFERENT
-        if self.uncompared or not self.calls:
+        if self.uncompared or not self.leaves:
             return NOT_COMPARED
-        return CLOSE if self.findings else IDENTICAL
+        return CLOSE if counted else IDENTICAL
 
     def _counts(self) -> None:
         left, right = (len(site.samples) for site in self.sites)
@@ -213,7 +214,10 @@ class _Judge:
         """Compare one leaf; None: it is identical."""
         path, call = forms[0].path, samples[0].call
         if not digests[0] and not digests[1]:
-            self.notes[f"{path} is no array ({forms[0].dtype}), and was not compared"] = None
+            self.notes[f"{path} ({forms[0].dtype}) was not compared: its bytes were not there"] = (
+                None
+            )
+            self.uncompared += _is_array(forms[0])
             return None
         self.leaves += part == "outputs"
         wrong = _structure(*forms)
@@ -337,7 +341,12 @@ class _Judge:
                 yield f"{what if every else f'{count} collectives'}: {cause}"
             elif part == "outputs" and not any(one.part == "inside" for one in far):
                 yield f"{count} of {totals[part]} differing leaves: {cause}"
-        if self.replays and not self.bad_replays:
+        if self.replays and self.bad_replays:
+            yield (
+                f"this function itself: on the inputs of before too, {self.bad_replays} of "
+                f"{self.replays} calls gave something else"
+            )
+        elif self.replays:
             yield (
                 f"not this function: on the inputs of the program before, {self.replays} calls "
                 "gave what they gave before. Its inputs differ: look at the sites before it"
@@ -365,6 +374,13 @@ def _same_arrays(before: Values | None, after: Values | None) -> bool:
     if before is None or after is None:
         return False
     return same_arrays(before.digests, after.digests)
+
+
+def _is_array(form: Form) -> bool:
+    try:
+        return numpy_dtype(form.dtype) is not None
+    except (TypeError, AttributeError):  # an object of Python's, a text
+        return False
 
 
 def _nearly(before: Array, after: Array) -> bool:

@@ -7,6 +7,7 @@
 `taps`             operands and results of the collectives inside a call
 `replaying`        the inputs of the other program, given to this one
 `oracles`          what stands in for a pmap that this JAX does not have
+`both`             the tape together with the facts of a run
 `child`            the process in which a program runs
 =================  =========================================================================
 """

@@ -55,7 +55,7 @@ def bits_of(array: Any) -> Any:
 
 
 def root(array: Any, axis: int | None) -> Any:
-    """The array without its leading axes along which all rows are the same; ``axis`` comes first."""
+    """The array without its leading axes whose rows are all the same; ``axis`` comes first."""
     import numpy as np
 
     rows = np.ascontiguousarray(np.moveaxis(array, axis, 0) if axis else array)
@@ -100,8 +100,9 @@ def axes_of(prefix: Any, tree: Any) -> list[int | None]:
         return x is None or isinstance(x, int)
 
     axes, structure = jax.tree_util.tree_flatten(prefix, is_leaf=is_leaf)
+    parts: Any = structure
     found: list[int | None] = []
-    for axis, part in zip(axes, structure.flatten_up_to(tree)):  # noqa: B905
+    for axis, part in zip(axes, parts.flatten_up_to(tree)):  # noqa: B905
         found += [axis] * len(jax.tree_util.tree_leaves(part))
     return found
 

@@ -1,0 +1,40 @@
+"""Facts and values in one capture: ``shardlift run --record FILE --record-inputs BYTES``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shardlift.facts import Recorder
+from shardlift.proof.taping.hooks import Hooks
+from shardlift.proof.taping.tape import Tape, joined
+
+
+class Both:
+    """A recorder whose pmapped calls are on tape as well. Times include the taping."""
+
+    def __init__(self, recorder: Recorder, keep: int) -> None:
+        self.recorder = recorder
+        self.hooks = Hooks(Tape(keep, keep))
+
+    def pmap(self, pmap: Callable[..., Any]) -> Callable[..., Any]:
+        """The given pmap, recorded and on tape."""
+        return self.recorder.pmap(self.hooks.pmap(pmap))
+
+    def read(self, array: Any, how: str, nbytes: int) -> None:
+        """An output was read."""
+        self.recorder.read(array, how, nbytes)
+
+    def used(self, name: str) -> None:
+        """A restored name was used."""
+        self.recorder.used(name)
+
+    def write(self, path: str) -> None:
+        """The facts with the samples, and the values beside them."""
+        self.recorder.write(path)
+        tape = self.hooks.tape
+        tape.write(path, joined(self.recorder.capture(), tape.capture()))
+
+    def summary(self) -> str:
+        """A few lines for the end of a run."""
+        return self.recorder.summary()

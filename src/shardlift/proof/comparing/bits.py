@@ -123,9 +123,15 @@ def _differs(before: Array, after: Array) -> Any:
     return (left != right).any(axis=1).reshape(before.shape)
 
 
+def wide(array: Array) -> Array:
+    """As doubles; a NaN may be of the kind that is reported when it is touched."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
+
+
 def _apart(before: Array, after: Array) -> tuple[Any, float]:
     """The absolute difference of each element, and the largest number of both."""
-    left, right = before.astype(np.float64), after.astype(np.float64)
+    left, right = wide(before), wide(after)
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(left - right)
         apart = np.where(np.isnan(left) & np.isnan(right) | (left == right), 0.0, apart)
@@ -146,18 +152,18 @@ def ulps(before: Array, after: Array) -> Any:
     left, right = _ordered(before), _ordered(after)
     # Both may use all of 64 bits: subtract the smaller from the larger, as unsigned numbers.
     steps = np.where(left > right, left - right, right - left).astype(np.uint64).astype(np.float64)
-    nan_left, nan_right = np.isnan(before), np.isnan(after)
+    nan_left, nan_right = np.isnan(wide(before)), np.isnan(wide(after))
     steps = np.where(nan_left & nan_right, 0.0, np.where(nan_left != nan_right, np.inf, steps))
-    infinite = np.isinf(before.astype(np.float64)) != np.isinf(after.astype(np.float64))
+    infinite = np.isinf(wide(before)) != np.isinf(wide(after))
     return np.where(infinite & ~nan_left & ~nan_right, np.inf, steps)
 
 
 def _ordered(array: Array) -> Any:
     """Floating-point numbers as whole ones in the same order: sign and magnitude made one line."""
     width = array.dtype.itemsize
-    wide = np.ascontiguousarray(array).view(f"u{width}").reshape(array.shape).astype(np.uint64)
+    bits = np.ascontiguousarray(array).view(f"u{width}").reshape(array.shape).astype(np.uint64)
     if array.dtype.name == "float8_e8m0fnu":  # has no sign
-        return wide.astype(np.int64)
+        return bits.astype(np.int64)
     sign = np.uint64(1 << (int(about(array.dtype).bits) - 1))
-    magnitude = (wide & (sign - np.uint64(1))).astype(np.int64)
-    return np.where(wide & sign, -magnitude, magnitude)
+    magnitude = (bits & (sign - np.uint64(1))).astype(np.int64)
+    return np.where(bits & sign, -magnitude, magnitude)

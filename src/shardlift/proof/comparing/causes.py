@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shardlift.proof.comparing.bits import about, is_float
+from shardlift.proof.comparing.bits import about, is_float, wide
 from shardlift.proof.comparing.layouts import Array, bits_of, root
 
 NEARLY = 2e-3  # a factor that is constant to this part is one
@@ -22,7 +22,7 @@ def likely(before: Array, after: Array, axis: int | None, devices: int) -> str:
 
 
 def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
-    if axis is None or before.shape[axis] < 2 or not before.size:
+    if axis is None or axis >= before.ndim or before.shape[axis] < 2 or not before.size:
         return ""
     left, right = _row_bytes(before, axis, devices), _row_bytes(after, axis, devices)
     if len(set(left)) == 1 and len(set(right)) > 1:
@@ -54,13 +54,13 @@ def _one_for_all(
             "out_specs=P() or out_axes=None of something that is not the same everywhere"
         )
     if is_float(before.dtype):
-        rows, one = np.moveaxis(before, axis, 0).astype(float), np.moveaxis(after, axis, 0)[0]
+        rows, one = wide(np.moveaxis(before, axis, 0)), np.moveaxis(after, axis, 0)[0]
         ways: dict[str, Callable[[Array], Array]] = {
             "mean": lambda x: x.mean(0),
             "sum": lambda x: x.sum(0),
         }
         for name, way in ways.items():
-            if np.allclose(way(rows), one.astype(float), rtol=NEARLY, atol=0):
+            if np.allclose(way(rows), wide(one), rtol=NEARLY, atol=0):
                 return f"the {name} over the devices, where each device had its own value"
     return (
         "every device has the same value, where each had its own: one random key for all "
@@ -81,7 +81,7 @@ def constant_factor(before: Array, after: Array) -> float | None:
     """By what ``before`` is multiplied to give ``after``, if it is one number, and not 1."""
     if not is_float(before.dtype) and before.dtype.kind not in "iu":
         return None
-    left, right = before.astype(np.float64).ravel(), after.astype(np.float64).ravel()
+    left, right = wide(before).ravel(), wide(after).ravel()
     if not (np.isfinite(left).all() and np.isfinite(right).all()) or not left.size:
         return None
     largest = np.abs(left).max()
@@ -118,7 +118,7 @@ def words_for(factor: float, devices: int) -> str:
 
 def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) -> str:  # noqa: ARG001
     if is_float(before.dtype):
-        nans = [int(np.isnan(x.astype(np.float64)).sum()) for x in (before, after)]
+        nans = [int(np.isnan(wide(x)).sum()) for x in (before, after)]
         if nans[1] > nans[0]:
             return f"{nans[1]} NaN, where there were {nans[0]} before"
     return ""
@@ -128,12 +128,12 @@ def update_factor(given: Array, before: Array, after: Array) -> float | None:
     """How many times as large the update of ``given`` is after, if it is one number."""
     if not is_float(given.dtype) or given.shape != before.shape or given.shape != after.shape:
         return None
-    old, new = (x.astype(np.float64) - given.astype(np.float64) for x in (before, after))
+    old, new = (wide(x) - wide(given) for x in (before, after))
     if not (np.isfinite(old).all() and np.isfinite(new).all()) or not np.any(old):
         return None
     scale = float(np.vdot(old, new) / np.vdot(old, old))
     # Updates are small differences of large numbers.
-    noise = 8 * float(np.abs(given.astype(np.float64)).max()) * float(about(given.dtype).eps)
+    noise = 8 * float(np.abs(wide(given)).max()) * float(about(given.dtype).eps)
     rest = float(np.abs(new - scale * old).max())
     fits = rest <= max(5 * NEARLY * abs(scale) * float(np.abs(old).max()), noise)
     return scale if fits and abs(scale - 1) > 0.01 else None

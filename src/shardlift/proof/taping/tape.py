@@ -11,10 +11,8 @@ from shardlift.facts import files, values
 from shardlift.facts.making import process_facts
 from shardlift.facts.schema import Capture, Form, Sample, Site, Values
 from shardlift.proof.comparing.layouts import bits_of, root
+from shardlift.proof.taping.child import KEEP, TAPPED
 from shardlift.proof.taping.hosts import Held, Reader
-
-KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
-TAPPED = 2  # calls of a site whose collectives are looked into
 
 
 class SiteTape:

@@ -1,0 +1,206 @@
+"""The command, on programs in files of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from shardlift.cli import main
+
+BEFORE = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+
+steps = int(sys.argv[1]) if sys.argv[1:] else 3
+n = jax.local_device_count()
+
+def train_step(w, x):
+    grads = jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+    grads = lax.pmean(grads, "batch")
+    return w - 0.1 * grads, lax.pmean(jnp.mean(x @ w), "batch")
+
+p_step = jax.pmap(train_step, axis_name="batch")
+w = jax.device_put_replicated(jnp.arange(3.0), jax.devices())
+for k in range(steps):
+    x = np.random.normal(size=(n, 16 // n, 3)).astype(np.float32)  # no seed of its own
+    w, loss = p_step(w, x)
+print("loss", loss[0])
+"""
+AFTER = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+
+steps = int(sys.argv[1]) if sys.argv[1:] else 3
+n = jax.local_device_count()
+
+def train_step(w, x):
+    grads = jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+    grads = lax.pmean(grads, "batch")
+    return w - 0.1 * grads, lax.pmean(jnp.mean(x @ w), "batch")
+
+mesh = Mesh(np.array(jax.devices()), ("batch",))
+p_step = jax.jit(jax.shard_map(
+    train_step, mesh=mesh, in_specs=(P(), P("batch")), out_specs=P(), check_vma=CHECK))
+w = jnp.arange(3.0)
+for k in range(steps):
+    if k == CRASH:
+        raise RuntimeError("out of luck")
+    x = np.random.normal(size=(16, 3)).astype(np.float32)
+    w, loss = p_step(w, x)
+print("loss", loss)
+"""
+TEST = """
+import runpy
+def test_program():
+    runpy.run_path({path!r})
+"""
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYTEST_"))}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    made: Path = tmp_path_factory.mktemp("programs")
+    texts = {
+        "before.py": BEFORE,
+        "good.py": AFTER.replace("CHECK", "False").replace("CRASH", "-1"),
+        "bad.py": AFTER.replace("CHECK", "True").replace("CRASH", "-1"),
+        "crash.py": AFTER.replace("CHECK", "False").replace("CRASH", "2"),
+        "nothing.py": "print('no jax here')",
+    }
+    for name, text in texts.items():
+        (made / name).write_text(text)
+    # sys.argv is pytest's there.
+    plain = texts["good.py"].replace("int(sys.argv[1]) if sys.argv[1:] else 3", "3")
+    (made / "plain.py").write_text(plain)
+    (made / "test_it.py").write_text(TEST.format(path=str(made / "plain.py")))
+    return made
+
+
+def shardlift(folder: Path, *args: str, python: str = sys.executable):
+    command = [python, "-m", "shardlift.cli", *args]
+    return subprocess.run(command, cwd=folder, env=ENV, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_identical_with_arguments_and_a_capture(folder):
+    done = shardlift(folder, "verify", "before.py", "good.py", "--", "2")
+    assert done.returncode == 0, done.stderr
+    assert "identical  train_step  before.py:14 (pmap) -> good.py:16 (shard_map)" in done.stdout
+    assert "4 outputs of 2 calls" in done.stdout
+    assert done.stdout.rstrip().endswith("1 site: 1 identical")
+    recording = ("--record", "run.json", "--record-inputs", "1000000")
+    assert shardlift(folder, "run", "-q", "--devices", "8", *recording, "before.py").returncode == 0
+    done = shardlift(folder, "verify", "-q", "run.json", "before.py", "--patch-after")
+    assert done.stdout.strip() == "1 site: 1 different", done.stdout  # run sets no seeds
+
+
+@pytest.mark.slow
+def test_different_as_json_and_markdown(folder):
+    done = shardlift(folder, "verify", "before.py", "bad.py", "--format", "json")
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["status"], told["verdicts"]["different"]) == (1, 1)
+    site = told["sites"][0]
+    assert (site["name"], site["verdict"], site["replays"]) == ("train_step", "different", 2)
+    assert "8.000 times too large: check_vma with unvarying parameters" in site["causes"][0]
+    assert {one["part"] for one in site["findings"]} == {"outputs", "inside", "replayed"}
+    done = shardlift(
+        folder, "verify", "before.py", "bad.py", "--format", "markdown", "--devices", "4"
+    )
+    assert done.returncode == 1
+    assert done.stdout.startswith("### shardlift verify: 1 site: 1 different\n")
+    assert (
+        "| different | `train_step`, before.py:14 (pmap) -> bad.py:16 (shard_map) |" in done.stdout
+    )
+    assert "4.000 times too large: check_vma with unvarying parameters" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_crash_and_a_test_run(folder):
+    done = shardlift(folder, "verify", "before.py", "crash.py")
+    assert done.returncode == 1
+    assert re.search(r"after\s+crash.py\s+JAX .*\n\s+ended with status 1", done.stdout)
+    assert "RuntimeError: out of luck" in done.stdout
+    assert "3 calls before, 2 after" in done.stdout
+    done = shardlift(folder, "verify", "before.py", "pytest -q test_it.py", "--check-determinism")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "BEFORE gave the same numbers in two runs" in done.stdout
+
+
+@pytest.mark.slow
+def test_nothing_to_compare(folder):
+    done = shardlift(folder, "verify", "nothing.py", "good.py")
+    assert done.returncode == 2
+    assert "nothing.py ended with status 0 before it used JAX" in done.stderr
+
+
+PYTHONS = [sys.executable, os.environ.get("SHARDLIFT_LEGACY_PYTHON", "")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", PYTHONS, ids=["this", "old"])
+def test_a_recording_of_another_environment(folder, python, tmp_path):
+    """On this JAX, and where SHARDLIFT_LEGACY_PYTHON names a python with JAX 0.4 to 0.7, there."""
+    if not python:
+        pytest.skip("SHARDLIFT_LEGACY_PYTHON is not set")
+    file = str(tmp_path / "record_legacy.py")
+    done = shardlift(folder, "record-legacy", "--out", file)
+    assert done.returncode == 0, done.stderr
+    assert shardlift(folder, "record-legacy", "--out", file).returncode == 2  # is there already
+    program = tmp_path / "before.py"
+    program.write_text(BEFORE.replace("jax.device_put_replicated(jnp.arange(3.0), jax.devices())",
+                                      "jnp.stack([jnp.arange(3.0)] * 8)"))  # fmt: skip
+    out = str(tmp_path / "old.json")
+    env = {k: v for k, v in ENV.items() if k != "PYTHONPATH"}
+    command = [python, file, "--devices", "8", out, str(program), "2"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "2 calls of 1 pmap sites written to" in done.stderr
+    done = shardlift(folder, "verify", out, "good.py", "--tolerance", "ulps=8,rtol=1e-6", "--", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 outputs of 2 calls" in done.stdout
+    done = shardlift(folder, "verify", out, "bad.py", "--tolerance", "ulps=8,rtol=1e-6", "--", "2")
+    assert done.returncode == 1
+    assert "the update is 8.000 times too large" in done.stdout
+
+
+def test_mistakes():
+    runner = CliRunner()
+    for bad in ("ulps", "ulps=-1", "rtol=x", "speed=3"):
+        done = runner.invoke(main, ["verify", "a.py", "b.py", "--tolerance", bad])
+        assert done.exit_code == 2
+        assert "is not ulps=N, rtol=X or atol=X" in done.output
+    done = runner.invoke(main, ["verify", "nowhere.py", "b.py"])
+    assert done.exit_code == 2
+    assert "neither a file, a module, a pytest command nor a capture" in done.output
+    for args in (["--record-inputs", "5"], ["--record", "x.json", "--record-inputs", "-1"]):
+        assert runner.invoke(main, ["run", *args, __file__]).exit_code == 2
+
+
+def test_help():
+    done = CliRunner().invoke(main, ["verify", "--help"])
+    assert "Example: shardlift verify train.py train_new.py -- --steps 5" in done.output
+
+
+def test_the_file_for_old_environments_is_old_python():
+    import ast
+
+    text = CliRunner().invoke(main, ["record-legacy", "--out", "-"]).output
+    tree = ast.parse(text, feature_version=(3, 8))
+    imported = {
+        name.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for name in node.names
+    } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= {*sys.stdlib_module_names, "jax", "jaxlib", "numpy"}

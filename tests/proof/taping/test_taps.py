@@ -1,0 +1,164 @@
+"""What collectives exchange, wherever they stand."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from shardlift.proof.taping import taps
+from shardlift.proof.taping.ways import PlainWay
+from tests.proof.recording import mesh
+
+N = 8
+X = np.arange(2.0 * N, dtype=np.float32).reshape(N, 2)
+SUM = X.sum(0)
+
+
+ROWS = P("i")
+
+
+def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
+    mapped = jax.jit(
+        jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
+    )
+    held, notes = taps.look(mapped, PlainWay(body, {}).apart(args or (X,), {}))
+    return {(one.form.path, one.form.about): np.asarray(one.array) for one in held}, notes
+
+
+def only(found, path):
+    arrays = [array for (name, _), array in found.items() if name == path]
+    assert len(arrays) == 1, found.keys()
+    return arrays[0]
+
+
+@pytest.mark.parametrize("check_vma", [False, True])
+def test_operands_and_results(check_vma):
+    def body(x):
+        return x + lax.psum(2 * x[0], "i")  # the line
+
+    found, notes = look(body, check_vma=check_vma)
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), 2 * X)
+    np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([2 * SUM] * N))
+    assert {about for _, about in found} == {'return x + lax.psum(2 * x[0], "i")  # the line'}
+    assert notes == []
+
+
+def test_no_collectives():
+    assert look(lambda x: x * 2) == ({}, [])
+
+
+def test_several_on_a_line_are_counted():
+    found, _ = look(lambda x: x + sum(lax.psum((x[0], 3 * x[0]), "i")))
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
+    np.testing.assert_array_equal(only(found, "psum #2, operand"), 3 * X)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        jax.jit,
+        jax.checkpoint,
+        lambda f: functools.partial(lambda g, x: lax.scan(lambda c, y: (g(c), y), x, X[:1])[0], f),
+    ],
+    ids=["jit", "checkpoint", "scan"],
+)
+def test_inside_of_other_functions(wrap):
+    inner = wrap(lambda x: lax.psum(x, "i"))
+    found, notes = look(lambda x: x + inner(x[0]))
+    assert notes == []
+    result = only(found, "psum #1, result")
+    np.testing.assert_array_equal(result.reshape(N, 2), np.stack([SUM] * N))
+
+
+def test_every_turn_of_a_scan():
+    def body(x):
+        carry, _ = lax.scan(lambda c, k: (lax.psum(c, "i") * k, None), x[0], jnp.float32([1, 2]))
+        return x + carry
+
+    found, _ = look(body)
+    result = only(found, "psum #1, result")
+    assert result.shape == (N, 2, 2)
+    np.testing.assert_array_equal(result[0], np.stack([SUM, N * SUM]))
+
+
+def test_custom_rules():
+    @jax.custom_vjp
+    def f(x):
+        return lax.psum(x, "i")
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (g * x,))
+    found, notes = look(lambda x: x + f(x[0]))
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
+    assert notes == []
+
+
+@pytest.mark.parametrize("kind", ["while", "cond"])
+def test_branches_are_not_followed_and_that_is_said(kind):
+    def body(x):
+        if kind == "cond":
+            return x + lax.cond(True, lambda: lax.psum(x[0], "i"), lambda: x[0])
+        return x + lax.while_loop(lambda c: c[0, 0] < 9, lambda c: 1 + lax.psum(c, "i"), x)
+
+    found, notes = look(body)
+    assert found == {}
+    assert notes == ["collectives inside of a branch or a loop"]
+
+
+def test_gradients_of_unvarying_values_are_summed_in_the_backward_pass():
+    def body(w, x):
+        g = jax.grad(lambda w: jnp.sum(w * x[0]))(w)
+        return w - lax.pmean(g, "i")
+
+    specs = (P(), P("i"))
+    found, _ = look(body, SUM, X, check_vma=True, specs=specs, out=P())
+    np.testing.assert_array_equal(only(found, "psum (backward pass) #1, operand"), X)
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], N * SUM)
+    found, _ = look(body, SUM, X, specs=specs, out=P())
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)
+
+
+def test_nothing_is_printed_twice_and_nobody_is_called_back(capfd):
+    def loud(x):
+        jax.debug.print("said {}", x.sum())
+        return x + lax.psum(x, "i")
+
+    found, notes = look(loud)
+    jax.effects_barrier()
+    assert "said" not in capfd.readouterr().out
+    assert (len(found), notes) == (2, [])
+
+    called = []
+
+    def calling(x):
+        jax.debug.callback(lambda: called.append(1))
+        y = jax.experimental.io_callback(lambda x: x, jax.typeof(x), x)
+        return y + lax.psum(x, "i")
+
+    found, notes = look(calling)
+    assert (found, called) == ({}, [])
+    assert "calls back to the host" in notes[0]
+
+
+def test_nested_maps():
+    many = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
+
+    def inner(x):
+        return x + lax.psum(x, "b")
+
+    def outer(x):
+        y = jax.shard_map(inner, in_specs=P("b"), out_specs=P("b"), axis_names={"b"})(x)
+        return y + lax.psum(x, "a")
+
+    mapped = jax.jit(
+        jax.shard_map(outer, mesh=many, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+    )
+    held, _ = taps.look(mapped, PlainWay(outer, {}).apart((X,), {}))
+    shapes = {one.form.path: one.form.shape for one in held}
+    assert shapes["psum #1, operand"][0] == 2

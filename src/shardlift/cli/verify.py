@@ -127,7 +127,14 @@ def verify(
     except ImportError as error:
         raise click.ClickException(f'{error}: pip install "shardlift[jax]"') from None
     settings = running.Settings(
-        tolerance, devices, keep_bytes, tapped, replay, oracle, patch_after, verbose
+        tolerance=tolerance,
+        devices=devices,
+        keep=keep_bytes,
+        tapped=tapped,
+        replay=replay,
+        oracle=oracle,
+        patch_after=patch_after,
+        verbose=verbose,
     )
     progress = Console(stderr=True)
     try:

@@ -73,9 +73,20 @@ def _check_sense(capture: Any) -> None:
         if event.site >= len(capture.sites):
             raise CaptureError(f"is damaged: its timeline names site {event.site}")
     for site in capture.sites:
+        for sample in site.samples:
+            for side in (sample.inputs, sample.outputs, sample.inside, sample.replayed):
+                if side is not None and not _fits(side, site.forms):
+                    raise CaptureError(
+                        f"is damaged: the digests of call {sample.call} of {site.function} belong "
+                        "to no list of forms"
+                    )
         for name, times in vars(site.times).items():
             if any(bucket >= BUCKETS for bucket, _ in times.buckets):
                 raise CaptureError(f"is damaged: times.{name} of {site.file} has a strange bucket")
+
+
+def _fits(values: Any, forms: Any) -> bool:
+    return values.forms < len(forms) and len(values.digests) == len(forms[values.forms])
 
 
 def _decode(wanted: Any, value: Any, where: str) -> Any:

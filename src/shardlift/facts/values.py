@@ -45,12 +45,13 @@ def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
             os.remove(temporary)
 
 
-def load(capture: str | os.PathLike[str]) -> Mapping[str, Bytes]:
-    """The arrays beside a capture, each read when it is asked for."""
+def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
+    """The arrays beside a capture."""
     path = path_of(capture)
     if not os.path.exists(path):
         return {}
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise CaptureError(f"{path} is damaged, or holds no arrays: {error}") from None

@@ -11,12 +11,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shardlift import facts
+from shardlift.codemod.finding import version
 from shardlift.facts import values
-from shardlift.facts.schema import SCHEMA
+from shardlift.facts.schema import SCHEMA, Capture
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.proof.comparing.bits import Tolerance
 from shardlift.proof.comparing.judging import Recorded, judge, passed_over
@@ -24,6 +25,7 @@ from shardlift.proof.comparing.verdicts import DIFFERENT, IDENTICAL, Outcome, Si
 from shardlift.proof.taping.child import KEEP, TAPPED, Task
 
 DEVICES = 8
+THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
 Tell = Callable[[str], None]
 
 
@@ -41,8 +43,10 @@ class Settings:
     tapped: int = TAPPED
     replay: bool = True
     oracle: str = "shardlift.pmap"
+    oracle_after: str = "shardlift.pmap"
     patch_after: bool = False
     verbose: bool = False
+    environ: Mapping[str, str] = field(default_factory=dict)  # of AFTER, besides
 
 
 @dataclass(frozen=True)
@@ -147,11 +151,29 @@ def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Ou
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
         first, one = _recorded(before, settings, os.path.join(folder, "before.json"), None, tell)
         tutor = os.path.join(folder, "before.json") if not before.capture else before.text
+        settings, notes = like(one.capture, settings) if before.capture else (settings, [])
         second, two = _recorded(after, settings, os.path.join(folder, "after.json"), tutor, tell)
         tell("comparing")
         sites = judge(one, two, settings.tolerance)
-        notes = passed_over(one.capture, two.capture)
+        notes += passed_over(one.capture, two.capture)
         return Outcome(first, second, tuple(sites), settings.tolerance, tuple(notes))
+
+
+def like(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
+    """Settings for a program to be compared with a capture: its devices, its random numbers."""
+    process = capture.processes[0] if capture.processes else None
+    if process is None:
+        return settings, []
+    if settings.devices is None and process.platform == "cpu":
+        settings = replace(settings, devices=len(process.devices))
+    # JAX 0.5.0 turned jax_threefry_partitionable on: the same key gives other random numbers.
+    if version(process.jax) < (0, 5) and THREEFRY not in os.environ:
+        note = (
+            f"JAX {process.jax} drew other random numbers from the same key; AFTER ran with "
+            "jax_threefry_partitionable off, as it was then"
+        )
+        return replace(settings, environ={THREEFRY: "0"}), [note]
+    return settings, []
 
 
 def _recorded(
@@ -169,10 +191,11 @@ def _recorded(
         keep=settings.keep,
         keep_inputs=settings.keep if settings.replay else 0,
         tapped=settings.tapped,
-        oracle="shardlift.pmap" if after else settings.oracle,
+        oracle=settings.oracle_after if after else settings.oracle,
         tutor=tutor if settings.replay else None,
     )
-    status, error = taped(task, environment(settings.devices, os.environ), settings.verbose)
+    env = environment(settings.devices, os.environ) | dict(settings.environ if after else {})
+    status, error = taped(task, env, settings.verbose)
     if not os.path.exists(out):
         why = f"\n{error}" if error else ""
         raise CannotRunError(
@@ -185,14 +208,12 @@ def _recorded(
 def _read(side: Side, path: str) -> tuple[Side, Recorded]:
     capture = facts.read(path)
     version = capture.processes[0].jax if capture.processes else ""
-    # All of them: the folder goes before they are looked at no more.
-    arrays = dict(values.load(path))
-    return replace(side, jax=version), Recorded(capture, arrays)
+    return replace(side, jax=version), Recorded(capture, values.load(path))
 
 
 def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:
     """The sites that differ between two runs of one program."""
-    alone = replace(settings, patch_after=True, replay=False)
+    alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
     outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
     return [site.name for site in outcome.sites if site.verdict != IDENTICAL]
 

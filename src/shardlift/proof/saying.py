@@ -26,7 +26,7 @@ COLOURS = {
     IDENTICAL: "green", CLOSE: "green", DIFFERENT: "red", NOT_REACHED: "yellow",
     NOT_COMPARED: "yellow",
 }  # fmt: skip
-FEW = 5  # leaves of a site that are shown
+FEW = 4  # leaves of a site that are shown
 
 
 def headline(outcome: Outcome) -> str:
@@ -101,6 +101,8 @@ def advice(outcome: Outcome) -> list[str]:
     )
     if only_bits and not outcome.tolerance:
         return ["The differences are in the last places. If they may be: --tolerance ulps=N,rtol=X"]
+    if any(site.causes for site in differing):
+        return []
     return ["Does the program differ from itself? --check-determinism runs BEFORE twice"]
 
 

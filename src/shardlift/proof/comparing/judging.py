@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shardlift.facts.files import CaptureError
 from shardlift.facts.schema import Capture, Form, Sample, Site, Values
 from shardlift.facts.values import Bytes, name_of
 from shardlift.proof.comparing import causes
@@ -63,8 +64,11 @@ class Recorded(NamedTuple):
             return np.zeros(form.shape, numpy_dtype(form.dtype))
         if name not in self.arrays:
             return None
-        least = self.arrays[name].view(numpy_dtype(form.dtype))
-        return from_root(least, form.shape, form.axis)
+        try:
+            least = self.arrays[name].view(numpy_dtype(form.dtype))
+            return from_root(least, form.shape, form.axis)
+        except (ValueError, IndexError) as error:
+            raise CaptureError(f"the values of {name} are damaged: {error}") from None
 
 
 def judge(
@@ -403,6 +407,6 @@ def words(apart: Distance) -> str:
     share = f"{apart.elements} of {apart.size} elements"
     fine = apart.ulps is not None and apart.ulps <= MOST_ULPS
     far = f"up to {apart.ulps:,} ulps, " if fine else ""
-    relative = f"{apart.relative:.3g} of the largest"
+    relative = f"by {apart.relative:.3g} of the largest number"
     values = f"{apart.before} before, {apart.after} after"
-    return f"{share} differ: {far}{relative}; {f'at {where} ' if where else ''}{values}"
+    return f"{share} differ, {far}{relative}; {f'at {where} ' if where else ''}{values}"

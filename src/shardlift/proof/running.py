@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shardlift import facts
-from shardlift.codemod.finding import version
 from shardlift.facts import values
 from shardlift.facts.schema import SCHEMA, Capture
 from shardlift.launch.program import Program, virtual_devices
@@ -167,7 +166,7 @@ def like(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
     if settings.devices is None and process.platform == "cpu":
         settings = replace(settings, devices=len(process.devices))
     # JAX 0.5.0 turned jax_threefry_partitionable on: the same key gives other random numbers.
-    if version(process.jax) < (0, 5) and THREEFRY not in os.environ:
+    if process.jax.startswith(("0.3.", "0.4.")) and THREEFRY not in os.environ:
         note = (
             f"JAX {process.jax} drew other random numbers from the same key; AFTER ran with "
             "jax_threefry_partitionable off, as it was then"

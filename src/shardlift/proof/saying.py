@@ -48,7 +48,8 @@ def compared(site: SiteVerdict) -> str:
     text = " and ".join(parts) + " compared"
     if site.replays:
         text += f"; {site.replays} calls run once more on the inputs of before"
-    return text
+    worst = [one.distance.ulps or 0 for one in site.findings if one.distance]
+    return f"{text}; at most {max(worst):,} ulps apart" if site.verdict == CLOSE else text
 
 
 def places(site: SiteVerdict) -> str:

@@ -331,6 +331,8 @@ class _Judge:
     def _causes(self) -> Iterator[str]:
         """The causes, each once, with what it applies to; those of collectives first."""
         far = [one for one in self.findings.values() if not one.close]
+        if not far:
+            return
         first = min((one.call for one in far if one.part == "outputs"), default=None)
         grouped: Counter[tuple[str, str]] = Counter()
         for one in far:

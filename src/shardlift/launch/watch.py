@@ -70,12 +70,12 @@ class Watching:
         self.recorder = Recorder(command=[*command, *self.program.args], patched=self.watch.patch)
         return self.recorder
 
-    def end(self) -> None:
+    def end(self, *, quiet: bool = False) -> None:
         """Write the record and say what was used; in a child that the program forked, nothing."""
         if os.getpid() != self.process:
             return
         self.write()
-        if not self.watch.quiet:
+        if not (quiet or self.watch.quiet):
             with contextlib.suppress(OSError, ValueError):  # stderr is closed
                 for line in self.lines():
                     print(f"shardlift: {line}", file=sys.stderr)

@@ -32,9 +32,13 @@ class Watch:
     quiet: bool = False
 
     def of_process(self, process: int) -> Watch:
-        """The same in one process of many: each records to a file of its own, the first talks."""
-        record = None if self.record is None else part_of(self.record, process)
-        return replace(self, record=record, quiet=self.quiet or process > 0)
+        """The same in one process of many: the first one talks.
+
+        Each records to a file of its own, and the launcher talks about what these make together.
+        """
+        if self.record is not None:
+            return replace(self, record=part_of(self.record, process), quiet=True)
+        return replace(self, quiet=self.quiet or process > 0)
 
     def begin(self, program: Program) -> Watching:
         """From now on, until ``end``."""

@@ -106,31 +106,6 @@ def coordination() -> Coordination | None:
         return None
 
 
-def lines_of(equation: Any) -> list[tuple[str, int]]:
-    """The lines of Python that made an equation of a jaxpr, the innermost first.
-
-    Equations carry their traceback, of a type that is not public (2026-11: 0.10.2, 0.12.0).
-    Where it is another one, nobody is told where an equation came from.
-    """
-    try:
-        frames = equation.source_info.traceback.frames
-        return [(frame.file_name, frame.line_num) for frame in frames]
-    except AttributeError:
-        return []
-
-
-def transforms_of(equation: Any) -> str:
-    """By which transformations an equation was made: ``transpose(jvp())`` in a backward pass.
-
-    The text that compiled programs carry as the name of an operation (2026-11: 0.10.2, 0.12.0).
-    Empty where equations have none.
-    """
-    try:
-        return str(equation.source_info.name_stack)
-    except AttributeError:
-        return ""
-
-
 def view_type(array: jax.Array, shape: tuple[int, ...]) -> Any:
     """What `rewrapped_as` wants to know of a view of ``array`` that has another shape."""
     return jax.core.ShapedArray(shape, array.dtype, weak_type=array.weak_type)

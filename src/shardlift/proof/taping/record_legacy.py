@@ -163,13 +163,12 @@ class Tape:
     def write(self, path: str, command: list[str]) -> None:
         """The capture, and the values beside it."""
         import jax
-        import jaxlib
         import numpy as np
 
         devices = jax.local_devices()
         process = {
             "index": 0, "count": 1, "python": platform.python_version(), "jax": jax.__version__,
-            "jaxlib": getattr(jaxlib, "__version__", ""), "shardlift": "",
+            "jaxlib": getattr(sys.modules.get("jaxlib"), "__version__", ""), "shardlift": "",
             "platform": devices[0].platform, "device_kind": devices[0].device_kind,
             "devices": ["%s:%d" % (d.platform, d.id) for d in devices],  # noqa: UP031
         }  # fmt: skip

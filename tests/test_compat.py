@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,3 +88,74 @@ def test_no_runner_for_a_program_with_effects():
     compiled = jax.jit(lambda x: (jax.debug.callback(print, x), x)[1]).lower(jnp.ones(2)).compile()
     assert _compat.runner(compiled, 1) is None
     assert _compat.runner(object(), 1) is None
+
+
+def _equation(fun, *args, name):
+    return next(e for e in jax.make_jaxpr(fun)(*args).eqns if e.primitive.name == name)
+
+
+def test_scan_parts():
+    def fun(w, x):
+        return jax.lax.scan(lambda c, y: ((c[0] * w, c[1] + y), y), (w, w), x)
+
+    eqn = _equation(fun, 1.0, jnp.ones(3), name="scan")
+    assert _compat.scan_parts(eqn) == (1, 2)
+    unknown = types.SimpleNamespace(params={"jaxpr": None}, invars=[])
+    assert _compat.scan_parts(unknown) is None
+
+
+def test_scan_parts_after_a_derivative():
+    """The operands are arranged anew; the counts still say where each kind begins."""
+
+    def fun(w, x):
+        return jax.jvp(lambda w: jax.lax.scan(lambda c, y: (c * w, y), w, x)[0], (w,), (w,))
+
+    eqn = _equation(fun, 1.0, jnp.ones(3), name="scan")
+    consts, carry = _compat.scan_parts(eqn)
+    inner = getattr(eqn.params["jaxpr"], "jaxpr", eqn.params["jaxpr"])
+    carried = [var.aval.shape for var in inner.invars[consts : consts + carry]]
+    assert carried == [var.aval.shape for var in inner.outvars[:carry]]
+    # What is scanned over has one dimension more outside than inside.
+    ranks = [len(var.aval.shape) for var in eqn.invars]
+    inside = [len(var.aval.shape) for var in inner.invars]
+    assert [a - b for a, b in zip(ranks, inside, strict=True)] == [0] * (consts + carry) + [1] * (
+        len(ranks) - consts - carry
+    )
+
+
+def test_map_axes():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
+    mapped = jax.shard_map(
+        lambda x: x, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), axis_names={"i"}
+    )
+    assert _compat.map_axes(_equation(mapped, jnp.ones(4), name="shard_map")) == {"i": 4}
+    assert _compat.map_axes(types.SimpleNamespace(params={})) is None
+
+
+def test_source_line(monkeypatch):
+    def fun(x):
+        return jnp.linalg.norm(x) + jax.lax.sin(x).sum()
+
+    eqn = _equation(fun, jnp.ones(3), name="sin")
+    line = (__file__, fun.__code__.co_firstlineno + 1, "test_source_line.<locals>.fun")
+    file, number, function = _compat.source_line(eqn)
+    assert (file, number) == line[:2]
+    assert function.endswith("fun")
+    assert (file, number, function) in _compat.lines_of(eqn)
+    assert _compat.lines_of(object()) == []
+    assert _compat._line_public(object()) is None
+    # In an installed package, the line that called it; without the frames, its own.
+    monkeypatch.setattr(_compat, "_line_public", lambda eqn: (np.__file__, 1, "norm"))
+    assert _compat.source_line(eqn)[:2] == line[:2]
+    # What is beyond shardlift's own frames called the map, and is not the function mapped.
+    beyond = [(np.__file__, 1, "norm"), (_compat.__file__, 1, "map"), line]
+    monkeypatch.setattr(_compat, "lines_of", lambda eqn: beyond)
+    assert _compat.source_line(eqn) == (np.__file__, 1, "norm")
+    monkeypatch.setattr(_compat, "lines_of", lambda eqn: [])
+    assert _compat.source_line(eqn) == (np.__file__, 1, "norm")
+    monkeypatch.setattr(_compat, "_line_public", lambda eqn: (_compat.__file__, 1, "unstack"))
+    assert _compat.source_line(eqn) is None
+
+
+def test_expanded():
+    assert _compat.expanded(_equation(jnp.sin, 1.0, name="sin"), []) is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
 import re
 import sysconfig
@@ -256,11 +257,19 @@ def source_line(eqn: Any) -> tuple[str, int, str] | None:
 
     The innermost line that belongs to no installed package, or else to none of JAX's. The frames
     are not public (2026-11: 0.10.2, 0.12.0); where they cannot be had, the line is JAX's choice.
+    An equation of shardlift's own has no line.
     """
     chosen = _line_public(eqn)
-    if chosen is None or not _installed(chosen[0]):
+    if chosen is None or chosen[0].startswith(_HERE):
+        return None
+    if not _installed(chosen[0]):
         return chosen
-    return next((line for line in lines_of(eqn) if not _installed(line[0])), chosen)
+    # Beyond shardlift's frames is whoever called it, not the function that is mapped.
+    body = itertools.takewhile(lambda line: not line[0].startswith(_HERE), lines_of(eqn))
+    return next((line for line in body if not _installed(line[0])), chosen)
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _line_public(eqn: Any) -> tuple[str, int, str] | None:

@@ -201,6 +201,11 @@ def test_the_place_on_an_inner_axis_is_the_same_on_all_of_the_outer():
     assert nested(lambda y: lax.psum(y, "i") * (lax.axis_index("j") + 1).astype(y.dtype)).proven
 
 
+def test_equal_on_the_first_of_an_inner_axis_is_not_enough():
+    own_on_odd_places = [(k, k) for k in (1, 3, 5, 7)]
+    assert not nested(lambda y: lax.ppermute(y, ("i", "j"), own_on_odd_places)).proven
+
+
 def test_a_mesh_of_two_axes():
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
     x = rows(3).reshape(4, 2, 3)

@@ -215,7 +215,7 @@ def test_nothing_is_run(capfd):
 @pytest.mark.parametrize(
     "equal",
     [0, -2, "state", (0,), ["state"], (True, False), ({"w": True, "n": True}, False),
-     ({"w": True, "n": True}, {"x": False})],
+     ({"w": True, "n": True}, {"x": False}), ({"w": jnp.array(True), "n": np.True_}, False)],
 )  # fmt: skip
 def test_ways_to_say_equal(equal):
     found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=equal)
@@ -246,7 +246,9 @@ def test_everything_is_equal():
         (2, ValueError, "equal names argument 2, and there are 2 positional ones"),
         ("stat", ValueError, "an argument 'stat', and there is none: the arguments are state, bat"),
         (1.5, TypeError, "equal takes positions and names of arguments"),
-        ((1.5,), TypeError, "positions and names of arguments, or a tree of booleans; got 1.5"),
+        ((1.5, 0), TypeError, "equal takes booleans in the tree for argument state; got 1.5"),
+        (({"w": True, "n": "no"}, 0), TypeError, "in the tree for argument state; got 'no'"),
+        ([True, False], TypeError, "a tuple with a tree of booleans for each argument; got .True"),
         ((True,), ValueError, "booleans for 1 arguments, and there are 2"),
         (({"v": True}, False), ValueError, "equal does not fit argument state"),
     ],

@@ -21,7 +21,7 @@ from tests.proof import programs
 from tests.proof.checking import bits, hold_against
 from tests.proof.programs import Axes, Program, Step
 
-QUICK = 45  # how many programs the quick loop tries
+QUICK = 30  # how many programs the quick loop tries
 THOROUGH = int(os.environ.get("SHARDLIFT_THOROUGH", "0"))
 COUNTS: collections.Counter[str] = collections.Counter()
 

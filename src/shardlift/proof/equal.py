@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import jax
+import numpy as np
 
 from shardlift.mapping.axes import argument_names
 
@@ -27,20 +28,15 @@ def equal_leaves(
     [False, True, False]
     """
     dynamic = [k for k in range(len(args)) if k not in static]
-    if _is_tree(equal):
+    named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
+    if not all(type(name) in (int, str) for name in named):
         flags = _spread(equal, fun, args, dynamic)
         return flags + [False] * len(jax.tree.leaves(kwargs))
-    named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
     chosen = {_argument(fun, args, kwargs, name) for name in named}
     flags = []
     for key, arg in [*((k, args[k]) for k in dynamic), *sorted(kwargs.items())]:
         flags += [key in chosen] * len(jax.tree.leaves(arg))
     return flags
-
-
-def _is_tree(equal: Any) -> bool:
-    leaves = jax.tree.leaves(equal)
-    return bool(leaves) and all(isinstance(leaf, bool) for leaf in leaves)
 
 
 def _spread(
@@ -49,29 +45,44 @@ def _spread(
     """A tree of booleans, one a positional argument, over the leaves below it."""
     if isinstance(equal, bool):
         return [equal] * len(jax.tree.leaves([args[k] for k in dynamic]))
-    if not isinstance(equal, tuple) or len(equal) != len(args):
+    if not isinstance(equal, tuple):
+        raise TypeError(
+            "equal takes positions and names of arguments, or a tuple with a tree of booleans for "
+            f"each argument; got {equal!r}."
+        )
+    if len(equal) != len(args):
         raise ValueError(
             f"equal has booleans for {len(equal)} arguments, and there are {len(args)} "
             "positional ones: give a tuple with one entry for each, static ones counted."
         )
     flags: list[bool] = []
     for k in dynamic:
-        leaves, tree = cast("tuple[list[bool], Any]", jax.tree.flatten(equal[k]))
+        leaves, tree = cast("tuple[list[Any], Any]", jax.tree.flatten(equal[k]))
         try:
             below = tree.flatten_up_to(args[k])
         except ValueError as error:
-            name = argument_names(fun, (0,), {}, [k])[0]
             raise ValueError(
-                f"equal does not fit argument {name}: {error}. It must be a tree prefix of the "
-                "argument, with a boolean for everything below it."
+                f"equal does not fit argument {_name(fun, k)}: {error}. It must be a tree prefix "
+                "of the argument, with a boolean for everything below it."
             ) from None
-        for flag, part in zip(leaves, below, strict=True):
-            flags += [flag] * len(jax.tree.leaves(part))
+        for leaf, part in zip(leaves, below, strict=True):
+            flags += [_flag(leaf, _name(fun, k))] * len(jax.tree.leaves(part))
     return flags
 
 
+def _name(fun: Callable[..., Any], k: int) -> str:
+    return argument_names(fun, (0,), {}, [k])[0]
+
+
+def _flag(leaf: Any, name: str) -> bool:
+    """A leaf of the tree; a node that makes arrays of its children has made one of it."""
+    if isinstance(leaf, bool) or (np.ndim(leaf) == 0 and np.asarray(leaf).dtype.kind in "biu"):
+        return bool(leaf)
+    raise TypeError(f"equal takes booleans in the tree for argument {name}; got {leaf!r}.")
+
+
 def _argument(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: Any
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: int | str
 ) -> int | str:
     """The position of an argument, or its name if it is passed by keyword."""
     if isinstance(name, str):
@@ -83,10 +94,6 @@ def _argument(
         raise ValueError(
             f"equal names an argument {name!r}, and there is none: the arguments are "
             f"{', '.join([*names[: len(args)], *kwargs]) or f'{len(args)} positional ones'}."
-        )
-    if isinstance(name, bool) or not isinstance(name, int):
-        raise TypeError(
-            f"equal takes positions and names of arguments, or a tree of booleans; got {name!r}."
         )
     if not -len(args) <= name < len(args):
         raise ValueError(f"equal names argument {name}, and there are {len(args)} positional ones.")

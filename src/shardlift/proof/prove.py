@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import jax
 
-import shardlift
 from shardlift import _compat
 from shardlift.arrays.paths import leaf_paths
 from shardlift.mapping.options import check_options
@@ -23,7 +21,6 @@ from shardlift.proof.partition import Space, along, members
 from shardlift.proof.program import Map, Program, Result, results, trace_function, trace_site
 
 RULES = {**collectives.RULES, **control.RULES}
-HERE = os.path.dirname(os.path.abspath(shardlift.__file__))
 
 
 def replication(
@@ -160,8 +157,6 @@ def _equation(eqn: Any) -> Equation | None:
     if eqn is None:
         return None
     line = _compat.source_line(eqn)
-    if line is None and eqn.primitive.name == "broadcast_in_dim":  # jax.pmap's
-        return None
-    if line is not None and os.path.abspath(line[0]).startswith(HERE + os.sep):
+    if line is None and eqn.primitive.name == "broadcast_in_dim":
         return None
     return Equation(eqn.primitive.name, None if line is None else Source(*line))

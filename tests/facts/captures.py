@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import types
-import typing
+import json
 from typing import Any
 
+from hypothesis import reject
 from hypothesis import strategies as st
 
+from shardlift.facts import files
 from shardlift.facts.histogram import Histogram
 from shardlift.facts.schema import (
-    BUCKETS,
     Capture,
     Collective,
     Compile,
@@ -122,42 +122,38 @@ def everything(name: str = "train_step") -> Capture:
     )
 
 
-def _strategy(kind: Any) -> st.SearchStrategy[Any]:
-    if dataclasses.is_dataclass(kind):
-        return captures_of(typing.cast("type", kind))
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType:
-        return st.none() | _strategy(inner[0])
-    if origin is tuple and inner[-1] is Ellipsis:
-        return st.lists(_strategy(inner[0]), max_size=2).map(tuple)
-    if origin is tuple:  # a bucket and its count
-        return st.tuples(st.integers(0, BUCKETS - 1), st.integers(0, 2**40))
-    if origin is dict:
-        return st.dictionaries(st.text(max_size=8), st.integers(0, 2**40), max_size=3)
+def _places(tree: Any) -> list[tuple[Any, Any]]:
+    """Every container in a tree, with each of its keys."""
+    items = list(tree.items() if isinstance(tree, dict) else enumerate(tree))
+    below = [
+        place for _, value in items if isinstance(value, dict | list) for place in _places(value)
+    ]
+    return [*((tree, key) for key, _ in items), *below]
+
+
+def _another(value: Any) -> st.SearchStrategy[Any]:
+    """Something of the same type."""
+    if isinstance(value, list):
+        return st.sampled_from([[], value, value * 3])
     return {
-        str: st.text(max_size=20),
+        str: st.text(max_size=20) | st.just(NASTY),
         bool: st.booleans(),
-        int: st.integers(0, 2**62),
-        float: st.floats(0, 1e12).map(lambda value: round(value, 9)),
-    }[kind]
+        int: st.integers(0, 2**62) | st.integers(0, 3),
+        float: st.floats(0, 1e12).map(lambda number: round(number, 9)),
+    }.get(type(value), st.just(value))
 
 
-def captures_of(part: type) -> st.SearchStrategy[Any]:
-    """Any value of a part of the schema."""
-    hints = typing.get_type_hints(part)
-    names = [f.name for f in dataclasses.fields(part)]
-    return st.builds(part, **{name: _strategy(hints[name]) for name in names})
-
-
-def any_capture() -> st.SearchStrategy[Capture]:
-    """Any capture that a run could have written, and many that none would."""
-
-    def fixed(capture: Capture) -> Capture:
-        sites = len(capture.sites)
-        events = [dataclasses.replace(e, site=e.site % sites) for e in capture.timeline if sites]
-        head = Capture()
-        return dataclasses.replace(
-            capture, schema=head.schema, version=head.version, timeline=tuple(events)
-        )
-
-    return captures_of(Capture).map(fixed)
+@st.composite
+def any_capture(draw: st.DrawFn) -> str:
+    """The text of a capture: the full one, with a few other values in it."""
+    tree = json.loads(files.dumps(everything()))
+    for _ in range(draw(st.integers(0, 12))):
+        container, key = draw(st.sampled_from(_places(tree)))
+        if key not in ("schema", "version"):
+            container[key] = draw(_another(container[key]))
+    text = json.dumps(tree)
+    try:
+        files.loads(text)
+    except files.CaptureError:  # a bucket or a site that does not exist
+        reject()
+    return text

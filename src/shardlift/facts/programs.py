@@ -50,8 +50,6 @@ def collectives(jaxpr: Any) -> tuple[Collective, ...]:
 
 
 def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[_Found]:
-    import jax.extend.core as jex  # slow to import: see _compat
-
     for eqn in jaxpr.eqns:
         kind = eqn.primitive.name
         transforms = f"{around}/{_compat.transforms_of(eqn)}"
@@ -61,8 +59,21 @@ def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[_Found]:
             yield _Found(kind, _axes(eqn), times, nbytes, exact, gradient, _line(eqn))
         turns = int(eqn.params.get("length") or 1) if kind == "scan" else 1
         known = exact and kind not in ("while", "cond")
-        for inner in jex.jaxprs_in_params(eqn.params):
+        for inner in _inner(eqn.params):
             yield from _walk(inner, times * turns, known, transforms)
+
+
+def _inner(params: dict[str, Any]) -> Iterator[Any]:
+    """The jaxprs inside an equation.
+
+    Not by ``jax.extend.core.jaxprs_in_params``: to import ``jax.extend`` in the middle of a run
+    makes JAX (0.12.0) trace every program of it once more.
+    """
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            jaxpr = getattr(item, "jaxpr", item)
+            if hasattr(jaxpr, "eqns"):
+                yield jaxpr
 
 
 def _in_backward_pass(transforms: str) -> bool:

@@ -17,10 +17,12 @@ class Pair(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The function, and where it is now."""
+        """The function, where it is now, and in which of the runs, if not in both."""
         site = self.after or self.before
         assert site is not None
-        return f"{site.function} ({site.file}:{site.line})"
+        alone = ", only after" if self.before is None else ", only before"
+        both = self.before is not None and self.after is not None
+        return f"{site.function} ({site.file}:{site.line}){'' if both else alone}"
 
 
 class Measure(NamedTuple):
@@ -89,7 +91,7 @@ def as_text(before: Capture, after: Capture) -> str:
     """A small table a site."""
     parts = []
     for pair in pair_sites(before, after):
-        lines = [pair.name + _note(pair)]
+        lines = [pair.name]
         lines += [
             f"  {name:<20}{old:>12}{new:>12}{ratio:>10}".rstrip()
             for name, old, new, ratio in [("", "before", "after", ""), *rows(pair)]
@@ -104,7 +106,7 @@ def as_markdown(before: Capture, after: Capture) -> str:
 
     lines = ["| site | | before | after | |", "| --- | --- | ---: | ---: | ---: |"]
     for pair in pair_sites(before, after):
-        name = text(pair.name + _note(pair))
+        name = text(pair.name)
         for k, (measure, old, new, ratio) in enumerate(rows(pair)):
             lines.append(f"| {name if not k else ''} | {measure} | {old} | {new} | {ratio} |")
     return "\n".join(lines) + "\n"
@@ -122,9 +124,3 @@ def as_tree(before: Capture, after: Capture) -> list[dict[str, object]]:
         }
         for pair in pair_sites(before, after)
     ]
-
-
-def _note(pair: Pair) -> str:
-    if pair.before is None:
-        return ", only after"
-    return ", only before" if pair.after is None else ""

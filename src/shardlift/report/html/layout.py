@@ -51,7 +51,7 @@ def words(leaf: Leaf, site: Site) -> list[tuple[str, str]]:
 
 def picture(leaf: Leaf, site: Site) -> Markup:
     """The squares."""
-    devices = list(site.devices) or [str(k) for k in range(site.axis_size)]
+    devices = list(site.devices) or [str(k) for k in range(min(site.axis_size, 64))]
     rows = max(site.axis_size, 1)
     each = max(len(devices) // rows, 1)  # devices a row: more than one under nested pmaps
     shown = devices[:MOST_DEVICES]

@@ -1,0 +1,87 @@
+"""`shardlift report` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import main
+from shardlift.facts import write
+from shardlift.facts.schema import Capture
+from tests.facts.captures import everything, process, site
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write(everything(), "run.json")
+    write(Capture(processes=(process(),), sites=(site(),)), "fine.json")
+    return tmp_path
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["report", *arguments], catch_exceptions=False)
+
+
+def test_something_to_decide_exits_1(folder: Path) -> None:
+    result = _run("run.json")
+    assert result.exit_code == 1
+    assert result.output.startswith("2 pmap sites; ")
+
+
+def test_nothing_to_decide_exits_0(folder: Path) -> None:
+    assert _run("fine.json").exit_code == 0
+
+
+def test_formats(folder: Path) -> None:
+    assert json.loads(_run("run.json", "--format", "json").output)["decisions"] == 1
+    assert _run("run.json", "--format", "markdown").output.startswith("**2 pmap sites; ")
+    assert _run("run.json", "-q").output.count("\n") == 1
+
+
+def test_html(folder: Path) -> None:
+    result = _run("run.json", "--html", "out.html", "-q")
+    assert result.exit_code == 1
+    assert "wrote out.html" in result.output
+    assert (folder / "out.html").read_text().startswith("<!doctype html>")
+    result = _run("run.json", "--html", "no/where.html")
+    assert result.exit_code == 2
+    assert "no/where.html cannot be written" in result.output
+
+
+def test_compare(folder: Path) -> None:
+    result = _run("fine.json", "--compare", "run.json")
+    assert result.exit_code == 0
+    assert "before" in result.output
+    assert "only" in result.output
+    assert (
+        len(json.loads(_run("fine.json", "--compare", "run.json", "--format", "json").output)) == 2
+    )
+    assert "| p50 |" in _run("fine.json", "--compare", "run.json", "--format", "markdown").output
+    _run("fine.json", "--compare", "run.json", "--html", "both.html")
+    assert "Before and after" in (folder / "both.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read: No such file"),
+        ("{", "is damaged, or is not a capture"),
+        ("{}", "is not a capture"),
+        ('{"schema": "shardlift.capture", "version": 99}', "newer shardlift"),
+    ],
+)
+def test_what_cannot_be_read_exits_2(folder: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (folder / "bad.json").write_text(text)
+    for arguments in (["bad.json"], ["run.json", "--compare", "bad.json"]):
+        result = _run(*arguments)
+        assert result.exit_code == 2
+        assert f"bad.json {message}" in result.output or message in result.output
+
+
+def test_a_folder_exits_2(folder: Path) -> None:
+    assert _run(".").exit_code == 2

@@ -1,0 +1,97 @@
+"""Recording in jobs of real processes: each writes its capture, and they are merged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardlift.facts import merge, read
+from shardlift.report.numbers import parts_of
+
+from .harness import run_processes
+
+pytestmark = pytest.mark.slow
+
+
+def training(folder):
+    import jax
+    import numpy as np
+    from jax import lax
+
+    import shardlift
+    from shardlift.facts import Recorder
+
+    me, mine = jax.process_index(), jax.local_device_count()
+    traces = 0
+
+    def train_step(state, batch, scale):
+        nonlocal traces
+        traces += 1
+        new = state["w"] + lax.pmean(batch, "i").sum() * scale
+        return {"w": new, "mine": state["mine"] + lax.axis_index("i")}, lax.psum(batch.sum(), "i")
+
+    def run(pmap):
+        step = pmap(
+            lambda s, b, k: train_step(s, b, k),
+            axis_name="i",
+            donate_argnums=0,
+            in_axes=(0, 0, None),
+            out_axes=(0, None),
+        )
+        state = {"w": np.zeros((mine, 4), np.float32), "mine": np.full(mine, me, np.int32)}
+        for k in range(20):
+            batch = np.full((mine, 2), k + me, np.float32)
+            state, loss = step(state, batch, np.float32(1))
+        return jax.tree.map(np.asarray, (state, loss))
+
+    plain = run(shardlift.pmap)
+    before, traces = traces, 0
+    recorder = Recorder()
+    with recorder.observing():
+        same = jax.tree.all(jax.tree.map(np.array_equal, plain, run(recorder.pmap(shardlift.pmap))))
+        recorder.write(f"{folder}/{me}.json")
+    return {"traces": [before, traces], "same": bool(same)}
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("captures")
+    results = run_processes(training, processes=2, devices=2, args=(str(folder),))
+    assert [r.value["same"] for r in results] == [True, True]
+    assert [len(set(r.value["traces"])) for r in results] == [1, 1]  # none more than without
+    return [read(Path(folder) / f"{k}.json") for k in range(2)]
+
+
+def test_each_process_says_which_it_is(captures):
+    assert [(c.processes[0].index, c.processes[0].count) for c in captures] == [(0, 2), (1, 2)]
+    assert [len(c.processes[0].devices) for c in captures] == [2, 2]
+    assert not [text for c in captures for text in c.unseen if "fault" in text]
+
+
+def test_conversion_is_timed(captures):
+    (site,) = captures[0].sites
+    assert site.times.conversion.count == site.times.call.count > 0
+    assert 0 < site.times.conversion.total < site.times.call.total
+    assert parts_of(site).conversion == site.times.conversion.total
+    assert site.times.probes.count == 0  # placing inputs is part of the conversion
+
+
+def test_the_site_is_seen_whole(captures):
+    (site,) = captures[1].sites
+    assert (site.axis_size, len(site.devices)) == (4, 4)
+    assert [leaf.path for leaf in site.arguments] == ["s['mine']", "s['w']", "b", "k"]
+    assert {one.kind for one in site.collectives} == {"psum"}
+    assert not any("traced" in text for text in site.unseen)
+
+
+def test_merged(captures):
+    both = merge(captures)
+    (site,) = both.sites
+    assert site.processes == (0, 1)
+    assert site.calls == 40
+    equal = {leaf.path: leaf.equal for leaf in site.arguments if leaf.axis is not None}
+    # The batch is the same on both devices of a process, and another one in the other process.
+    assert equal == {"s['w']": True, "s['mine']": False, "b": False}
+    assert captures[0].sites[0].arguments[2].equal is True
+    assert {event.process for event in both.timeline} == {0, 1}

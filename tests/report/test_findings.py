@@ -1,0 +1,115 @@
+"""What a report advises, and when it keeps quiet."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from shardlift.cli import COMMANDS
+from shardlift.codemod.rules import all_rules
+from shardlift.facts.schema import Capture, Collective, Compile, Move, Read
+from shardlift.report.findings import findings_of
+from tests.facts.captures import everything, leaf, process, site
+
+ONE = Capture(processes=(process(),))
+MANY = Capture(processes=(process(0, 2), process(1, 2)))
+
+
+def kinds(capture=ONE, **changes):
+    return [finding.kind for finding in findings_of(site(**changes), capture, "run.json")]
+
+
+QUIET = {
+    "nothing": {},
+    "a small leaf that is equal": {"arguments": (leaf(nbytes=64, equal=True, compared=3),)},
+    "a large leaf that was not compared": {"arguments": (leaf(),)},
+    "a large leaf that differs": {"arguments": (leaf(equal=False, compared=3),)},
+    "donated and reused": {"arguments": (leaf(donated=True),)},
+    "collectives": {"collectives": (Collective("psum", ("i",), 1, 4),)},
+    "two programs": {"compiles": (Compile(0, 0, 1, ("first call",)),) * 2, "compile_count": 2},
+    "a few bytes from the host": {
+        "moves": (Move("x", "host", "P('i')", 64, 4, "program"),),
+    },
+    "no axis, and equal": {"outputs": (leaf(axis=None, equal=True, compared=3),)},
+    "device_get of what has no axis": {
+        "outputs": (leaf("output", axis=None),),
+        "reads": (Read("output", "device_get", "a.py", 1, 1, 4),),
+    },
+}
+LOUD = {
+    "gradient": {"collectives": (Collective("psum", ("i",), 1, 4, gradient=True),)},
+    "replicas": {"outputs": (leaf(axis=None, equal=False, compared=1),)},
+    "transformed": {"transformed": {"vmap": 2}},
+    "compiles": {"compiles": (Compile(0, 0, 1, ("first call",)),) * 3, "compile_count": 3},
+    "host inputs": {"moves": (Move("x", "host", "P('i')", 2**24, 4, "program"),)},
+    "moved inputs": {"moves": (Move("x", "cpu:3", "P('i')", 2**24, 4, "pmap"),)},
+    "donated": {"arguments": (leaf(donated=True, kept=1),)},
+    "equal": {"arguments": (leaf(equal=True, compared=3),)},
+    "read by index": {"reads": (Read("output", "index", "a.py", 1, 1, 4),)},
+    "read by unreplicate": {"reads": (Read("output", "unreplicate", "a.py", 1, 1, 4),)},
+    "read by device_get": {
+        "outputs": (leaf("output"),),
+        "reads": (Read("output", "device_get", "a.py", 1, 1, 4),),
+    },
+    "nested": {"nested": 1},
+    "failed": {"failed": 1},
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_nothing_to_say(name):
+    assert kinds(**QUIET[name]) == []
+
+
+@pytest.mark.parametrize("kind", LOUD)
+def test_something_to_say(kind):
+    assert kinds(**LOUD[kind]) == [kind]
+
+
+def test_every_kind_is_tested():
+    found = {f.kind for s in everything().sites for f in findings_of(s, everything(), "run.json")}
+    assert found == set(LOUD)
+
+
+def test_decisions_come_first():
+    found = findings_of(everything().sites[0], everything(), "run.json")
+    decisions = [finding.decision for finding in found]
+    assert decisions == sorted(decisions, reverse=True)
+    assert {f.kind for f in found if f.decision} == {"gradient", "replicas"}
+
+
+def test_under_a_transformation_many_processes_need_a_decision():
+    changes = {"transformed": {"vmap": 1}}
+    for capture, decision in ((ONE, False), (MANY, True)):
+        (finding,) = findings_of(site(**changes), capture, "run.json")
+        assert finding.decision is decision
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("x: float32[8,4] → float32[8,5]", "one shape"),
+        ("static argument 0: 1 → 2", "as an array"),
+        ("x: weakly typed before", "a dtype"),
+        ("x: host → P('i') on cpu:0-7", "jax.device_put"),
+        ("the same arguments as before: pmap was given a new function", "outside the loop"),
+    ],
+)
+def test_the_fix_follows_from_the_reason(reason, advice):
+    compiles = (Compile(0, 0, 1, ("first call",)), *[Compile(k, 0, 1, (reason,)) for k in (1, 2)])
+    (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE, "run.json")
+    assert advice in finding.fix
+    assert reason in finding.what
+
+
+def test_every_command_can_be_typed():
+    rules = all_rules()
+    for one in everything("it's a $(file)").sites:
+        for finding in findings_of(one, everything(), "my run.json"):
+            program, command, *arguments = shlex.split(finding.command)
+            assert program == "shardlift"
+            assert command in {*COMMANDS, "migrate"}
+            for code in re.findall(r"SL\d*", " ".join(arguments)):
+                assert any(rule.startswith(code) for rule in rules)

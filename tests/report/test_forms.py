@@ -1,0 +1,140 @@
+"""The forms of a report: terminal, Markdown, JSON, before and after."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from rich.console import Console
+
+from shardlift.facts import files
+from shardlift.facts.schema import Capture
+from shardlift.report import comparing, machine, markdown, terminal
+from shardlift.report.view import overhead, view_of
+from tests.facts.captures import NASTY, any_capture, distribution, everything, site
+
+
+def printed(capture, width=100, colours=False):
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        highlight=False,
+        force_terminal=colours,
+        color_system="truecolor" if colours else None,
+    )
+    terminal.show(view_of(capture, "run.json"), console)
+    return out.getvalue()
+
+
+def test_the_terminal_says_the_sentence_first():
+    lines = printed(everything()).splitlines()
+    assert lines[0] == view_of(everything(), "run.json").headline
+    assert "jax 0.12.0" in lines[1]
+
+
+def test_the_terminal_shows_sites_by_cost_with_fix_and_command():
+    text = printed(everything())
+    assert text.index("train_step  train_step.py:12") < text.index("eval_step  train.py:40")
+    assert "12 calls  p50 4" in text
+    assert "? a gradient goes through psum (train_step.py:8)" in text
+    assert "$ shardlift rule SL503" in text
+    assert "- train_step was not seen" in text
+    assert "- train_step (train_step.py:12): something about train_step" in text
+    assert "Next: shardlift report run.json --html report.html" in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_terminal_keeps_to_its_width_but_for_commands(width):
+    for line in printed(everything(), width).splitlines():
+        free = line.lstrip().startswith(("$ ", "Next: ", "python "))
+        assert len(line) <= width or free
+
+
+def test_markup_of_rich_is_text():
+    capture = everything("[bold]x[/bold]")
+    assert "[bold]x[/bold]" in printed(capture)
+    assert "[bold]x[/bold]" in printed(capture, colours=True)
+
+
+def test_bars_are_to_scale():
+    view = view_of(everything(), "run.json").sites[0]
+    bar = terminal.bar(view)
+    assert len(bar.plain) == terminal.WIDTH
+    cells = {span.style: span.end - span.start for span in bar.spans}
+    total = view.parts.total
+    assert cells["blue"] == pytest.approx(view.parts.waiting / total * terminal.WIDTH, abs=1)
+
+
+def test_markdown_is_a_table_and_escapes():
+    text = markdown.render(view_of(everything(NASTY), "run.json"))
+    assert "| site | calls |" in text
+    words = re.sub(r"\\.", "", text)  # without what is escaped, and without code
+    assert "<script>" in text
+    assert "<script>" not in re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", words)
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    cells = {line.replace("\\|", "").count("|") for line in rows}
+    assert cells == {10}
+    assert "**needs a decision:**" in text
+
+
+def test_json():
+    tree = json.loads(machine.render(view_of(everything(NASTY), "run.json")))
+    assert (tree["schema"], tree["version"]) == ("shardlift.report", 1)
+    assert tree["decisions"] == 1
+    assert tree["sites"][0]["function"] == NASTY
+    assert tree["sites"][0]["seconds"]["moving"] > 0
+    assert {f["kind"] for f in tree["sites"][0]["findings"]} >= {"gradient", "replicas"}
+
+
+@settings(deadline=None, max_examples=20)
+@given(any_capture())
+def test_any_capture_has_every_form(text):
+    capture = files.loads(text)
+    view = view_of(capture, "run.json")
+    printed(capture)
+    markdown.render(view)
+    json.loads(machine.render(view))
+    comparing.as_text(capture, capture)
+    comparing.as_markdown(capture, capture)
+    json.dumps(comparing.as_tree(capture, capture))
+
+
+def test_what_recording_cost_is_said():
+    assert overhead(everything()).startswith("Recording cost 46.5 µs a call, and 9.00 ms in all")
+    assert "nothing" in overhead(Capture())
+
+
+# ---- before and after
+
+
+def pairs(before, after):
+    found = comparing.pair_sites(Capture(sites=before), Capture(sites=after))
+    return [(b and b.line, a and a.line) for b, a in found]
+
+
+def test_sites_are_paired_by_place_then_by_name():
+    assert pairs((site(),), (site(),)) == [(12, 12)]
+    assert pairs((site(),), (site(line=20),)) == [(12, 20)]
+    assert pairs((site(),), (site(file="new.py", line=3),)) == [(12, 3)]
+    assert pairs((site(), site(line=13)), (site(line=13), site(line=14))) == [(13, 13), (12, 14)]
+    two = (site(file="a.py"), site(file="b.py"))
+    assert pairs((site(file="c.py"),), two) == [(12, None), (None, 12), (None, 12)]
+    assert pairs((), ()) == []
+
+
+def test_before_and_after():
+    times = dataclasses.replace(site().times, call=distribution(*[0.001] * 10))
+    after = Capture(sites=(site(times=times), site(function="new", line=1)))
+    text = comparing.as_text(Capture(sites=(site(),)), after)
+    assert "p50                      4.00 ms     1.00 ms    0.25" in text
+    assert "new (train.py:1), only after" in text
+    assert "| p50 | 4.00 ms | 1.00 ms |" in comparing.as_markdown(Capture(sites=(site(),)), after)
+    first, second = comparing.as_tree(Capture(sites=(site(),)), after)
+    assert first["before"]["p50"] == pytest.approx(4 * first["after"]["p50"], rel=0.07)
+    assert second["before"] is None
+    assert comparing.as_text(Capture(), Capture()) == "neither run has a pmap site"

@@ -1,0 +1,172 @@
+"""The page: well formed, whole by itself, and everything in it is text."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardlift.facts import files
+from shardlift.facts.schema import Capture, Event
+from shardlift.report.html import page
+from shardlift.report.html.layout import picture, words
+from shardlift.report.html.markup import Markup, escape, join, tag
+from shardlift.report.view import view_of
+from tests.facts.captures import NASTY, any_capture, everything, leaf, process, site
+
+VOID = {"meta", "rect", "br", "line"}
+ALLOWED = {
+    "html", "head", "meta", "title", "style", "body", "main", "script", "header", "section",
+    "article", "footer", "h1", "h2", "h3", "p", "div", "span", "b", "a", "ul", "li", "dl", "dt",
+    "dd", "pre", "code", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "svg",
+    "rect", "text",
+}  # fmt: skip
+
+
+class Reader(HTMLParser):
+    """Checks that elements nest, and gathers them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, name, attributes):
+        self.tags.append(name)
+        self.attributes += attributes
+        if name not in VOID or name == "rect":
+            self.open.append(name)
+
+    def handle_startendtag(self, name, attributes):
+        self.tags.append(name)
+        self.attributes += attributes
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, data):
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.text.append(data)
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def test_it_is_well_formed_and_shows_everything():
+    reader = read(page(view_of(everything(), "run.json")))
+    assert set(reader.tags) <= ALLOWED
+    text = " ".join(reader.text)
+    for words_ in ("of step time is moving data", "Calls over time", "Not seen", "To decide",
+                   "shardlift rule SL503", "eval_step", "How its arguments lie"):  # fmt: skip
+        assert words_ in text
+
+
+def test_strings_are_text_wherever_they_go():
+    html = page(view_of(everything(NASTY), "<script>run.json"))
+    reader = read(html)
+    assert reader.tags.count("script") == 1
+    assert set(reader.tags) <= ALLOWED
+    assert "alert(1)" in " ".join(reader.text)
+    assert html.count("<script>") == 1
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+
+
+def test_it_asks_nothing_of_the_network():
+    html = page(view_of(everything(), "run.json"), everything("after"))
+    reader = read(html)
+    links = [value for name, value in reader.attributes if name in ("src", "href", "action")]
+    assert all(re.fullmatch(r"#site\d+", value) for value in links)
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch\(|XMLHttp|import\(", html)
+    assert "default-src &#x27;none&#x27;" in html
+
+
+def test_a_run_without_sites():
+    reader = read(page(view_of(Capture(), "run.json")))
+    assert "no pmap was made in this run" in " ".join(reader.text)
+
+
+def test_before_and_after():
+    text = " ".join(read(page(view_of(everything(), "a.json"), everything("after"))).text)
+    assert "Before and after" in text
+    assert "only after" in text
+
+
+@settings(deadline=None, max_examples=20)
+@given(any_capture())
+def test_any_capture_makes_a_page(text):
+    capture = files.loads(text)
+    assert set(read(page(view_of(capture, "run.json"), capture)).tags) <= ALLOWED
+
+
+def test_a_large_capture_makes_a_page_of_bounded_size():
+    events = tuple(Event(0, k * 0.01, 0.005) for k in range(1152))
+    leaves = tuple(leaf(f"state[{k}]") for k in range(256))
+    sites = tuple(site(line=k, arguments=leaves, outputs=leaves) for k in range(20))
+    capture = Capture(processes=(process(),), sites=sites, timeline=events)
+    assert len(page(view_of(capture, "run.json"))) < 2_000_000
+
+
+# ---- its parts
+
+
+@given(st.text())
+def test_escaping(text):
+    assert not set(escape(text)) & set("<>\"'")
+    assert re.sub(r"&(lt|gt|amp|quot|#x27);", "", escape(text)).count("&") == 0
+
+
+def test_markup_is_not_escaped_twice():
+    assert tag("p", tag("b", "<")) == "<p><b>&lt;</b></p>"
+    assert join(Markup("<i>"), "<i>") == "<i>&lt;i&gt;"
+    assert tag("a", href='"x"') == '<a href="&quot;x&quot;"></a>'
+
+
+def pieces(one, **changes):
+    svg = picture(one, site(**changes))
+    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)"[^>]*class="piece (c\d)"', svg)
+    return [(float(x), float(y), colour) for x, y, colour in found]
+
+
+def test_a_row_a_device_is_drawn_where_it_is_in_the_whole():
+    found = pieces(leaf(equal=False, compared=1))
+    assert len(found) == 8
+    assert [y for _, y, _ in found] == sorted({y for _, y, _ in found})
+    assert len({colour for *_, colour in found}) == 8
+    assert "one row a device" in words(leaf(), site())[0]
+
+
+def test_equal_rows_have_one_colour():
+    assert {colour for *_, colour in pieces(leaf(equal=True, compared=1))} == {"c0"}
+    assert any("7 of 8 are copies" in text for _, text in words(leaf(equal=True), site()))
+
+
+def test_a_whole_copy_fills_every_device():
+    found = pieces(leaf(axis=None))
+    assert len({y for _, y, _ in found}) == 1
+    assert {colour for *_, colour in found} == {"c0"}
+    assert len({colour for *_, colour in pieces(leaf(axis=None, equal=False))}) == 8
+
+
+def test_another_axis_goes_from_left_to_right():
+    found = pieces(leaf(axis=1, equal=False))
+    assert len({y for _, y, _ in found}) == 1
+    assert any("slice of axis 1" in text for _, text in words(leaf(axis=1), site()))
+
+
+def test_many_devices_and_nested_pmaps():
+    devices = tuple(f"tpu:{k}" for k in range(64))
+    svg = picture(leaf(), dataclasses.replace(site(), devices=devices, axis_size=64))
+    assert "+48" in svg
+    # Two rows over eight devices: four devices hold the same row.
+    found = pieces(leaf(equal=False), axis_size=2)
+    assert [colour for *_, colour in found] == ["c1"] * 4 + ["c2"] * 4

@@ -1,0 +1,102 @@
+"""The numbers of a report follow from the facts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardlift.facts import files
+from shardlift.facts.schema import Capture, Move, Times
+from shardlift.report.headline import headline, moving_share
+from shardlift.report.numbers import (
+    Parts,
+    amount,
+    cost_of,
+    count,
+    listed,
+    moved_bytes,
+    parts_of,
+    percent,
+    seconds,
+    share,
+    total_parts,
+    wasted_bytes,
+)
+from shardlift.report.view import view_of
+from tests.facts.captures import any_capture, distribution, everything, leaf, process, site
+
+
+def test_the_parts_of_a_site():
+    parts = parts_of(site())
+    assert parts == pytest.approx(Parts(waiting=0.02, dispatch=0.03, moving=0.01, conversion=0))
+    assert cost_of(site()) == pytest.approx(0.06 + 0.8)
+
+
+def test_what_the_program_moves_is_taken_off_the_dispatch():
+    moved = site(
+        moves=(Move("x", "host", "P('i')", 400, 2, "program"),),  # on 2 of 4 calls looked at
+        times=Times(
+            call=distribution(*[0.004] * 10),
+            dispatch=distribution(*[0.004] * 10),
+            probes=distribution(0.002, 0.002, 0.002),
+        ),
+    )
+    parts = parts_of(moved)
+    assert parts.moving == pytest.approx(0.010, rel=0.04)
+    assert parts.dispatch + parts.moving == pytest.approx(0.04)
+    assert moved_bytes(moved) == 100
+
+
+def test_moving_is_never_more_than_the_call():
+    probes = distribution(*[10.0] * 3)
+    times = Times(call=distribution(0.1), dispatch=distribution(0.1), probes=probes)
+    moves = (Move("x", "host", "P('i')", 4, 4, "program"),)
+    parts = parts_of(site(moves=moves, times=times))
+    assert (parts.dispatch, parts.moving) == (0, pytest.approx(0.1))
+
+
+def test_the_sentence():
+    capture = Capture(processes=(process(),), sites=(site(), site(line=13)))
+    assert moving_share(capture) == pytest.approx(1 / 6)
+    assert headline(capture) == (
+        "2 pmap sites; 17 % of step time is moving data; none needs a decision"
+    )
+    assert headline(everything()).endswith("1 needs a decision")
+    assert headline(Capture()) == "no pmap was made in this run"
+    assert headline(Capture(sites=(site(calls=0),))) == "1 pmap site made, none called"
+    only_compiled = site(times=Times(compiling=distribution(1.0)))
+    assert "every call compiled" in headline(Capture(sites=(only_compiled,)))
+
+
+def test_bytes_that_are_the_same_everywhere():
+    equal = leaf(nbytes=800, equal=True, compared=2)
+    unlike = leaf("b", nbytes=800, equal=False, compared=2)
+    whole = leaf("c", nbytes=800, equal=True, compared=2, axis=None)
+    unknown = leaf("d", nbytes=800)
+    assert wasted_bytes(site(arguments=(equal, unlike, whole, unknown))) == 700
+
+
+@settings(deadline=None, max_examples=25)
+@given(any_capture())
+def test_any_capture_can_be_shown(text):
+    capture = files.loads(text)
+    view = view_of(capture, "x.json")
+    moving = moving_share(capture)
+    assert moving is None or 0 <= moving <= 1
+    assert all(part >= 0 for part in total_parts(capture))
+    assert view.headline
+
+
+@given(st.floats(0, 1e9))
+def test_words_for_numbers(value):
+    assert len(seconds(value)) <= 14
+    assert len(amount(value)) <= 9
+    assert percent(min(value, 1.0)).endswith("%")
+    assert 0 <= share(value, 1e9) <= 1
+
+
+def test_few_words():
+    assert (count(1, "site"), count(12345, "call")) == ("1 site", "12 345 calls")
+    assert listed("abcde") == "a, b, c and 2 more"
+    assert share(1, 0) == 0

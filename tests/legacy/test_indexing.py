@@ -180,7 +180,9 @@ def test_buffers_and_devices(y, inside):
     placed = jax.device_put(jnp.ones(2), DEVICES[5])
     assert placed.device_buffers[0].shape == (2,)
     assert placed.device_buffer.devices() == {DEVICES[5]}
-    assert placed.device() == placed.device == DEVICES[5]
+    called, here = placed.device(), placed.device  # pytest takes calls in assertions apart
+    assert called == here == DEVICES[5]
+    np.testing.assert_array_equal(jax.jit(lambda x: jax.device_put(x, here))(jnp.ones(2)), 1)
     with pytest.raises(ValueError, match="several devices"):
         y.device_buffer  # noqa: B018
     assert inside["jax.Array.device_buffers"] == 2

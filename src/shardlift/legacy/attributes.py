@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dis
+import functools
+import sys
+import types
 from typing import Any
 
 import jax
@@ -35,15 +39,31 @@ def restore(patches: Patches, uses: Uses) -> None:
         block: jax.Array = array.addressable_data(0)
         return block
 
-    def itself(device: Any) -> Any:
-        """``x.device()``: since 0.4.27 ``x.device`` is the device."""
+    def device(array: Any) -> Any:
+        """``x.device()`` where a program calls it; ``x.device`` is the device since 0.4.27."""
+        found, asking = stock(array), sys._getframe(1)
+        if not _is_method_call(asking.f_code, asking.f_lasti):
+            return found
         uses.note("jax.Array.device()")
-        return device
+        return lambda: found
 
     array_type = _compat.array_type()
     if array_type is not None:
+        stock = array_type.device.fget
+        patches.set(array_type, "device", property(device))
         patches.set(array_type, "device_buffers", property(device_buffers))
         patches.set(array_type, "device_buffer", property(device_buffer))
-    patches.set(jax.Device, "__call__", itself)
     patches.set(NamedSharding, "devices", property(sharding.device_grid))
     patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))
+
+
+# Devices themselves cannot be made callable: JAX (0.12) holds on to callables by weak references,
+# which a device does not have.
+@functools.lru_cache(maxsize=4096)
+def _is_method_call(code: types.CodeType, at: int) -> bool:
+    """Does the instruction ask for an attribute in order to call it, as ``x.device()`` does?"""
+    for step in dis.get_instructions(code):
+        if step.offset == at:
+            called = sys.version_info >= (3, 12) and bool((step.arg or 0) & 1)
+            return step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and called)
+    return False

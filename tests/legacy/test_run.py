@@ -1,0 +1,259 @@
+"""``shardlift run`` around programs that crash, fork, read stdin, are killed, call 10,000 times.
+
+Most run in pairs, plain and under ``run``: output, errors and status must be the same. The
+recorder here is a stand-in that writes what it was told, so that nothing but ``run`` is tested.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+ENV |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
+PLAIN = [sys.executable]
+RUN = [sys.executable, "-m", "shardlift.cli", "run", "--quiet"]
+
+# `shardlift run`, with a stand-in for shardlift.facts.
+RECORDING = """
+import json, os, sys, types
+class Recorder:
+    def __init__(self, *, command=(), patched=True):
+        self.told = {"command": list(command), "patched": patched, "calls": 0, "reads": [],
+                     "used": []}
+    def pmap(self, pmap):
+        def recorded(fun, axis_name=None, **options):
+            mapped = pmap(fun, axis_name, **options)
+            def called(*args, **kwargs):
+                self.told["calls"] += 1
+                return mapped(*args, **kwargs)
+            return called
+        return recorded
+    def read(self, array, how, nbytes):
+        self.told["reads"].append([how, nbytes])
+    def used(self, name):
+        self.told["used"].append(name)
+    def write(self, path):
+        with open(path, "w") as file:
+            json.dump(self.told, file)
+    def summary(self):
+        return f"{self.told['calls']} calls"
+facts = types.ModuleType("shardlift.facts")
+facts.Recorder = Recorder
+facts.read = lambda path: json.load(open(path))
+facts.merge = lambda found: {"calls": sum(one["calls"] for one in found), "of": len(found)}
+facts.write = lambda capture, path: json.dump(capture, open(path, "w"))
+sys.modules["shardlift.facts"] = facts
+sys.argv[0] = "shardlift"
+from shardlift.cli import main
+main(["run", *sys.argv[1:]])
+"""
+
+
+def start(how: list[str], path: Path, *args: str, text: str | None = None):
+    return subprocess.run(
+        [*how, str(path), *args], env=ENV, input=text, capture_output=True, text=True, timeout=120
+    )
+
+
+def program(folder: Path, source: str, name: str = "program.py") -> Path:
+    path = folder / name
+    path.write_text(textwrap.dedent(source))
+    return path
+
+
+# One program, many habits: what it prints must not depend on who runs it.
+HABITS = """
+    import os, sys, threading
+    child = os.fork()  # before JAX has threads: a child made later may hang, whoever runs it
+    if child == 0:
+        print("forked", flush=True)
+        sys.exit(3)
+    print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    import jax, jax.numpy as jnp
+
+    print("stdin", input(), sys.stdin.read().split())
+    print("argv", sys.argv[1:], __name__, __file__ == sys.argv[0])
+    step = jax.pmap(lambda x: x + 1)
+    x = jnp.zeros(8)
+    for _ in range(10_000):
+        x = step(x)
+    print("many", x)
+    print("jit", jax.jit(lambda x: jax.pmap(lambda y: y * 2)(x) + 1)(jnp.arange(8.0)))
+    def fails(x):
+        raise KeyError("lost")
+
+    thread = threading.Thread(target=lambda: jax.pmap(fails)(x), name="worker")
+    thread.start()
+    thread.join()
+    sys.stdout.flush()
+    def outer():
+        jax.pmap(fails)(x)
+    outer()
+"""
+
+
+def frames(shown: str) -> list[str]:
+    """The frames of a traceback that are not of JAX itself."""
+    lines = [line.strip() for line in shown.splitlines()]
+    return [line for line in lines if line.startswith("File") and "site-packages" not in line]
+
+
+def test_habits(tmp_path: Path):
+    path = program(tmp_path, HABITS)
+    plain, ours = (
+        start(how, path, "a", "--devices", "2", text="one\ntwo three\n") for how in (PLAIN, RUN)
+    )
+    assert plain.stdout.count("forked") == 1
+    assert ours.stdout == plain.stdout
+    assert (ours.returncode, plain.returncode) == (1, 1)
+    assert frames(ours.stderr) == frames(plain.stderr)
+    assert "KeyError: 'lost'" in ours.stderr
+    assert "shardlift" not in ours.stderr.replace(str(tmp_path), "")
+
+
+def test_what_is_said_at_the_end(tmp_path: Path):
+    path = program(
+        tmp_path,
+        """
+        import jax, jax.numpy as jnp
+        y = jax.pmap(lambda x: x)(jnp.ones(8))
+        print(jax.tree_map(lambda x: x[0], y))
+        """,
+    )
+    ours = start([*RUN[:-1]], path)
+    assert ours.stdout == "1.0\n"
+    last = ours.stderr.splitlines()[-2:]
+    assert "no longer has: jax.tree_map (1); jax.pmap (1) ran as before 0.8" in last[0]
+    assert last[1] == f"shardlift: next: shardlift check {path}"
+    unused = start(RUN[:-1], program(tmp_path, "import jax", "unused.py"))
+    assert len(unused.stderr.splitlines()) == 1
+    assert "nothing that JAX" in unused.stderr
+
+
+def test_a_record_of_a_program_that_crashes_in_a_child_and_in_itself(tmp_path: Path):
+    record = tmp_path / "record.json"
+    path = program(
+        tmp_path,
+        """
+        import os, sys
+        os.chdir("/")
+        import jax, jax.numpy as jnp
+        if os.fork() == 0:
+            jax.pmap(lambda x: x)  # nothing of a child is recorded
+            raise ValueError("in the child")
+        os.wait()
+        y = jax.pmap(lambda x: x)(jnp.ones((8, 2)))
+        y[1]
+        raise KeyError("lost")
+        """,
+    )
+    how = [sys.executable, "-c", RECORDING, "--record", str(record)]
+    ours = start(how, path, "--flag")
+    assert ours.returncode == 1
+    assert ours.stderr.count("Traceback") == 2
+    assert ours.stderr.splitlines()[-1] == "shardlift: 1 calls"
+    told = json.loads(record.read_text())
+    assert told["command"] == [str(path), "--flag"]
+    assert (told["calls"], told["reads"], told["used"]) == (1, [["index", 8]], ["jax.pmap"])
+    assert told["patched"] is True
+
+
+def test_only_observed(tmp_path: Path):
+    record = tmp_path / "record.json"
+    path = program(
+        tmp_path,
+        """
+        import sys
+        import jax, jax.numpy as jnp
+        assert not hasattr(jax, "tree_map")
+        jax.pmap(lambda x: x)(jnp.ones((8, 2)))[1]
+        sys.exit(7)
+        """,
+    )
+    ours = start([sys.executable, "-c", RECORDING, "--no-patch", "--record", str(record)], path)
+    assert ours.returncode == 7, ours.stderr
+    told = json.loads(record.read_text())
+    assert (told["patched"], told["calls"], told["reads"]) == (False, 1, [["index", 8]])
+
+
+ENDLESS = """
+    import time
+    import jax, jax.numpy as jnp
+    y = jax.pmap(lambda x: x)(jnp.ones(8))
+    print("up", flush=True)
+    while True:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "ctrl-c"])
+def test_a_record_of_a_program_that_is_ended(tmp_path: Path, number: int):
+    record = tmp_path / "record.json"
+    path = program(tmp_path, ENDLESS)
+    how = [sys.executable, "-c", RECORDING, "--record", str(record), str(path)]
+    with subprocess.Popen(how, env=ENV, stdout=-1, stderr=-1, text=True) as job:
+        assert job.stdout
+        assert job.stdout.readline() == "up\n"
+        job.send_signal(number)
+        _, errors = job.communicate(timeout=60)
+    assert job.returncode == (-number if number == signal.SIGTERM else 130), errors
+    assert json.loads(record.read_text())["calls"] == 1
+    if number == signal.SIGINT:
+        shown = frames(errors)
+        assert len(shown) == 1
+        assert str(path) in shown[0]
+
+
+def test_many_processes_leave_one_record(tmp_path: Path):
+    record = tmp_path / "record.json"
+    path = program(
+        tmp_path,
+        """
+        import jax, jax.numpy as jnp
+        jax.pmap(lambda x: jax.lax.psum(x, "i"), "i")(jnp.ones(1))
+        """,
+    )
+    # The stand-in has to be in the children too.
+    customize = RECORDING[: RECORDING.index("sys.argv[0]")]
+    (tmp_path / "sitecustomize.py").write_text(customize)
+    how = [sys.executable, "-m", "shardlift.cli", "run", "--processes", "2", "--devices", "1"]
+    env = {**ENV, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(
+        [*how, "--record", str(record), str(path)], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(record.read_text()) == {"calls": 2, "of": 2}
+    assert not list(tmp_path.glob("record.json.*"))
+
+
+def test_a_folder_that_cannot_be_written():
+    ours = subprocess.run(
+        [*RUN, "--record", "/no/such/folder/x.json", __file__], capture_output=True, text=True
+    )
+    assert ours.returncode == 2
+    assert "cannot write to the folder of /no/such/folder/x.json" in ours.stderr
+
+
+def test_the_pytest_plugin(tmp_path: Path):
+    (tmp_path / "conftest.py").write_text("from jax import tree_map\n")
+    (tmp_path / "test_old.py").write_text(
+        "import jax\n\ndef test():\n    assert jax.tree_map(abs, [-1]) == [1]\n"
+        "    assert 'PmapFunction' in str(type(jax.pmap(abs)))\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    plain = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert plain.returncode != 0
+    ours = subprocess.run(
+        [*command, "-p", "shardlift.pytest"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ours.returncode == 0, ours.stdout + ours.stderr
+    assert "jax.tree_map" in ours.stdout

@@ -87,7 +87,10 @@ def test_changelog_has_a_fragment_for_the_engine():
     assert kinds
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/conformance.md"])
+PAGES = ["README.md", "docs/conformance.md", "docs/report.md", "docs/capture.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_in_the_documentation_runs(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks

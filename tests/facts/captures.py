@@ -39,7 +39,7 @@ def distribution(*seconds: float) -> Distribution:
 
 def process(index: int = 0, count: int = 1) -> Process:
     devices = tuple(f"cpu:{8 * index + k}" for k in range(8))
-    return Process(index, count, "3.12.1", "0.12.0", "0.12.0", "0.1", "cpu", "cpu", devices)
+    return Process(index, count, "3.12.1", "0.12.0", "0.1", "cpu", "cpu", devices)
 
 
 def leaf(path: str = "state['w']", **changes: Any) -> Leaf:

@@ -58,6 +58,13 @@ def test_adding(first: list[float], second: list[float]) -> None:
     assert together.max == whole.max
 
 
+def test_no_time_at_all_is_the_first_bucket() -> None:
+    one, many = Histogram(), Histogram()
+    one.add(0.0)
+    many.add_all([0.0])
+    assert one.frozen() == many.frozen() == Distribution(1, 0.0, 0.0, ((0, 1),))
+
+
 def test_of_nothing() -> None:
     assert Distribution().quantile(0.5) == Distribution().mean == 0.0
     assert added([]) == Distribution()

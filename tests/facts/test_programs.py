@@ -11,6 +11,7 @@ import pytest
 from jax import lax
 
 import shardlift
+from shardlift import _compat
 from shardlift.facts.programs import collectives
 
 W = np.ones((8, 4), np.float32)
@@ -89,3 +90,8 @@ def test_turns_of_loops_are_counted_where_they_are_known():
 
 def test_none():
     assert found(lambda w, x: (w + x, lax.axis_index("i"))) == ()
+
+
+def test_equations_that_do_not_say_where_they_come_from():
+    assert _compat.lines_of(object()) == []
+    assert _compat.transforms_of(object()) == ""

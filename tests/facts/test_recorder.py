@@ -260,6 +260,15 @@ def test_reading_is_as_it_was_afterwards():
     assert watch.current is None
 
 
+def test_a_program_may_clear_all_listeners():
+    recorder = Recorder()
+    with recorder.observing():
+        step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
+        jax.monitoring.clear_event_listeners()
+        assert np.array_equal(step(X), X + 1)
+    assert recorder.capture().sites[0].calls == 1
+
+
 def test_under_transformations_and_nested(recorder):
     pmap = recorder.pmap(shardlift.pmap)
     double = pmap(lambda x: 2 * x)

@@ -17,7 +17,7 @@ from shardlift.report.view import View, view_of
 
 @click.command(
     short_help="Show what a recorded run did and cost.",
-    epilog="Example: shardlift run --record run.json train.py; shardlift report run.json",
+    epilog="Example: shardlift report run.json --html run.html",
 )
 @click.argument("file", metavar="FILE")
 @click.option("--html", metavar="OUT", help="Write one page that works offline.")

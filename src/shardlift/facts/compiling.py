@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any, NamedTuple
 
@@ -56,8 +57,9 @@ def listen() -> None:
 
 
 def stop_listening() -> None:
-    """Have JAX tell no more."""
-    jax.monitoring.unregister_event_duration_listener(on_duration)
+    """Have JAX tell no more; the program may have cleared all listeners meanwhile."""
+    with contextlib.suppress(AssertionError, ValueError):
+        jax.monitoring.unregister_event_duration_listener(on_duration)
 
 
 class Signature(NamedTuple):

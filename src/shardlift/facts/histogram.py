@@ -36,7 +36,7 @@ class Histogram:
         self.max = max(self.max, float(times.max(initial=0.0)))
         mantissas, exponents = np.frexp(times)
         buckets = PER_OCTAVE * (exponents - 2 - LOWEST) + (2 * PER_OCTAVE * mantissas).astype(int)
-        buckets[exponents <= LOWEST] = 0
+        buckets[times < 2.0**LOWEST] = 0
         found, counts = np.unique(np.minimum(buckets, BUCKETS - 1), return_counts=True)
         for bucket, count in zip(found.tolist(), counts.tolist(), strict=True):
             self._count(bucket, count)
@@ -58,7 +58,7 @@ def bucket_of(seconds: float) -> int:
     (480, 496, 0)
     """
     mantissa, exponent = math.frexp(seconds)
-    if exponent <= LOWEST:
+    if seconds < 2.0**LOWEST:
         return 0
     if exponent > HIGHEST + 1:
         return BUCKETS - 1

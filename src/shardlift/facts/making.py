@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import platform
 from typing import Any
@@ -76,7 +75,6 @@ def process_facts(devices_in_use: bool) -> Process:
         count=jax.process_count() if devices else 1,
         python=platform.python_version(),
         jax=jax.__version__,
-        jaxlib=importlib.metadata.version("jaxlib"),
         shardlift=shardlift.__version__,
         platform=devices[0].platform if devices else "",
         device_kind=devices[0].device_kind if devices else "",

@@ -61,7 +61,6 @@ class Process:
     count: int
     python: str
     jax: str
-    jaxlib: str
     shardlift: str
     platform: str
     device_kind: str

@@ -7,6 +7,7 @@ calls are looked at in pairs: the first one only tells when the devices were fre
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import queue
 import threading
@@ -50,6 +51,7 @@ class Waiter:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="shardlift-facts")
             self._thread.start()
+            atexit.register(self.close)  # a thread must not wake while Python goes away
         self._open += 1
         self._items.put(_Item(array, left, None if self._first else into))
         if not self._first:
@@ -76,6 +78,7 @@ class Waiter:
             with contextlib.suppress(RuntimeError):
                 self._thread.join(timeout)
         self._thread = None
+        atexit.unregister(self.close)
 
 
 def _ready_at(array: jax.Array) -> float | None:

@@ -104,7 +104,7 @@ def _compiles(site: Site) -> Iterator[Finding]:
     yield Finding(
         "compiles",
         f"{count(site.compile_count, 'program')} compiled, the last because "
-        f"{site.compiles[-1].reasons[0] if site.compiles else 'of something not seen'}",
+        f"{reasons[-1] if reasons else 'of something not seen'}",
         "Make the pmapped function once, outside the loop."
         if again
         else _steady(reasons[-1] if reasons else ""),

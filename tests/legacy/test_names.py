@@ -111,6 +111,17 @@ def test_old_core():
     assert jax.core.full_lower(3) == 3
 
 
+def test_jaxprs_by_keyword():
+    from jax.extend.core import ClosedJaxpr
+
+    table = np.arange(3.0, dtype=np.float32)
+    made = jax.make_jaxpr(lambda x: x + jnp.asarray(table))(table)
+    again = ClosedJaxpr(jaxpr=made.jaxpr, consts=made.consts)
+    assert isinstance(again, ClosedJaxpr)
+    out = jax.core.eval_jaxpr(again.jaxpr, again.consts, table)
+    np.testing.assert_array_equal(out[0], 2 * table)
+
+
 def test_linear_util():
     import jax.linear_util as lu
 

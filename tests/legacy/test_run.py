@@ -233,6 +233,7 @@ def test_many_processes_leave_one_record(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     assert json.loads(record.read_text()) == {"calls": 2, "of": 2}
     assert not list(tmp_path.glob("record.json.*"))
+    assert done.stderr.splitlines()[-1] == f"shardlift: next: shardlift report {record}"
 
 
 def test_a_folder_that_cannot_be_written():

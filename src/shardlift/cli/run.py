@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 import click
@@ -113,14 +114,20 @@ def run_many(
     elif outcome.interrupted:
         click.echo(f"shardlift: interrupted; all {processes} processes were ended", err=True)
     if watch.record is not None:
-        _merge(watch.record, processes)
+        _merge(watch.record, processes, watch.quiet)
     sys.exit(outcome.status)
 
 
-def _merge(record: str, processes: int) -> None:
-    found = merge_records(record, processes)
+def _merge(record: str, processes: int, quiet: bool) -> None:
+    try:
+        found = merge_records(record, processes)
+    except ValueError as error:  # a process was killed while it wrote, say
+        click.echo(f"shardlift: the records were left as they are: {error}", err=True)
+        return
     if len(found) < processes:
         click.echo(f"shardlift: {len(found)} of {processes} processes left a record", err=True)
+    if found and not quiet:
+        click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
 
 
 def _emit(process: int, stream: str, line: str) -> None:

@@ -56,8 +56,10 @@ def main(argument: str) -> None:
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
     AfterImport("jax", lambda jax: _join(jax, place, link)).install()
     watching = watch.begin(program)
+    failed = True  # then the launcher has more important things to say
     try:
         program.run()
+        failed = False
     except SystemExit as error:
         if error.code not in (None, 0):
             _tell(link, failed=error.code if isinstance(error.code, int) else 1, traceback="")
@@ -67,7 +69,7 @@ def main(argument: str) -> None:
         _tell(link, failed=status, traceback=text)
         sys.exit(status)
     finally:
-        watching.end()
+        watching.end(quiet=failed)
 
 
 def _end_with_launcher(link: socket.socket) -> None:

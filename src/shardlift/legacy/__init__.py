@@ -11,6 +11,7 @@ Everything is put in by one context manager, and taken out by it in reverse orde
 `attributes`       `.device_buffers`, `.device()`
 `options`          options of `jax.config`
 `indexing`         `x[i]` reads one device's row
+`jaxprs`           `ClosedJaxpr` by keyword
 `libraries`        helpers of flax
 =================  =============================================================================
 """
@@ -86,7 +87,7 @@ class Session:
 def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool) -> None:
     # Not at the top: all of these import JAX, which the program may never do.
     from shardlift.codemod.finding import version
-    from shardlift.legacy import attributes, indexing, libraries, modules, options, pmaps
+    from shardlift.legacy import attributes, indexing, jaxprs, libraries, modules, options, pmaps
     from shardlift.mapping import pmap
 
     recorder, stock = uses.recorder, jax.pmap
@@ -95,6 +96,7 @@ def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool)
         modules.restore(patches, uses, here)
         options.restore(patches, uses, here)
         attributes.restore(patches, uses)
+        jaxprs.restore(patches, uses)
     elif recorder is None:
         return
     read = None if recorder is None else recorder.read

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from shardlift._importing import AfterImport
 from shardlift.legacy.indexing import first_row, one_row_a_device
+from shardlift.legacy.modules import when_imported
 from shardlift.legacy.patching import Patches
 
 __all__ = ["restore"]
@@ -29,13 +28,7 @@ def restore(patches: Patches, read: Read | None, *, patch: bool) -> None:
             first = _first_rows if patch else stock
             patches.set(module, "unreplicate", _read_by(first, "unreplicate", read))
 
-    for name, change in {"flax.jax_utils": flax}.items():
-        if name in sys.modules:
-            change(sys.modules[name])
-        else:
-            hook = AfterImport(name, change)
-            hook.install()
-            patches.later(hook.remove)
+    when_imported("flax.jax_utils", patches, flax)
     if read is not None:
         patches.set(jax, "device_get", _read_by(jax.device_get, "device_get", read))
 

@@ -19,7 +19,7 @@ from shardlift.legacy import names
 from shardlift.legacy.patching import Patches
 from shardlift.legacy.uses import Uses
 
-__all__ = ["restore"]
+__all__ = ["restore", "when_imported"]
 
 
 def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
@@ -36,10 +36,11 @@ def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
         parent, _, child = name.rpartition(".")
         lost.setdefault(parent, {})[child] = stub
     for name, paths in lost.items():
-        _when_imported(name, patches, functools.partial(_extend, patches, uses, paths))
+        when_imported(name, patches, functools.partial(_extend, patches, uses, paths))
 
 
-def _when_imported(name: str, patches: Patches, then: Callable[[types.ModuleType], None]) -> None:
+def when_imported(name: str, patches: Patches, then: Callable[[types.ModuleType], None]) -> None:
+    """Call ``then(module)``: now, if the module is there, or else when it is imported."""
     if name in sys.modules:
         then(sys.modules[name])
         return

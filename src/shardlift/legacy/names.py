@@ -61,6 +61,7 @@ _ADAPTED = {
     "jax.experimental.maps.Mesh": "jax.sharding.Mesh",
     "jax.experimental.maps.thread_resources": "jax._src.mesh.thread_resources",
     "jax.config.config": "jax.config",
+    "jax.nn.normalize": "jax.nn.standardize",
     "jax.lib.xla_extension.DeviceArray": "jax.Array",
     "jaxlib.xla_extension.DeviceArray": "jax.Array",
 }
@@ -68,6 +69,7 @@ _ADAPTED = {
 # What the linter's table lacks. The releases are those of JAX's change log.
 _MORE = (
     Removed("jax.config.config", (0, 4, 25), "jax.config"),
+    Removed("jax.nn.normalize", (0, 4, 29), "jax.nn.standardize"),
     Removed("jax.interpreters.pxla.Unstacked", (0, 10)),
     Removed("jaxlib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
     Removed("jax.lib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),

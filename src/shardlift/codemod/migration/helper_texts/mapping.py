@@ -1,0 +1,101 @@
+"""One row on each device: `jax.shard_map` as one device sees it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def shard_map_per_device(
+    f, axis_name="devices", in_specs=None, out_specs=None, *, devices=None, static_argnums=()
+):
+    """`jax.shard_map` of `f`, with one row on each device.
+
+    `f` sees its row without the axes that `in_specs` shards; those of `out_specs` are added to
+    what it returns. Both are the leading axes unless given, and always for keyword arguments.
+    The mesh is made when `f` is traced, of as many devices as there are rows: before that, no
+    device is touched. A tuple of names makes a mesh of as many axes.
+    """
+    leading = jax.P(*axis_name) if isinstance(axis_name, tuple) else jax.P(axis_name)
+    in_specs = leading if in_specs is None else in_specs
+    out_specs = leading if out_specs is None else out_specs
+    static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+
+    def rows_of(args, kwargs):
+        """The numbers of the arguments that are rows, the rows, and a spec for each leaf."""
+        numbers = [k for k in range(len(args)) if not {k, k - len(args)} & static]
+        specs = [in_specs[k] for k in numbers] if isinstance(in_specs, tuple) else in_specs
+        rows = ([args[k] for k in numbers], kwargs)
+        return numbers, rows, jax.tree.map(spec_of_leaves, (specs, leading), rows, is_leaf=is_spec)
+
+    def mesh_for(sizes):
+        return device_mesh(leading, sizes, devices)
+
+    @functools.wraps(f)
+    def mapped(*args, **kwargs):
+        numbers, rows, specs = rows_of(args, kwargs)
+
+        def one_row(blocks):
+            row, named = jax.tree.map(lambda s, x: jnp.squeeze(x, sharded_axes(s)), specs, blocks)
+            out = f(*replace_at(args, numbers, row), **named)
+            return jax.tree.map(add_axes, out_specs, out, is_leaf=is_spec)
+
+        return jax.shard_map(
+            one_row,
+            mesh=mesh_for(count_rows(specs, rows)),
+            in_specs=(specs,),
+            out_specs=out_specs,
+            check_vma=False,
+        )(rows)
+
+    mapped.rows_of, mapped.mesh_for, mapped.out_specs = rows_of, mesh_for, out_specs
+    return mapped
+
+
+def device_mesh(axis_names, sizes, devices=None):
+    """A mesh with an axis for each name: the first devices of each process, or those given."""
+    shape = [sizes[name] for name in axis_names]
+    if devices is None:
+        processes = range(jax.process_count())
+        each = -(-int(np.prod(shape)) // len(processes))
+        devices = [d for p in processes for d in jax.local_devices(p)[:each]]
+    if len(devices) != np.prod(shape):
+        raise ValueError(f"one row on each device, but {sizes} rows and {len(devices)} devices")
+    return jax.sharding.Mesh(np.array(devices).reshape(shape), tuple(axis_names))
+
+
+def count_rows(specs, tree):
+    """How many rows there are along each axis of the mesh."""
+    sizes = {}
+    for spec, x in zip(jax.tree.leaves(specs), jax.tree.leaves(tree)):
+        for axis in sharded_axes(spec):
+            rows = sizes.setdefault(spec[axis], jnp.shape(x)[axis])
+            if rows != jnp.shape(x)[axis]:
+                raise ValueError(f"{rows} rows, but an array of shape {jnp.shape(x)} for {spec}")
+    return sizes
+
+
+def replace_at(args, numbers, values):
+    """The arguments with those of some numbers replaced."""
+    new = list(args)
+    for number, value in zip(numbers, values):
+        new[number] = value
+    return new
+
+
+def add_axes(spec, tree):
+    """A row of every leaf as a block again."""
+    return jax.tree.map(lambda x: jnp.expand_dims(x, sharded_axes(spec)), tree)
+
+
+def sharded_axes(spec):
+    return tuple(axis for axis, name in enumerate(spec) if name is not None)
+
+
+def spec_of_leaves(spec, tree):
+    return jax.tree.map(lambda _: spec, tree)
+
+
+def is_spec(x):
+    return isinstance(x, jax.P)

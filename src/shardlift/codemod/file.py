@@ -132,6 +132,15 @@ class File:
     def _lines(self) -> list[str]:
         return self.source.text.split("\n")
 
+    @property
+    def line_count(self) -> int:
+        """How many lines the text has; the empty one after a last line break counts."""
+        return len(self._lines)
+
+    def line(self, number: int) -> str:
+        """The text of a line, counted from 1."""
+        return self._lines[number - 1] if number <= len(self._lines) else ""
+
     def span(self, node: ast.AST) -> Span:
         """Where a node is, in characters, in its cell if the file is a notebook."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
@@ -148,7 +157,7 @@ class File:
         return Span(first, column, first + end_line - line, end_column, cell)
 
     def _characters(self, line: int, column: int) -> int:
-        text = self._lines[line - 1] if line <= len(self._lines) else ""
+        text = self.line(line)
         return column if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
 
     def text(self, node: ast.AST) -> str:

@@ -1,38 +1,35 @@
 """The first row of arrays that have one row on each device, read where it lies."""
 
-from typing import Any
-
 import jax
-from jax.sharding import NamedSharding
 
 
-def unreplicate(tree: Any) -> Any:
-    """The row on the first device, of every leaf; nothing is gathered."""
-    return jax.tree.map(lambda x: _first_row(x) if _in_rows(x) else x[0], tree)
+def unreplicate(tree):
+    """The first device's row of every leaf, on that device: nothing is gathered."""
+    return jax.tree.map(first_row, tree)
 
 
-def first_replica(tree: Any) -> Any:
-    """`x[0]` of every leaf, on all devices as `x[0]` is; but only that row is moved."""
+def first_replica(tree):
+    """`x[0]` of every leaf, on all its devices as `x[0]` is; only that row is moved."""
 
-    def first(x: Any) -> Any:
-        if not _in_rows(x) or not x.is_fully_addressable:
-            return x[0]
-        return jax.device_put(_first_row(x), NamedSharding(x.sharding.mesh, jax.P()))
+    def first(x):
+        row = first_row(x)
+        if not holds_rows(x) or not x.is_fully_addressable:
+            return row
+        return jax.device_put(row, jax.NamedSharding(x.sharding.mesh, jax.P()))
 
     return jax.tree.map(first, tree)
 
 
-def _in_rows(x: Any) -> bool:
-    """Whether every device holds whole rows of `x`."""
+def first_row(x):
+    """The row of `x` on its first local device."""
+    return first_of_block(x.addressable_data(0)) if holds_rows(x) else x[0]
+
+
+first_of_block = jax.jit(lambda block: block[0])
+
+
+def holds_rows(x):
+    """Whether `x` is on devices that hold whole rows of it."""
     if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or not x.ndim:
         return False
     return x.sharding.shard_shape(x.shape)[1:] == x.shape[1:]
-
-
-@jax.jit
-def _row_of(block: jax.Array) -> jax.Array:
-    return block[0]
-
-
-def _first_row(x: jax.Array) -> jax.Array:
-    return _row_of(x.addressable_data(0))

@@ -13,6 +13,7 @@ from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit
 from shardlift.codemod.scopes import end as end_of
 from shardlift.codemod.scopes import position
+from shardlift.codemod.statements import alone, below, cut, deleted, in_place, line_bytes, newline
 
 Import = ast.Import | ast.ImportFrom
 _AFTER_NAME = re.compile(rb"\s*,?[ \t]*(#.*)?$")
@@ -39,8 +40,8 @@ def moved(
             lines.setdefault(module, []).append(_as(name, alias.asname or alias.name))
         new = [f"from {module} import {', '.join(names)}" for module, names in lines.items()]
         if len(leaving) == len(statement.names):
-            return (file.replace(statement, _joined(file, statement, new)),)
-        edits += [*_without(file, statement, leaving), _below(file, statement, new)]
+            return (in_place(file, statement, new),)
+        edits += [*_without(file, statement, leaving), below(file, statement, new)]
     return tuple(edits)
 
 
@@ -48,16 +49,7 @@ def dropped(file: File, statement: Import, aliases: Collection[ast.alias]) -> tu
     """Take names out of a statement; the whole statement if none is left."""
     if len(aliases) < len(statement.names):
         return tuple(_without(file, statement, aliases))
-    block = _block(file, statement)
-    if len(block) == 1 and not isinstance(file.index.parents[statement], ast.Module):
-        return (file.replace(statement, "pass"),)
-    if not _alone(file, statement):
-        following = block[block.index(statement) + 1 :][:1]
-        if following and following[0].lineno == statement.end_lineno:
-            end = following[0].lineno, following[0].col_offset
-            return (_cut(file, (statement.lineno, statement.col_offset), end),)
-        return (file.replace(statement, "pass"),)
-    return (_cut(file, (statement.lineno, 0), (statement.end_lineno or 0) + 1),)
+    return (deleted(file, statement),)
 
 
 def orphaned(before: File, after: File) -> Iterator[tuple[Import, list[ast.alias]]]:
@@ -65,7 +57,8 @@ def orphaned(before: File, after: File) -> Iterator[tuple[Import, list[ast.alias
     if after.path.endswith("__init__.py"):
         return
     lost = _said(before) - _said(after)
-    for statement in (*after.index.nodes(ast.Import), *after.index.nodes(ast.ImportFrom)):
+    statements: list[Import] = [*after.index.nodes(ast.Import), *after.index.nodes(ast.ImportFrom)]
+    for statement in statements:
         gone = [alias for alias in statement.names if bound_name(alias) in lost]
         if gone and getattr(statement, "module", "") != "__future__":
             yield statement, gone
@@ -106,54 +99,18 @@ def _cut_run(file: File, names: list[ast.alias], first: int, last: int) -> Edit:
     """Cut out neighbours; what is before them, or after, stays a list of names."""
     start, end = position(names[first]), end_of(names[last])
     in_brackets = file.text(file.index.parents[names[first]]).endswith(")")
-    rest = _line(file, end[0])[end[1] :]
-    starts_line = not _line(file, start[0])[: start[1]].strip()
+    rest = line_bytes(file, end[0])[end[1] :]
+    starts_line = not line_bytes(file, start[0])[: start[1]].strip()
     if in_brackets and starts_line and _AFTER_NAME.fullmatch(rest):
-        return _cut(file, (start[0], 0), end[0] + 1)
+        return cut(file, (start[0], 0), end[0] + 1)
     before = end_of(names[first - 1]) if first else None
     if before and (before[0] == start[0] or last + 1 == len(names)):
-        comment = in_brackets and b"#" in _line(file, before[0])[before[1] :]
+        comment = in_brackets and b"#" in line_bytes(file, before[0])[before[1] :]
         if before[0] == start[0] or not comment:
-            return _cut(file, before, end)
+            return cut(file, before, end)
         comma = _SEPARATOR.match(rest)
-        return _cut(file, start, (end[0], end[1] + (comma.end() if comma else 0)))
-    return _cut(file, start, position(names[last + 1]))
-
-
-def _joined(file: File, statement: ast.stmt, lines: list[str]) -> str:
-    """Several statements in the place of one."""
-    if not _starts_line(file, statement):
-        return "; ".join(lines)
-    margin = _line(file, statement.lineno)[: statement.col_offset].decode()
-    return f"{_newline(file)}{margin}".join(lines)
-
-
-def _below(file: File, statement: ast.stmt, lines: list[str]) -> Edit:
-    """New statements after one that stays."""
-    end_line, column = statement.end_lineno or 0, statement.end_col_offset or 0
-    if not _alone(file, statement):
-        return Edit(file.stretch(end_line, column, end_line, column), "; " + "; ".join(lines))
-    column = len(_line(file, end_line))
-    margin = _line(file, statement.lineno)[: statement.col_offset].decode()
-    text = "".join(f"{_newline(file)}{margin}{line}" for line in lines)
-    return Edit(file.stretch(end_line, column, end_line, column), text)
-
-
-def _alone(file: File, statement: ast.stmt) -> bool:
-    """Whether nothing but a comment shares the lines of a statement."""
-    rest = _line(file, statement.end_lineno or 0)[statement.end_col_offset or 0 :].strip()
-    return _starts_line(file, statement) and (not rest or rest.startswith(b"#"))
-
-
-def _starts_line(file: File, statement: ast.stmt) -> bool:
-    return not _line(file, statement.lineno)[: statement.col_offset].strip()
-
-
-def _block(file: File, statement: ast.stmt) -> list[ast.stmt]:
-    """The statements among which one stands."""
-    parent = file.index.parents[statement]
-    blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
-    return next(block for block in blocks if isinstance(block, list) and statement in block)
+        return cut(file, start, (end[0], end[1] + (comma.end() if comma else 0)))
+    return cut(file, start, position(names[last + 1]))
 
 
 def _top(file: File) -> list[Import]:
@@ -168,17 +125,14 @@ def _top(file: File) -> list[Import]:
 
 
 def _placed(file: File, statement: str) -> Edit:
-    top = [node for node in _top(file) if _alone(file, node)]
+    top = [node for node in _top(file) if alone(file, node)]
     family = _order(statement)[0]
     kin = [node for node in top if _order(file.text(node))[0] == family]
     above = [node for node in kin or top if _order(file.text(node)) < _order(statement)]
     if above:
-        return _below(file, above[-1], [statement])
-    if kin:
-        line = kin[0].lineno
-    else:
-        line = _first_line(file)
-    return Edit(file.stretch(line, 0, line, 0), statement + _newline(file))
+        return below(file, above[-1], [statement])
+    line = kin[0].lineno if kin else _first_line(file)
+    return Edit(file.stretch(line, 0, line, 0), statement + newline(file))
 
 
 def _first_line(file: File) -> int:
@@ -205,20 +159,3 @@ def _said(file: File) -> set[str]:
         if isinstance(node.value, str) and len(node.value) < 200:
             used.update(re.findall(r"\w+", node.value))
     return used
-
-
-def _cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
-    """Delete a stretch; an `end` without a column is the start of that line."""
-    if isinstance(end, int):
-        # The last line of a file may have no line after it.
-        last = end > file.line_count
-        end = (end - 1, len(_line(file, end - 1))) if last else (end, 0)
-    return Edit(file.stretch(*start, *end), "")
-
-
-def _line(file: File, number: int) -> bytes:
-    return file.line(number).rstrip("\r").encode()
-
-
-def _newline(file: File) -> str:
-    return "\r\n" if "\r\n" in file.source.text else "\n"

@@ -52,7 +52,7 @@ def row_per_device(devices):
 
 
 def as_row(x):
-    """`x` with a leading axis of one; of a NumPy array that is a view, copied only where it goes."""
+    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
     return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
 
 
@@ -61,7 +61,7 @@ add_leading_axis = jax.jit(lambda x: x[None])
 
 def join_rows(rows, sharding):
     """One array of rows that are where they belong."""
-    if rows[0].weak_type:  # as Python scalars are; an array made of shards would lose it
+    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
         stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
         return jax.device_put(stacked, sharding)
     shape = (len(rows), *rows[0].shape[1:])

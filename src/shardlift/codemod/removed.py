@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Match, Version
 from shardlift.codemod.guarded import is_guarded
+from shardlift.codemod.imports import added, moved
 from shardlift.codemod.values import External
+
+# The modules that `import jax` brings with it.
+_WITH_JAX = frozenset(
+    f"jax{name}"
+    for name in (
+        *("", ".core", ".lax", ".nn", ".numpy", ".ops", ".random"),
+        *(".sharding", ".tree", ".tree_util"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -190,39 +200,65 @@ def sentence(row: Removed) -> str:
 
 
 def fix(file: File, node: ast.AST, row: Removed) -> tuple[Edit, ...]:
-    """The safe edit, where the successor is the same thing and can be named here."""
+    """The safe edits, where the successor is the same thing and can be named here."""
     if not row.same:
         return ()
     if isinstance(node, ast.Attribute):
-        text = _respelled(file, node, row)
-        return (file.replace(node, text),) if text else ()
+        return _respelled(file, node, row)
     statement = file.index.parents.get(node)
     if isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
-        # jax.tree has no name of its own to import under the old one: jax.tree_util does.
-        successor = row.successor.replace("jax.tree.", "jax.tree_util.tree_")
-        base, _, name = successor.rpartition(".")
-        bound = node.asname or node.name
-        if len(statement.names) == 1 and not statement.level:
-            renamed = f"{name} as {bound}" if name != bound else name
-            return (file.replace(statement, f"from {base} import {renamed}"),)
+        return _from_elsewhere(file, statement, row)
+    if isinstance(node, ast.alias) and node.name.startswith(row.name):
+        new = row.successor + node.name[len(row.name) :]
+        return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),)
     return ()
 
 
-def _respelled(file: File, node: ast.Attribute, row: Removed) -> str | None:
-    """The successor in terms of a name that the file already has."""
+def _from_elsewhere(file: File, statement: ast.ImportFrom, row: Removed) -> tuple[Edit, ...]:
+    """The edits for all the names of a statement that have moved: they go together."""
+    module = statement.module or ""
+    if module == row.name or module.startswith(row.name + "."):
+        start = statement.lineno, statement.col_offset + len("from ")
+        end = start[0], start[1] + len(module)
+        if file.line(start[0]).encode()[start[1] : end[1]] != module.encode():
+            return ()
+        return (Edit(file.stretch(*start, *end), row.successor + module[len(row.name) :]),)
+    successors = {r.name: importable(r) for r in TABLE if r.same and r.gone <= file.target}
+    to = {
+        alias: successors[f"{module}.{alias.name}"]
+        for alias in statement.names
+        if f"{module}.{alias.name}" in successors
+    }
+    return moved(file, statement, to)
+
+
+def importable(row: Removed) -> tuple[str, str]:
+    """The module and the name under which a successor can be imported."""
+    # jax.tree is a module whose functions have no names of their own; jax.tree_util's have.
+    module, _, name = row.successor.replace("jax.tree.", "jax.tree_util.tree_").rpartition(".")
+    return module, name
+
+
+def _respelled(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, ...]:
+    """The successor by a name that the file already has, or by its full one with an import."""
     old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
     written = file.text(node.value)
     if new_base == old_base:
-        return f"{written}.{row.successor.rpartition('.')[2]}"
-    if new_base.startswith(old_base + "."):
-        return written + row.successor[len(old_base) :]
+        return (file.replace(node, f"{written}.{row.successor.rpartition('.')[2]}"),)
+    if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
+        return (file.replace(node, written + row.successor[len(old_base) :]),)
     root = row.successor.partition(".")[0]
-    # `jax.x.y` can be written wherever `jax` is the module; a submodule that jax does not
-    # import by itself cannot.
-    if row.successor.startswith(("jax.Array", "jax.core.", "jax.sharding.", "jax.set_mesh")):
-        scope = file.exported(root)
-        return row.successor if scope == (External("jax"),) else None
-    return None
+    if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
+        return ()
+    needed = f"import {root if new_base in _WITH_JAX else new_base}"
+    imports = added(file, [] if file.exported(root) and needed == f"import {root}" else [needed])
+    return (file.replace(node, row.successor), *imports)
+
+
+def _is_local(file: File, node: ast.AST, name: str) -> bool:
+    """Whether a function around a node has another thing of that name."""
+    scopes = (file.index.opens.get(parent) for parent in file.index.ancestors(node))
+    return any(name in s.names for s in scopes if s is not None and s.parent is not None)
 
 
 def _attributes(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:

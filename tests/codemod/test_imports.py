@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shardlift.codemod.edits import apply_edits
 from shardlift.codemod.file import File
-from shardlift.codemod.imports import added, dropped, moved, orphaned
+from shardlift.codemod.imports import dropped, moved
 from shardlift.codemod.project import Project
 from shardlift.codemod.source import Source
 
@@ -177,59 +177,3 @@ def test_moving_keeps_what_the_file_calls_them(
     assert set(_imported(after)) == expected, after
     assert len(_imported(after)) == len(expected)
     assert _rest(after) == _rest(text)
-
-
-@pytest.mark.parametrize(
-    ("before", "statement", "after"),
-    [
-        ("import jax\n", "import jax", "import jax\n"),
-        (
-            "import jax\n\nx = 1\n",
-            "import jax.extend.core",
-            "import jax\nimport jax.extend.core\n\nx = 1\n",
-        ),
-        (
-            "import jax\nimport numpy\n",
-            "import jax.extend",
-            "import jax\nimport jax.extend\nimport numpy\n",
-        ),
-        (
-            "import os\n\nimport jax.numpy\n",
-            "import jax",
-            "import os\n\nimport jax\nimport jax.numpy\n",
-        ),
-        ('"""Doc."""\n\nx = 1\n', "import jax", '"""Doc."""\n\nimport jax\nx = 1\n'),
-        ("", "import jax", "import jax\n"),
-        (
-            "from __future__ import annotations\nx = 1\n",
-            "import jax",
-            "from __future__ import annotations\nimport jax\nx = 1\n",
-        ),
-        ("import jax  # why\n", "from jax import lax", "import jax  # why\nfrom jax import lax\n"),
-        ("def f():\n    import os\n", "import jax", "import jax\ndef f():\n    import os\n"),
-    ],
-)
-def test_imports_are_added(before: str, statement: str, after: str) -> None:
-    assert apply_edits(before, added(_file(before), [statement])) == after
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "names"),
-    [
-        ("import a, b\na.x(b)\n", "import a, b\nx(b)\n", ["a"]),
-        ("from a import b\nb()\n", "from a import b\nc()\n", ["b"]),
-        ("import a\n", "import a\nc()\n", []),  # was not used before: not ours to judge
-        ("import a\na.x()\n", "import a\nx()\ny = 'a.b'\n", []),
-        ("import a\na.x()\n", "import a\ndef f(a):\n    return a\n", []),
-        ("import a\na()\n__all__ = ['a']\n", "import a\n__all__ = ['a']\n", []),
-    ],
-)
-def test_what_nothing_uses_any_more(before: str, after: str, names: list[str]) -> None:
-    found = orphaned(_file(before), _file(after))
-    assert [alias.name for _, aliases in found for alias in aliases] == names
-
-
-def test_a_package_keeps_what_it_may_pass_on() -> None:
-    before, after = "import a\na()\n", "import a\nb()\n"
-    path = "pkg/__init__.py"
-    assert not list(orphaned(_file(before, path), _file(after, path)))

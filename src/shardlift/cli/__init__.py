@@ -13,6 +13,7 @@ COMMANDS = {
     "demo": "shardlift.cli.demo:demo",
     "run": "shardlift.cli.run:run",
     "check": "shardlift.cli.check:check",
+    "migrate": "shardlift.cli.migrate:migrate_command",
     "rule": "shardlift.cli.rule:rule",
     "env": "shardlift.cli.env:env",
 }

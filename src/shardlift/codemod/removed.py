@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Match, Version
 from shardlift.codemod.guarded import is_guarded
-from shardlift.codemod.imports import added, moved
+from shardlift.codemod.imports import moved
 from shardlift.codemod.values import External
 
 # The modules that `import jax` brings with it.
@@ -185,7 +185,8 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
     """A match for each use of a name that the target no longer has."""
     for node, row in uses(file, rows):
         if row.gone <= file.target:
-            yield Match(node, sentence(row) + (f"; {why}" if why else ""), fix(file, node, row))
+            text = sentence(row) + (f"; {why}" if why else "")
+            yield Match(node, text, *fix(file, node, row))
 
 
 def sentence(row: Removed) -> str:
@@ -199,19 +200,23 @@ def sentence(row: Removed) -> str:
     return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"
 
 
-def fix(file: File, node: ast.AST, row: Removed) -> tuple[Edit, ...]:
-    """The safe edits, where the successor is the same thing and can be named here."""
+Fix = tuple[tuple[Edit, ...], frozenset[str]]
+_NO_FIX: Fix = (), frozenset()
+
+
+def fix(file: File, node: ast.AST, row: Removed) -> Fix:
+    """The safe edits, and the imports that they need, where the successor is the same thing."""
     if not row.same:
-        return ()
+        return _NO_FIX
     if isinstance(node, ast.Attribute):
         return _respelled(file, node, row)
     statement = file.index.parents.get(node)
     if isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
-        return _from_elsewhere(file, statement, row)
+        return _from_elsewhere(file, statement, row), frozenset()
     if isinstance(node, ast.alias) and node.name.startswith(row.name):
         new = row.successor + node.name[len(row.name) :]
-        return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),)
-    return ()
+        return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),), frozenset()
+    return _NO_FIX
 
 
 def _from_elsewhere(file: File, statement: ast.ImportFrom, row: Removed) -> tuple[Edit, ...]:
@@ -220,7 +225,7 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, row: Removed) -> tupl
     if module == row.name or module.startswith(row.name + "."):
         start = statement.lineno, statement.col_offset + len("from ")
         end = start[0], start[1] + len(module)
-        if file.line(start[0]).encode()[start[1] : end[1]] != module.encode():
+        if file.lines[start[0] - 1].encode()[start[1] : end[1]] != module.encode():
             return ()
         return (Edit(file.stretch(*start, *end), row.successor + module[len(row.name) :]),)
     successors = {r.name: importable(r) for r in TABLE if r.same and r.gone <= file.target}
@@ -239,20 +244,22 @@ def importable(row: Removed) -> tuple[str, str]:
     return module, name
 
 
-def _respelled(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, ...]:
+def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor by a name that the file already has, or by its full one with an import."""
     old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
     written = file.text(node.value)
     if new_base == old_base:
-        return (file.replace(node, f"{written}.{row.successor.rpartition('.')[2]}"),)
+        text = f"{written}.{row.successor.rpartition('.')[2]}"
+        return (file.replace(node, text),), frozenset()
     if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
-        return (file.replace(node, written + row.successor[len(old_base) :]),)
+        return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
     root = row.successor.partition(".")[0]
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
-        return ()
-    needed = f"import {root if new_base in _WITH_JAX else new_base}"
-    imports = added(file, [] if file.exported(root) and needed == f"import {root}" else [needed])
-    return (file.replace(node, row.successor), *imports)
+        return _NO_FIX
+    there = new_base in _WITH_JAX and bool(file.exported(root))
+    needed = root if new_base in _WITH_JAX else new_base
+    imports = frozenset() if there else frozenset({f"import {needed}"})
+    return (file.replace(node, row.successor),), imports
 
 
 def _is_local(file: File, node: ast.AST, name: str) -> bool:

@@ -23,6 +23,17 @@ def deleted(file: File, statement: ast.stmt) -> Edit:
     return file.replace(statement, "pass")
 
 
+def taken_out(file: File, key: ast.AST) -> tuple[Edit, ...]:
+    """Take out `f("key", …)` or `d["key"] = …` if it is a statement that does nothing else."""
+    holder = file.index.parents.get(key)
+    statement = file.index.parents.get(holder) if holder is not None else None
+    if isinstance(statement, ast.Assign):
+        alone = isinstance(holder, ast.Subscript) and statement.targets == [holder]
+        simple = isinstance(statement.value, (ast.Constant, ast.Name))
+        return (deleted(file, statement),) if alone and simple else ()
+    return (deleted(file, statement),) if isinstance(statement, ast.Expr) else ()
+
+
 def in_place(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
     """Several statements in the place of one."""
     if not _starts_line(file, statement):
@@ -50,14 +61,14 @@ def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
     """Delete a stretch; an `end` without a column is the start of that line."""
     if isinstance(end, int):
         # The last line of a file may have no line after it.
-        last = end > file.line_count
+        last = end > len(file.lines)
         end = (end - 1, len(line_bytes(file, end - 1))) if last else (end, 0)
     return Edit(file.stretch(*start, *end), "")
 
 
 def line_bytes(file: File, number: int) -> bytes:
     """A line as `ast` counts its columns."""
-    return file.line(number).rstrip("\r").encode()
+    return file.lines[number - 1].rstrip("\r").encode()
 
 
 def newline(file: File) -> str:

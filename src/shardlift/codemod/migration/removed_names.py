@@ -22,9 +22,8 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
     del goal
     for code in CODES:
         rule = all_rules()[code]
-        if rule.since <= file.target:
-            for match in rule.visit(file):
-                if match.edits:
-                    yield Rewrite(match.node, match.edits)
-                else:
-                    yield Refusal(match.node, match.message)
+        for match in rule.visit(file) if rule.since <= file.target else ():
+            if match.edits:
+                yield Rewrite(match.node, match.edits, match.imports)
+            else:
+                yield Refusal(match.node, match.message)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def shard_map_per_device(
-    f, axis_name="devices", in_specs=None, out_specs=None, *, devices=None, static_argnums=()
+    f, axis_name=None, in_specs=None, out_specs=None, *, devices=None, static_argnums=()
 ):
     """`jax.shard_map` of `f`, with one row on each device.
 
@@ -17,6 +17,7 @@ def shard_map_per_device(
     The mesh is made when `f` is traced, of as many devices as there are rows: before that, no
     device is touched. A tuple of names makes a mesh of as many axes.
     """
+    axis_name = "devices" if axis_name is None else axis_name
     leading = jax.P(*axis_name) if isinstance(axis_name, tuple) else jax.P(axis_name)
     in_specs = leading if in_specs is None else in_specs
     out_specs = leading if out_specs is None else out_specs
@@ -50,17 +51,21 @@ def shard_map_per_device(
         )(rows)
 
     mapped.rows_of, mapped.mesh_for, mapped.out_specs = rows_of, mesh_for, out_specs
+    mapped.devices = devices
     return mapped
 
 
 def device_mesh(axis_names, sizes, devices=None):
-    """A mesh with an axis for each name: the first devices of each process, or those given."""
+    """A mesh with an axis for each name: the first devices, or those given."""
+    if not sizes and devices is not None:
+        sizes = {axis_names[0]: len(devices)}
     shape = [sizes[name] for name in axis_names]
+    needed = int(np.prod(shape))
     if devices is None:
         processes = range(jax.process_count())
-        each = -(-int(np.prod(shape)) // len(processes))
-        devices = [d for p in processes for d in jax.local_devices(p)[:each]]
-    if len(devices) != np.prod(shape):
+        devices = [device for process in processes for device in jax.local_devices(process)]
+        devices = devices[:needed] if len(processes) == 1 else devices
+    if len(devices) != needed:
         raise ValueError(f"one row on each device, but {sizes} rows and {len(devices)} devices")
     return jax.sharding.Mesh(np.array(devices).reshape(shape), tuple(axis_names))
 

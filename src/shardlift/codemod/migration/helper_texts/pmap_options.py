@@ -13,10 +13,14 @@ def jit_per_device(
     out_axes=0,
     static_broadcasted_argnums=(),
     devices=None,
+    backend=None,
+    axis_size=None,
     donate_argnums=(),
 ):
     """`jax.jit` of `shard_map_per_device`, by the options of `jax.pmap`."""
     name = "devices" if axis_name is None else axis_name
+    if devices is None and (backend is not None or axis_size is not None):
+        devices = jax.devices(backend)[:axis_size]
     mapped = shard_map_per_device(
         f,
         name,

@@ -18,7 +18,7 @@ def host_local(jitted):
 
     @functools.wraps(jitted)
     def call(*args, **kwargs):
-        if jax.process_count() == 1:
+        if jax.process_count() == 1 or only_mine(mapped.devices):
             return jitted(*args, **kwargs)
         numbers, rows, specs = mapped.rows_of(args, kwargs)
         mesh = mapped.mesh_for(global_rows(count_rows(specs, rows)))
@@ -26,8 +26,19 @@ def host_local(jitted):
         out = jitted(*replace_at(args, numbers, rows), **named)
         return multihost_utils.global_array_to_host_local_array(out, mesh, mapped.out_specs)
 
-    call.lower = jitted.lower
+    def lower(*args, **kwargs):
+        if jax.process_count() > 1 and not only_mine(mapped.devices):
+            raise NotImplementedError("lower what is given to host_local, with global arrays")
+        return jitted.lower(*args, **kwargs)
+
+    call.lower = lower
     return call
+
+
+def only_mine(devices):
+    """Whether devices were given, and all of them belong to this process."""
+    me = jax.process_index()
+    return devices is not None and all(device.process_index == me for device in devices)
 
 
 def global_rows(sizes):

@@ -1,0 +1,228 @@
+"""From the files of a project to their new texts: what `migrate` does, without any I/O."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from shardlift.codemod.edits import apply_edits
+from shardlift.codemod.file import File
+from shardlift.codemod.finding import Edit, Span
+from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
+from shardlift.codemod.migration.helpers import Helper, definitions, emit, imports_of, required
+from shardlift.codemod.migration.home import Exists, Home, find_home
+from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
+from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
+from shardlift.codemod.prefilter import active
+from shardlift.codemod.project import Project
+from shardlift.codemod.source import Source, UnreadableError, read_source
+
+# A file that says none of this, nor a name that JAX no longer has, is not parsed.
+_WORDS = re.compile(
+    rb"pmap|Parallel|device_put_(?:sharded|replicated)|jax_utils|lambda (\w+):\s*\1\[0\]"
+)
+_MANY = re.compile(rb"process_(?:index|count)\s*\(|host_(?:id|count)\s*\(|distributed\.initialize")
+# What is done to each file, in this order; where two want the same text the outer one has it,
+# and the inner one its turn in the next pass.
+STEPS: tuple[Step, ...] = (
+    sites.rewrite,
+    shim.rewrite,
+    placing.rewrite,
+    reading.rewrite,
+    removed_names.rewrite,
+)
+_PASSES = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a file, as it was before, and what is said about it."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What came of one file."""
+
+    path: str
+    before: str
+    after: str
+    rewritten: tuple[Place, ...] = ()
+    refused: tuple[Place, ...] = ()
+    helpers: frozenset[str] = frozenset()
+    home: Home = field(default_factory=lambda: Home(None))
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is another one."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What came of a project: its files that have something to say, and its modules of helpers."""
+
+    files: tuple[FileResult, ...]
+    helper_modules: tuple[FileResult, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    looked_at: int = 0
+
+    @property
+    def changed(self) -> tuple[FileResult, ...]:
+        """Every file that has another text now, new ones included."""
+        return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
+
+
+def migrate(
+    paths: Sequence[str],
+    read: Callable[[str], bytes],
+    exists: Exists,
+    goal: Goal = Goal.SHARD_MAP,
+) -> Migration:
+    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot."""
+    project = Project(paths, lambda path: read_source(path, read(path)))
+    worth: list[str] = []
+    unreadable: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            content = read(path)
+        except OSError as error:
+            unreadable.append((path, error.strerror or str(error)))
+            continue
+        project.many_processes |= b"jax" in content and bool(_MANY.search(content))
+        if _is_worth(path, content):
+            worth.append(path)
+    results: list[FileResult] = []
+    for path in worth:
+        try:
+            results.append(migrate_file(project, read_source(path, read(path)), goal, exists))
+        except UnreadableError as error:
+            unreadable.append((path, str(error)))
+        except RecursionError:
+            unreadable.append((path, "nested too deeply"))
+    said = tuple(result for result in results if result.changed or result.refused)
+    return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
+
+
+def _is_worth(path: str, content: bytes) -> bool:
+    if b"jax" not in content and b"pmap" not in content:
+        return False
+    if _WORDS.search(content):
+        return True
+    return bool(active(content, removed_names.CODES, path.endswith(".ipynb")))
+
+
+def _helper_modules(
+    results: Sequence[FileResult], read: Callable[[str], bytes], exists: Exists
+) -> tuple[FileResult, ...]:
+    wanted: dict[str, set[str]] = {}
+    for result in results:
+        if result.home.path is not None and result.helpers:
+            wanted.setdefault(result.home.path, set()).update(result.helpers)
+    found: list[FileResult] = []
+    for path, names in wanted.items():
+        before = read_source(path, read(path)).text if exists(path) else ""
+        found.append(FileResult(path, before, helper_module(before, names)))
+    return tuple(found)
+
+
+def migrate_file(project: Project, source: Source, goal: Goal, exists: Exists) -> FileResult:
+    """Rewrite one file; raises `UnreadableError` if it is not Python."""
+    file = project.file(source.path, source)
+    text, rewrites, refusals = _rewritten(file, goal)
+    places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
+    refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    if text == source.text:
+        return FileResult(source.path, text, text, (), refused)
+    home = find_home(source.path, file.index.root, exists)
+    helpers = frozenset(name for r in rewrites for name in r.helpers)
+    statements = {line for r in rewrites for line in r.imports}
+    after = _finished(text, helpers, statements, home)
+    if not source.path.endswith("__init__.py"):
+        after = drop_unused(source.text, after)
+    return FileResult(source.path, source.text, after, places, refused, helpers, home)
+
+
+def helper_module(existing: str, names: Iterable[str]) -> str:
+    """The text of a package's module of helpers, with what is there kept."""
+    if not existing.strip():
+        return emit(names)
+    missing = _missing(existing, names)
+    if not missing:
+        return existing
+    text = add_imports(existing, imports_of(missing))
+    return f"{text.rstrip()}\n\n\n{definitions(missing)}"
+
+
+def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal]]:
+    """The text after all steps, pass by pass until none has anything left to do."""
+    text = file.source.text
+    rewrites: list[Rewrite] = []
+    refusals: list[Refusal] = []
+    current = file
+    for number in range(_PASSES):
+        found = [result for step in STEPS for result in step(current, goal)]
+        chosen = _without_overlaps(current, [r for r in found if isinstance(r, Rewrite)])
+        if not number:
+            refusals = [r for r in found if isinstance(r, Refusal)]
+        if not chosen:
+            break
+        rewrites += chosen
+        edits = [edit for r in chosen for edit in r.edits]
+        text = apply_edits(text, [_with_line_ends(edit, text) for edit in edits])
+        current = File(Source(file.path, text, file.source.cells), file.project)
+    return text, rewrites, refusals
+
+
+def _with_line_ends(edit: Edit, text: str) -> Edit:
+    """An edit whose lines end as those of the text do."""
+    if "\n" not in edit.replacement or "\r\n" not in text:
+        return edit
+    return replace(edit, replacement=re.sub(r"(?<!\r)\n", "\r\n", edit.replacement))
+
+
+def _without_overlaps(file: File, rewrites: list[Rewrite]) -> list[Rewrite]:
+    """Those whose edits do not touch; of two that do, the one that starts first, or is wider."""
+    chosen: list[Rewrite] = []
+    taken: list[Span] = []
+
+    def order(rewrite: Rewrite) -> tuple[int, int, int, int]:
+        span = file.span(rewrite.node)
+        return span.line, span.column, -span.end_line, -span.end_column
+
+    for rewrite in sorted(rewrites, key=order):
+        spans = [edit.span for edit in rewrite.edits]
+        if not any(_overlap(one, other) for one in spans for other in taken):
+            chosen.append(rewrite)
+            taken += spans
+    return chosen
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    first = (one.line, one.column), (one.end_line, one.end_column)
+    second = (other.line, other.column), (other.end_line, other.end_column)
+    return one.cell == other.cell and first[0] < second[1] and second[0] < first[1]
+
+
+def _finished(text: str, names: frozenset[str], statements: set[str], home: Home) -> str:
+    """The rewritten text with its imports in order, and its helpers if they live in it."""
+    if home.path is None:
+        missing = _missing(text, names)
+        text = add_imports(text, statements | set(imports_of(missing)), home.package)
+        if missing:
+            text = add_definitions(text, definitions(missing), {h.name for h in missing})
+        return text
+    if names:
+        statements = statements | {f"from {home.module} import {', '.join(sorted(names))}"}
+    return add_imports(text, statements, home.package)
+
+
+def _missing(text: str, names: Iterable[str]) -> tuple[Helper, ...]:
+    """The helpers that a text does not define yet."""
+    tree = ast.parse(text)
+    there = {getattr(node, "name", "") for node in tree.body}
+    return tuple(helper for helper in required(names) if helper.name not in there)

@@ -1,0 +1,76 @@
+"""Where a file's helpers live: one module in its package, or the file itself if it has none."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+MODULE = "_per_device"
+Exists = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Home:
+    """The module that holds the helpers of some files; no path: each file holds its own."""
+
+    path: str | None
+    module: str = ""  # how it is imported
+    package: str = ""  # the top name of the file's own package
+
+
+def find_home(path: str, tree: ast.Module, exists: Exists) -> Home:
+    """The home of a file's helpers.
+
+    A file in a package has it at the top of that package. A file in a folder without
+    `__init__.py` has it at the top of the tree that its own imports name, or beside it if it
+    imports its neighbours. A script on its own has none.
+    """
+    if path.endswith(".ipynb"):
+        return Home(None)
+    folder = PurePath(os.path.abspath(path)).parent
+    if exists(str(folder / "__init__.py")):
+        home = _in_package(folder, tree, exists)
+    else:
+        home = _by_imports(folder, tree, exists)
+    if home.path is None or os.path.isabs(path):
+        return home
+    return replace(home, path=os.path.relpath(home.path))
+
+
+def _in_package(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
+    top = folder
+    while top.parent != top and exists(str(top.parent / "__init__.py")):
+        top = top.parent
+    home = str(top / f"{MODULE}.py")
+    if _uses_relative_imports(tree):
+        depth = len(folder.relative_to(top).parts)
+        return Home(home, "." * (depth + 1) + MODULE, top.name)
+    return Home(home, f"{top.name}.{MODULE}", top.name)
+
+
+def _by_imports(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
+    tops = _imported_tops(tree)
+    # A neighbour that is imported by its bare name.
+    if any(exists(str(folder / f"{top}.py")) for top in tops):
+        return Home(str(folder / f"{MODULE}.py"), MODULE)
+    for above in (folder, *folder.parents):
+        if above.name in tops:
+            return Home(str(above / f"{MODULE}.py"), f"{above.name}.{MODULE}", above.name)
+    return Home(None)
+
+
+def _uses_relative_imports(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+
+
+def _imported_tops(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found

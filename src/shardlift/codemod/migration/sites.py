@@ -1,0 +1,250 @@
+"""pmap itself: called, as a decorator, or handed on as a value.
+
+Where the options are written out, the call becomes `jax.jit(shard_map_per_device(f, …), …)`;
+where they are known only at run time, or pmap is a value, `jit_per_device` takes them as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+
+from shardlift.codemod.file import File
+from shardlift.codemod.finding import Edit, Span
+from shardlift.codemod.migration.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
+from shardlift.codemod.migration.layout import CallText, Style, render
+from shardlift.codemod.migration.names import is_shadowed, jax_name
+from shardlift.codemod.migration.nested import calls_inside, levels_of
+from shardlift.codemod.migration.options import (
+    NotLiteralError,
+    Options,
+    UnsupportedError,
+    read_options,
+)
+from shardlift.codemod.migration.references import OWN, Reference, references
+from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite
+
+BY_OPTIONS = "jit_per_device"
+_PLACE = "\0"  # stands for the mapped function while the text around it is laid out
+# Functions that look at pmap and do not call it.
+_LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
+
+
+def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
+    """Every mention of pmap in a file, rewritten or refused."""
+    if goal is not Goal.SHARD_MAP or "pmap" not in file.source.text:
+        return
+    style = Style.of(file.source.text)
+    inside = calls_inside(file)
+    done: set[ast.AST] = set()
+    for reference, path in sorted(references(file), key=lambda found: file.span(found[0])):
+        if reference in done or _is_looked_at(file, reference):
+            continue
+        site = _site_node(file, reference)
+        if path not in OWN:
+            yield Refusal(site, f"{path} {_OTHER.get(path, 'is not jax.pmap')}")
+        elif site in inside:
+            yield Refusal(site, inside[site])
+        elif is_shadowed(file, reference, jax_name(file)[0]):
+            yield Refusal(site, f"`{jax_name(file)[0]}` means something else here")
+        else:
+            yield _rewritten(file, reference, style, done)
+
+
+_OTHER = {
+    "equinox.filter_pmap": "maps only the arrays of a tree, and splits them by rules of its own: "
+    "use eqx.filter_jit with eqx.filter_shard",
+    "flax.nnx.pmap": "carries nnx objects in and out: use nnx.jit with nnx.shard_map",
+    "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
+    "objax.Parallel": "carries objax variables in and out",
+}
+
+
+def _rewritten(
+    file: File, reference: Reference, style: Style, done: set[ast.AST]
+) -> Rewrite | Refusal:
+    parent = file.index.parents.get(reference)
+    try:
+        if _is_decorator(file, reference):
+            return _decorator(file, reference, style, done)
+        if isinstance(parent, ast.Call) and parent.func is reference:
+            return _call(file, parent, style, done)
+        if _is_partial_decorator(file, parent):
+            assert isinstance(parent, ast.Call)
+            return _decorator(file, parent, style, done)
+    except UnsupportedError as error:
+        return Refusal(_site_node(file, reference), str(error))
+    except NotLiteralError:
+        pass
+    return _by_options(file, reference)
+
+
+def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Rewrite | Refusal:
+    """`jax.pmap(f, …)`: what is around `f` changes, `f` itself is not touched."""
+    levels, inner_references = levels_of(file, call)
+    form = form_of(levels, style)
+    operand = levels[-1].operand
+    if operand is None:
+        raise NotLiteralError("it is given no function")
+    if any(_has_comment(gap) for gap in _gaps(file, call, operand)):
+        raise NotLiteralError("there are comments between its arguments")
+    before, after = _around(file, call, operand, form, style).split(_PLACE)
+    done.update(inner_references)
+    edits = (
+        Edit(file.span(_between(_start(call), _start(operand))), before),
+        Edit(file.span(_between(_end(operand), _end(call))), after),
+    )
+    return Rewrite(call, edits, jax_name(file)[1], _helpers(file, PER_DEVICE))
+
+
+def _around(file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style) -> str:
+    """The new text, laid out with the function in it, the function then taken out again."""
+    function = file.text(operand)
+    if isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+        raise UnsupportedError("what is mapped is not a plain expression")
+    last = file.lines[(call.end_lineno or call.lineno) - 1]
+    margin = _margin(file, call.lineno)
+    after = len(last.rstrip()) - (call.end_col_offset or 0)
+    # A name as long as the function keeps the layout right; the function may span lines.
+    stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
+    wanted = call_text(form, file, stand_in)
+    text = render(wanted, style, margin, call.col_offset, max(after, 0))
+    return text.replace(stand_in, _PLACE)
+
+
+def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> Rewrite | Refusal:
+    """`@jax.pmap`, `@functools.partial(jax.pmap, …)`, and several of them on one function."""
+    stack = _stack(file, node)
+    span = _span(file, stack[0], stack[-1])
+    if _has_comment(file.text(_from(stack[0], stack[-1]))):
+        raise NotLiteralError("there are comments between its arguments")
+    jax, imports = jax_name(file)
+    levels = [_decorating(file, one) for one in stack]
+    form = form_of(levels, style)
+    partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
+    names = (f"axis_name={form.axis}",) if form.axis else ()
+    lines = [
+        *([HOST_LOCAL] if file.project.many_processes else []),
+        _applied(partials, f"{jax}.jit", form.outer),
+        _applied(partials, PER_DEVICE, (*names, *form.inner)),
+    ]
+    margin = _margin(file, node.lineno)
+    texts = [
+        line if isinstance(line, str) else render(line, style, margin, len(margin) + 1)
+        for line in lines
+    ]
+    done.update(inner for one in stack for inner in ast.walk(one))
+    edit = Edit(span, f"\n{margin}@".join(texts))
+    return Rewrite(node, (edit,), imports, _helpers(file, PER_DEVICE))
+
+
+def _decorating(file: File, decorator: ast.expr) -> Options:
+    if isinstance(decorator, ast.Call):
+        return read_options(file, decorator, skip=1)
+    return Options(file, None, {})
+
+
+def _stack(file: File, node: ast.expr) -> list[ast.expr]:
+    """The pmap decorators around one, as far as they follow each other."""
+    function = file.index.parents[node]
+    assert isinstance(function, ast.FunctionDef)
+    around = function.decorator_list
+    found = [node]
+    for one in around[around.index(node) + 1 :]:
+        name = one.args[0] if isinstance(one, ast.Call) and one.args else one
+        if file.name(name) not in OWN:
+            break
+        found.append(one)
+    return found
+
+
+def _applied(partials: list[str], name: str, arguments: tuple[str, ...]) -> str | CallText:
+    return CallText(partials[0], (name, *arguments)) if arguments else name
+
+
+def _by_options(file: File, reference: Reference) -> Rewrite:
+    """pmap as a value, or with options that only the run knows: the same options, by a helper."""
+    name = f"host_local_{BY_OPTIONS}" if file.project.many_processes else BY_OPTIONS
+    return Rewrite(
+        _site_node(file, reference),
+        (file.replace(reference, name),),
+        helpers=frozenset({name}),
+    )
+
+
+def _helpers(file: File, name: str) -> frozenset[str]:
+    return frozenset({name, HOST_LOCAL} if file.project.many_processes else {name})
+
+
+def _site_node(file: File, reference: Reference) -> ast.AST:
+    """What `check` reports: the call, the decorator, or the bare name."""
+    parent = file.index.parents.get(reference)
+    if isinstance(parent, ast.Call) and (
+        parent.func is reference or _is_partial_decorator(file, parent)
+    ):
+        return parent
+    return reference
+
+
+def _is_decorator(file: File, node: ast.AST) -> bool:
+    parent = file.index.parents.get(node)
+    return isinstance(parent, ast.FunctionDef) and node in parent.decorator_list
+
+
+def _is_partial_decorator(file: File, node: ast.AST | None) -> bool:
+    if not isinstance(node, ast.Call) or not _is_decorator(file, node):
+        return False
+    return file.called(node) == "functools.partial" and len(node.args) == 1
+
+
+def _is_looked_at(file: File, node: ast.expr) -> bool:
+    parent = file.index.parents.get(node)
+    return isinstance(parent, ast.Attribute) or file.called(parent) in _LOOKS
+
+
+def _margin(file: File, line: int) -> str:
+    text = file.lines[line - 1]
+    return text[: len(text) - len(text.lstrip())]
+
+
+def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:
+    """The text of a call before and after the function that it maps."""
+    before = _between(_start(call), _start(operand))
+    return file.text(before), file.text(_between(_end(operand), _end(call)))
+
+
+def _from(first: ast.expr, last: ast.expr) -> ast.expr:
+    return _between(_start(first), _end(last))
+
+
+def _between(start: tuple[int, int], end: tuple[int, int]) -> ast.expr:
+    """A node that stands for a stretch of text."""
+    line, column = start
+    last, last_column = end
+    return ast.Name(
+        "_", lineno=line, col_offset=column, end_lineno=last, end_col_offset=last_column
+    )
+
+
+def _span(file: File, first: ast.expr, last: ast.expr) -> Span:
+    return file.span(_from(first, last))
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _has_comment(text: str) -> bool:
+    if "#" not in text:
+        return False
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, IndentationError, SyntaxError):
+        return True
+    return any(token.type == tokenize.COMMENT for token in tokens)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shardlift.codemod.edits import apply_edits
 from shardlift.codemod.file import File
 from shardlift.codemod.imports import dropped, moved
+from shardlift.codemod.migration.imports import drop_unused
 from shardlift.codemod.project import Project
 from shardlift.codemod.source import Source
 
@@ -177,3 +178,32 @@ def test_moving_keeps_what_the_file_calls_them(
     assert set(_imported(after)) == expected, after
     assert len(_imported(after)) == len(expected)
     assert _rest(after) == _rest(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ("import a, b\na.x(b)\n", "import a, b\nx(b)\n", "import b\nx(b)\n"),
+        (
+            "from a import b, c, d\nb(c, d)\n",
+            "from a import b, c, d\nb()\n",
+            "from a import b\nb()\n",
+        ),
+        ("from a import b\nb()\n", "from a import b\nc()\n", "c()\n"),
+        (
+            "é = 1; from a import b, c\nb(c)\n",
+            "é = 1; from a import b, c\nb()\n",
+            "é = 1; from a import b\nb()\n",
+        ),
+        ("import a\n", "import a\nc()\n", None),  # was not used before: not ours to judge
+        ("import a\na()\n__all__ = ['a']\n", "import a\n__all__ = ['a']\n", None),
+        ("import a\na.x()\n", "import a\ndef f(a):\n    return a\n", None),
+        (
+            "try:\n    import a\nexcept E:\n    a()\n",
+            "try:\n    import a\nexcept E:\n    b()\n",
+            None,
+        ),
+    ],
+)
+def test_what_nothing_uses_any_more(before: str, after: str, left: str | None) -> None:
+    assert drop_unused(before, after) == (after if left is None else left)

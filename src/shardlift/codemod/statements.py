@@ -11,9 +11,9 @@ from shardlift.codemod.finding import Edit
 
 def deleted(file: File, statement: ast.stmt) -> Edit:
     """Take a statement out, with its lines; `pass` is left where a block would be empty."""
-    block = _block(file, statement)
-    if len(block) == 1 and not isinstance(file.index.parents[statement], ast.Module):
+    if is_only_one(file, statement):
         return file.replace(statement, "pass")
+    block = _block(file, statement)
     start = statement.lineno, statement.col_offset
     if alone(file, statement):
         return cut(file, (start[0], 0), (statement.end_lineno or 0) + 1)
@@ -55,6 +55,12 @@ def alone(file: File, statement: ast.stmt) -> bool:
     """Whether nothing but a comment shares the lines of a statement."""
     rest = line_bytes(file, statement.end_lineno or 0)[statement.end_col_offset or 0 :].strip()
     return _starts_line(file, statement) and (not rest or rest.startswith(b"#"))
+
+
+def is_only_one(file: File, statement: ast.stmt) -> bool:
+    """Whether a block, other than the module, would be empty without a statement."""
+    in_module = isinstance(file.index.parents[statement], ast.Module)
+    return not in_module and len(_block(file, statement)) == 1
 
 
 def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:

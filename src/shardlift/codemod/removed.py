@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Match, Version
 from shardlift.codemod.guarded import is_guarded
+from shardlift.codemod.imports import moved
 from shardlift.codemod.values import External
+
+# The modules that `import jax` brings with it.
+_WITH_JAX = frozenset(
+    f"jax{name}"
+    for name in (
+        *("", ".core", ".lax", ".nn", ".numpy", ".ops", ".random"),
+        *(".sharding", ".tree", ".tree_util"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -175,7 +185,8 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
     """A match for each use of a name that the target no longer has."""
     for node, row in uses(file, rows):
         if row.gone <= file.target:
-            yield Match(node, sentence(row) + (f"; {why}" if why else ""), fix(file, node, row))
+            text = sentence(row) + (f"; {why}" if why else "")
+            yield Match(node, text, *fix(file, node, row))
 
 
 def sentence(row: Removed) -> str:
@@ -189,40 +200,72 @@ def sentence(row: Removed) -> str:
     return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"
 
 
-def fix(file: File, node: ast.AST, row: Removed) -> tuple[Edit, ...]:
-    """The safe edit, where the successor is the same thing and can be named here."""
+Fix = tuple[tuple[Edit, ...], frozenset[str]]
+_NO_FIX: Fix = (), frozenset()
+
+
+def fix(file: File, node: ast.AST, row: Removed) -> Fix:
+    """The safe edits, and the imports that they need, where the successor is the same thing."""
     if not row.same:
-        return ()
+        return _NO_FIX
     if isinstance(node, ast.Attribute):
-        text = _respelled(file, node, row)
-        return (file.replace(node, text),) if text else ()
+        return _respelled(file, node, row)
     statement = file.index.parents.get(node)
     if isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
-        # jax.tree has no name of its own to import under the old one: jax.tree_util does.
-        successor = row.successor.replace("jax.tree.", "jax.tree_util.tree_")
-        base, _, name = successor.rpartition(".")
-        bound = node.asname or node.name
-        if len(statement.names) == 1 and not statement.level:
-            renamed = f"{name} as {bound}" if name != bound else name
-            return (file.replace(statement, f"from {base} import {renamed}"),)
-    return ()
+        return _from_elsewhere(file, statement, row), frozenset()
+    if isinstance(node, ast.alias) and node.name.startswith(row.name):
+        new = row.successor + node.name[len(row.name) :]
+        return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),), frozenset()
+    return _NO_FIX
 
 
-def _respelled(file: File, node: ast.Attribute, row: Removed) -> str | None:
-    """The successor in terms of a name that the file already has."""
+def _from_elsewhere(file: File, statement: ast.ImportFrom, row: Removed) -> tuple[Edit, ...]:
+    """The edits for all the names of a statement that have moved: they go together."""
+    module = statement.module or ""
+    if module == row.name or module.startswith(row.name + "."):
+        start = statement.lineno, statement.col_offset + len("from ")
+        end = start[0], start[1] + len(module)
+        if file.lines[start[0] - 1].encode()[start[1] : end[1]] != module.encode():
+            return ()
+        return (Edit(file.stretch(*start, *end), row.successor + module[len(row.name) :]),)
+    successors = {r.name: importable(r) for r in TABLE if r.same and r.gone <= file.target}
+    to = {
+        alias: successors[f"{module}.{alias.name}"]
+        for alias in statement.names
+        if f"{module}.{alias.name}" in successors
+    }
+    return moved(file, statement, to)
+
+
+def importable(row: Removed) -> tuple[str, str]:
+    """The module and the name under which a successor can be imported."""
+    # jax.tree is a module whose functions have no names of their own; jax.tree_util's have.
+    module, _, name = row.successor.replace("jax.tree.", "jax.tree_util.tree_").rpartition(".")
+    return module, name
+
+
+def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
+    """The successor by a name that the file already has, or by its full one with an import."""
     old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
     written = file.text(node.value)
     if new_base == old_base:
-        return f"{written}.{row.successor.rpartition('.')[2]}"
-    if new_base.startswith(old_base + "."):
-        return written + row.successor[len(old_base) :]
+        text = f"{written}.{row.successor.rpartition('.')[2]}"
+        return (file.replace(node, text),), frozenset()
+    if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
+        return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
     root = row.successor.partition(".")[0]
-    # `jax.x.y` can be written wherever `jax` is the module; a submodule that jax does not
-    # import by itself cannot.
-    if row.successor.startswith(("jax.Array", "jax.core.", "jax.sharding.", "jax.set_mesh")):
-        scope = file.exported(root)
-        return row.successor if scope == (External("jax"),) else None
-    return None
+    if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
+        return _NO_FIX
+    there = new_base in _WITH_JAX and bool(file.exported(root))
+    needed = root if new_base in _WITH_JAX else new_base
+    imports = frozenset() if there else frozenset({f"import {needed}"})
+    return (file.replace(node, row.successor),), imports
+
+
+def _is_local(file: File, node: ast.AST, name: str) -> bool:
+    """Whether a function around a node has another thing of that name."""
+    scopes = (file.index.opens.get(parent) for parent in file.index.ancestors(node))
+    return any(name in s.names for s in scopes if s is not None and s.parent is not None)
 
 
 def _attributes(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:

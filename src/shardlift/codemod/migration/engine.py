@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from shardlift.codemod.edits import apply_edits
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
-from shardlift.codemod.migration import shim, sites
+from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
 from shardlift.codemod.migration.helpers import (
     Helper,
     definitions,
@@ -23,16 +23,25 @@ from shardlift.codemod.migration.home import Exists, Home, find_home
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
 from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
+from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project
 from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, UnreadableError, read_source
 
-# A file that says none of these words is not parsed.
-WORDS = (b"pmap", b"Parallel")
+# A file that says none of this, nor a name that JAX no longer has, is not parsed.
+_WORDS = re.compile(
+    rb"pmap|Parallel|device_put_(?:sharded|replicated)|jax_utils|lambda (\w+):\s*\1\[0\]"
+)
 _MANY = re.compile(rb"process_(?:index|count)\s*\(|host_(?:id|count)\s*\(|distributed\.initialize")
 # What is done to each file, in this order; where two want the same text the outer one has it,
 # and the inner one its turn in the next pass.
-STEPS: tuple[Step, ...] = (sites.rewrite, shim.rewrite)
+STEPS: tuple[Step, ...] = (
+    sites.rewrite,
+    shim.rewrite,
+    placing.rewrite,
+    reading.rewrite,
+    removed_names.rewrite,
+)
 _PASSES = 5
 
 
@@ -94,7 +103,7 @@ def migrate(
             unreadable.append((path, error.strerror or str(error)))
             continue
         project.many_processes |= b"jax" in content and bool(_MANY.search(content))
-        if any(word in content for word in WORDS):
+        if _is_worth(path, content):
             worth.append(path)
     results: list[FileResult] = []
     for path in worth:
@@ -112,6 +121,14 @@ def migrate(
             unreadable.append((path, "nested too deeply"))
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
+
+
+def _is_worth(path: str, content: bytes) -> bool:
+    if b"jax" not in content and b"pmap" not in content:
+        return False
+    if _WORDS.search(content):
+        return True
+    return bool(active(content, removed_names.CODES, path.endswith(".ipynb")))
 
 
 def _helper_modules(

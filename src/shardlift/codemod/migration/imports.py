@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from shardlift.codemod.edits import apply_edits, line_starts
-from shardlift.codemod.finding import Edit, Span
+from shardlift.codemod.finding import Edit
+from shardlift.codemod.imports import bound_name, dropped
+from shardlift.codemod.project import Project
+from shardlift.codemod.source import Source
+from shardlift.codemod.statements import is_only_one
 
 ImportStatement = (ast.Import, ast.ImportFrom)
 Statement = ast.Import | ast.ImportFrom
@@ -38,15 +42,16 @@ def add_imports(text: str, statements: Iterable[str], own: str = "") -> str:
 
 def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that the old one used and this one does not."""
-    old, new = ast.parse(before), ast.parse(after)
-    unused = _loads(old) - _loads(new) - _listed(new)
+    old, new = ast.parse(before), Project.of(Source("new.py", after)).file("new.py")
+    unused = _loads(old) - _loads(new.index.root) - _listed(new.index.root)
+    statements: list[Statement] = [*new.index.nodes(ast.Import), *new.index.nodes(ast.ImportFrom)]
     edits: list[Edit] = []
-    for parent in ast.walk(new):
-        for body in (getattr(parent, "body", None), getattr(parent, "orelse", None)):
-            if isinstance(body, list):
-                for statement in body:
-                    if isinstance(statement, ImportStatement) and len(body) > 1:
-                        edits += _without(after, statement, unused)
+    for statement in statements:
+        aliases = [alias for alias in statement.names if bound_name(alias) in unused]
+        future = getattr(statement, "module", "") == "__future__"
+        # Alone in a block, it is a matter of that block: of a try, or of TYPE_CHECKING.
+        if aliases and not future and not is_only_one(new, statement):
+            edits += dropped(new, statement, aliases)
     return apply_edits(after, edits) if edits else after
 
 
@@ -213,36 +218,3 @@ def _listed(tree: ast.Module) -> set[str]:
                 if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
                     found |= set(re.findall(r"\w+", constant.value))
     return found
-
-
-def _without(text: str, statement: Statement, unused: set[str]) -> list[Edit]:
-    keep = [alias for alias in statement.names if _bound(alias) not in unused]
-    if len(keep) == len(statement.names) or getattr(statement, "module", "") == "__future__":
-        return []
-    lines = split_lines(text)
-    if not all(line.isascii() for line in lines[statement.lineno - 1 : statement.end_lineno]):
-        return []  # `ast` counts bytes there
-    line, last = statement.lineno, statement.end_lineno or statement.lineno
-    alone = not lines[line - 1][: statement.col_offset].strip()
-    rest = lines[last - 1].encode()[statement.end_col_offset or 0 :].decode().strip()
-    if not keep:
-        if not alone or (rest and not rest.startswith("#")):
-            return []
-        return [Edit(Span(line, 0, last, len(lines[last - 1])), "")]
-    return [_drop(statement, alias) for alias in statement.names if alias not in keep]
-
-
-def _drop(statement: Statement, alias: ast.alias) -> Edit:
-    """One name out of a list: up to the next one, or from the end of the one before."""
-    place = statement.names.index(alias)
-    following = statement.names[place + 1 :]
-    if following:
-        end = following[0]
-        return Edit(Span(alias.lineno, alias.col_offset, end.lineno, end.col_offset), "")
-    before = statement.names[place - 1]
-    start = (before.end_lineno or 0, before.end_col_offset or 0)
-    return Edit(Span(*start, alias.end_lineno or 0, alias.end_col_offset or 0), "")
-
-
-def _bound(alias: ast.alias) -> str:
-    return alias.asname or alias.name.partition(".")[0]

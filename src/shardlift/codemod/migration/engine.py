@@ -12,10 +12,11 @@ from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
 from shardlift.codemod.migration.helpers import (
-    Helper,
+    bare,
     catalogue,
     definitions,
     emit,
+    extended,
     import_block,
     imports_of,
     required,
@@ -26,7 +27,6 @@ from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
 from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project
-from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, UnreadableError, read_source
 
 # A file that says none of this, nor a name that JAX no longer has, is not parsed.
@@ -197,7 +197,7 @@ def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> 
             refused += tuple(replace(place, text=str(error)) for place in places)
             return FileResult(source.path, raw, raw, (), refused)
         current = File(read_source(source.path, text.encode()), project)
-    missing = _missing(current.source.text, {name for r in rewrites for name in r.helpers})
+    _, missing = extended(current.source.text, {name for r in rewrites for name in r.helpers})
     statements = {line for r in rewrites for line in r.imports} | set(imports_of(missing))
     if missing or statements:
         block = f"\n\n\n{definitions(missing)}" if missing else ""
@@ -209,11 +209,11 @@ def helper_module(existing: str, names: Iterable[str]) -> str:
     """The text of a package's module of helpers, with what is there kept."""
     if not existing.strip():
         return emit(names)
-    missing = _missing(existing, names)
-    if not missing:
+    text, missing = extended(existing, names)
+    if text == existing and not missing:
         return existing
-    text = add_imports(existing, imports_of(missing))
-    return f"{text.rstrip()}\n\n\n{definitions(missing)}"
+    text = add_imports(text, imports_of(required(names)))
+    return f"{text.rstrip()}\n\n\n{definitions(missing)}" if missing else text
 
 
 def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal]]:
@@ -274,27 +274,25 @@ def _overlap(one: Span, other: Span) -> bool:
 def _finished(text: str, names: frozenset[str], statements: set[str], home: Home) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
-        missing = _missing(text, names)
-        text = add_imports(text, statements | set(imports_of(missing)), home.package)
+        before = text
+        text, missing = extended(text, names)
+        needed = missing if text == before else (*missing, *required(names))
+        text = add_imports(text, statements | set(imports_of(needed)), home.package)
         if missing:
             text = add_definitions(text, definitions(missing), {h.name for h in missing})
         return text
     if names:
-        statements = statements | {f"from {home.module} import {', '.join(sorted(names))}"}
+        listed = ", ".join(sorted({bare(name) for name in names}))
+        statements = statements | {f"from {home.module} import {listed}"}
     return add_imports(text, statements, home.package)
 
 
 def _taken(file: File, names: frozenset[str]) -> str | None:
     """A name that the helpers would need and that the file has given to something else."""
     bound = file.index.module.names
-    if any(isinstance(node, ast.FunctionDef) for name in names for node in bound.get(name, ())):
+    if any(
+        isinstance(node, ast.FunctionDef) for name in names for node in bound.get(bare(name), ())
+    ):
         return None  # an earlier migration wrote them
     helpers = (helper.name for helper in required(names))
     return next((name for name in helpers if name in bound), None)
-
-
-def _missing(text: str, names: Iterable[str]) -> tuple[Helper, ...]:
-    """The helpers that a text does not define yet."""
-    tree = ast.parse(text)
-    there = set(Index(tree).module.names)
-    return tuple(helper for helper in required(names) if helper.name not in there)

@@ -30,6 +30,7 @@ class Form:
     inner: tuple[str, ...]  # of shard_map_per_device, after the function; positional ones first
     outer: tuple[str, ...]  # of jax.jit, after the function
     axis: str | None  # the axis name alone, if it is given
+    variant: str | None = None  # the smaller text of shard_map_per_device that will do
 
 
 def form_of(levels: Sequence[Options], style: Style) -> Form:
@@ -40,10 +41,13 @@ def form_of(levels: Sequence[Options], style: Style) -> Form:
     jax, _ = jax_name(outer.file)
     axis = outer.text("axis_name")
     static = outer.text("static_broadcasted_argnums")
-    inner = _specs(outer, jax, axis or style.string(DEFAULT_NAME))
-    inner += _devices(outer, jax)
+    specs = _specs(outer, jax, axis or style.string(DEFAULT_NAME))
+    inner = [*specs, *_devices(outer, jax)]
     numbers = [f"static_argnums={static}"] if static and static not in ("()", "[]") else []
-    return Form((*inner, *numbers), (*numbers, *_donated(outer)), axis)
+    variant = ("specs" if specs else "plain") if inner == specs and not numbers else None
+    if any(bracket in spec for spec in specs for bracket in "[{"):
+        variant = None  # such specs have no hash
+    return Form((*inner, *numbers), (*numbers, *_donated(outer)), axis, variant)
 
 
 def call_text(form: Form, file: File, function: str, under_jit: bool = False) -> CallText:

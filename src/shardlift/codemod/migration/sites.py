@@ -26,7 +26,9 @@ from shardlift.codemod.migration.options import (
 )
 from shardlift.codemod.migration.references import OWN, Reference, references
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite
+from shardlift.codemod.scopes import FUNCTIONS
 from shardlift.codemod.sites import Role
+from shardlift.codemod.values import Known
 
 BY_OPTIONS = "jit_per_device"
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
@@ -126,7 +128,7 @@ def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Rewri
         Edit(file.span(_between(_start(call), _start(operand))), before),
         Edit(file.span(_between(_end(operand), _end(call))), after),
     )
-    return Rewrite(call, edits, jax_name(file)[1], _helpers(file, PER_DEVICE))
+    return Rewrite(call, edits, jax_name(file)[1], _per_device(file, form, call, operand))
 
 
 def _around(file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style) -> str:
@@ -169,7 +171,7 @@ def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> 
     ]
     done.update(inner for one in stack for inner in ast.walk(one))
     edit = Edit(span, f"\n{margin}@".join(texts))
-    return Rewrite(node, (edit,), imports, _helpers(file, PER_DEVICE))
+    return Rewrite(node, (edit,), imports, _per_device(file, form, node, None))
 
 
 def _decorating(file: File, decorator: ast.expr) -> Options:
@@ -206,8 +208,29 @@ def _by_options(file: File, reference: Reference) -> Rewrite:
     )
 
 
-def _helpers(file: File, name: str) -> frozenset[str]:
-    return frozenset({name, HOST_LOCAL} if file.project.many_processes else {name})
+def _per_device(file: File, form: Form, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
+    """The helpers of a site: the smallest text that serves it."""
+    if file.project.many_processes:
+        return frozenset({PER_DEVICE, HOST_LOCAL})
+    if form.variant is None:
+        return frozenset({PER_DEVICE})
+    return frozenset({f"{PER_DEVICE}[{form.variant}, {_lifetime(file, site, operand)}]"})
+
+
+def _lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:
+    """Whether what is mapped here should be remembered, must not be, or either.
+
+    pmap of the same function again did not compile it again. A function at the top of a module
+    may be held by a cache: it lives as long as the program.
+    """
+    if operand is None:
+        top = file.index.parents.get(file.index.parents[site]) is file.index.root
+        return "any" if top else "uncached"
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    if not isinstance(value, Known) or value.node not in value.file.index.root.body:
+        return "uncached"
+    once = not any(isinstance(around, FUNCTIONS) for around in file.index.ancestors(site))
+    return "any" if once else "cached"
 
 
 def _site_node(file: File, reference: Reference) -> ast.AST:

@@ -17,6 +17,7 @@ from shardlift.codemod.migration.options import (
     literal,
     spec_text,
 )
+from shardlift.codemod.values import Constant
 
 PER_DEVICE = "shard_map_per_device"
 HOST_LOCAL = "host_local"
@@ -44,10 +45,19 @@ def form_of(levels: Sequence[Options], style: Style) -> Form:
     specs = _specs(outer, jax, axis or style.string(DEFAULT_NAME))
     inner = [*specs, *_devices(outer, jax)]
     numbers = [f"static_argnums={static}"] if static and static not in ("()", "[]") else []
-    variant = ("specs" if specs else "plain") if inner == specs and not numbers else None
-    if any(bracket in spec for spec in specs for bracket in "[{"):
-        variant = None  # such specs have no hash
+    variant = _variant(outer, specs) if inner == specs and not numbers else None
     return Form((*inner, *numbers), (*numbers, *_donated(outer)), axis, variant)
+
+
+def _variant(options: Options, specs: Sequence[str]) -> str | None:
+    """The smaller text that serves a site with no more to say than specs."""
+    node = options.keywords.get("axis_name")
+    value = Constant("") if node is None else options.file.only(node)
+    if not isinstance(value, Constant) or not isinstance(value.value, str):
+        return None  # may be None, or a name that is no string
+    if any(bracket in spec for spec in specs for bracket in "[{"):
+        return None  # such specs have no hash
+    return "specs" if specs else "plain"
 
 
 def call_text(form: Form, file: File, function: str, under_jit: bool = False) -> CallText:

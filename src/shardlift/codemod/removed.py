@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Match, Version
 from shardlift.codemod.guarded import is_guarded
-from shardlift.codemod.imports import moved
+from shardlift.codemod.imports import bound_name, dropped, moved
 from shardlift.codemod.values import External
 
 # The modules that `import jax` brings with it.
@@ -75,6 +75,7 @@ SHARDINGS = (
     *_renamed((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
     *_renamed((0, 4, 11), "jax.experimental.pjit", "jax.sharding", "PartitionSpec NamedSharding"),
     *_renamed((0, 4, 11), "jax.interpreters.pxla", "jax.sharding", "PartitionSpec Mesh"),
+    *_renamed((0, 4, 31), "jax.experimental.maps", "jax.sharding", "Mesh"),
     # The migration guide names it here; it has only ever been in jax.sharding.
     *_renamed((0,), "jax", "jax.sharding", "SingleDeviceSharding"),
 )
@@ -109,12 +110,22 @@ MODULES = (
     Removed("jax.experimental.export", (0, 4, 36), "jax.export"),
     Removed("jax.interpreters.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.lib.xla_bridge", (0, 9), "jax.extend.backend"),
+    *_renamed((0, 9), "jax.lib.xla_bridge", "jax.extend.backend", "get_backend"),
+    *_renamed(
+        (0, 9),
+        "jax.lib.xla_bridge",
+        "jax",
+        "device_count local_device_count devices local_devices process_index process_count "
+        "default_backend",
+    ),
     Removed("jax.lib.xla_client", (0, 9), "jax.extend"),
     Removed("jax.lib.xla_extension", (0, 9), "jax.extend"),
     Removed("jax.linear_util", (0, 4, 24), "jax.extend.linear_util", same=True),
     Removed("jax.abstract_arrays", (0, 4, 17), "jax.core"),
+    *_renamed((0, 4, 17), "jax.abstract_arrays", "jax.core", "ShapedArray"),
     Removed("jax.prng", (0, 4, 24), "jax.extend.random"),
     Removed("jax.api", (0, 2, 21), "jax"),
+    *_renamed((0, 2, 21), "jax.api", "jax", "jit grad value_and_grad vmap jacfwd jacrev jvp vjp"),
     Removed("jax.util", (0, 8)),
     Removed("jax.cloud_tpu_init", (0, 11)),
     Removed("jax.tools.colab_tpu", (0, 10)),
@@ -207,7 +218,7 @@ _NO_FIX: Fix = (), frozenset()
 def fix(file: File, node: ast.AST, row: Removed) -> Fix:
     """The safe edits, and the imports that they need, where the successor is the same thing."""
     if not row.same:
-        return _NO_FIX
+        return _without_module(file, node) if isinstance(node, ast.alias) else _NO_FIX
     if isinstance(node, ast.Attribute):
         return _respelled(file, node, row)
     statement = file.index.parents.get(node)
@@ -217,6 +228,27 @@ def fix(file: File, node: ast.AST, row: Removed) -> Fix:
         new = row.successor + node.name[len(row.name) :]
         return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),), frozenset()
     return _NO_FIX
+
+
+def _without_module(file: File, alias: ast.alias) -> Fix:
+    """Take out the import of a module if all that is used of it has successors."""
+    statement = file.index.parents[alias]
+    name = bound_name(alias)
+    if not isinstance(statement, ast.ImportFrom | ast.Import) or name == "jax":
+        return _NO_FIX
+    rows = {row.name: row for row in TABLE if row.same and row.gone <= file.target}
+    imports: set[str] = set()
+    uses = [node for node in file.index.nodes(ast.Name) if node.id == name]
+    for use in uses:
+        parent = file.index.parents[use]
+        row = rows.get(file.name(parent) or "")
+        if row is None or not isinstance(parent, ast.Attribute):
+            return _NO_FIX
+        edits, needed = _respelled(file, parent, row)
+        if not edits:
+            return _NO_FIX
+        imports |= needed
+    return (dropped(file, statement, [alias]), frozenset(imports)) if uses else _NO_FIX
 
 
 def _from_elsewhere(file: File, statement: ast.ImportFrom, row: Removed) -> tuple[Edit, ...]:
@@ -274,8 +306,14 @@ def _attributes(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST
     for node in file.index.nodes(ast.Attribute):
         if node.attr in last and isinstance(node.ctx, ast.Load):
             row = by_name.get(file.name(node) or "")
-            if row is not None and _root_is_name(node):
+            if row is not None and _root_is_name(node) and not _leads_on(file, node, by_name):
                 yield node, row
+
+
+def _leads_on(file: File, node: ast.Attribute, by_name: dict[str, Removed]) -> bool:
+    """Whether a module is named on the way to a name of it that has a row of its own."""
+    parent = file.index.parents.get(node)
+    return isinstance(parent, ast.Attribute) and (file.name(parent) or "") in by_name
 
 
 def _root_is_name(node: ast.Attribute) -> bool:
@@ -292,13 +330,14 @@ def _imports(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, R
         if statement.level or not (statement.module or "").startswith("jax"):
             continue
         module = statement.module or ""
+        whole = by_name.get(module) or _inside(module, by_name)
         for alias in statement.names:
-            full = f"{module}.{alias.name}"
-            row = by_name.get(full) or by_name.get(module) or _inside(module, by_name)
+            row = by_name.get(f"{module}.{alias.name}")
             if row is not None:
                 yield alias, row
-                if row.name != full:
-                    break  # the module itself is gone: once is enough
+            elif whole is not None:
+                yield alias, whole
+                whole = None  # the module itself is gone: once is enough
     for plain in file.index.nodes(ast.Import):
         for alias in plain.names:
             row = by_name.get(alias.name) or _inside(alias.name, by_name)

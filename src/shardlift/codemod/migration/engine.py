@@ -11,12 +11,21 @@ from shardlift.codemod.edits import apply_edits
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
-from shardlift.codemod.migration.helpers import Helper, definitions, emit, imports_of, required
+from shardlift.codemod.migration.helpers import (
+    Helper,
+    definitions,
+    emit,
+    import_block,
+    imports_of,
+    required,
+)
 from shardlift.codemod.migration.home import Exists, Home, find_home
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
+from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
 from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project
+from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, UnreadableError, read_source
 
 # A file that says none of this, nor a name that JAX no longer has, is not parsed.
@@ -99,7 +108,13 @@ def migrate(
     results: list[FileResult] = []
     for path in worth:
         try:
-            results.append(migrate_file(project, read_source(path, read(path)), goal, exists))
+            content = read(path)
+            source = read_source(path, content)
+            if source.cells is not None:
+                raw = content.decode("utf-8-sig")
+                results.append(migrate_notebook(project, source, raw, goal))
+            else:
+                results.append(migrate_file(project, source, goal, exists))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
         except RecursionError:
@@ -140,11 +155,44 @@ def migrate_file(project: Project, source: Source, goal: Goal, exists: Exists) -
         return FileResult(source.path, text, text, (), refused)
     home = find_home(source.path, file.index.root, exists)
     helpers = frozenset(name for r in rewrites for name in r.helpers)
+    if home.path is None and (taken := _taken(file, helpers)):
+        refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
+        return FileResult(source.path, source.text, source.text, (), refused)
     statements = {line for r in rewrites for line in r.imports}
     after = _finished(text, helpers, statements, home)
     if not source.path.endswith("__init__.py"):
         after = drop_unused(source.text, after)
     return FileResult(source.path, source.text, after, places, refused, helpers, home)
+
+
+def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> FileResult:
+    """Rewrite the cells of a notebook; its helpers get a cell in front of their first use."""
+    file = project.file(source.path, source)
+    current, text, first = file, raw, 0
+    rewrites: list[Rewrite] = []
+    refused: tuple[Place, ...] = ()
+    for number in range(_PASSES):
+        chosen, refusals = _one_pass(current, goal)
+        if not number:
+            refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+            places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in chosen)
+        if not chosen:
+            break
+        rewrites += chosen
+        edits = [edit for r in chosen for edit in r.edits]
+        first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
+        try:
+            text = edit_cells(text, edits)
+        except LayoutError as error:
+            refused += tuple(replace(place, text=str(error)) for place in places)
+            return FileResult(source.path, raw, raw, (), refused)
+        current = File(read_source(source.path, text.encode()), project)
+    missing = _missing(current.source.text, {name for r in rewrites for name in r.helpers})
+    statements = {line for r in rewrites for line in r.imports} | set(imports_of(missing))
+    if missing or statements:
+        block = f"\n\n\n{definitions(missing)}" if missing else ""
+        text = insert_cell(text, first, import_block(statements) + block)
+    return FileResult(source.path, raw, text, places if rewrites else (), refused)
 
 
 def helper_module(existing: str, names: Iterable[str]) -> str:
@@ -165,10 +213,9 @@ def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal
     refusals: list[Refusal] = []
     current = file
     for number in range(_PASSES):
-        found = [result for step in STEPS for result in step(current, goal)]
-        chosen = _without_overlaps(current, [r for r in found if isinstance(r, Rewrite)])
+        chosen, refused = _one_pass(current, goal)
         if not number:
-            refusals = [r for r in found if isinstance(r, Refusal)]
+            refusals = refused
         if not chosen:
             break
         rewrites += chosen
@@ -176,6 +223,12 @@ def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal
         text = apply_edits(text, [_with_line_ends(edit, text) for edit in edits])
         current = File(Source(file.path, text, file.source.cells), file.project)
     return text, rewrites, refusals
+
+
+def _one_pass(file: File, goal: Goal) -> tuple[list[Rewrite], list[Refusal]]:
+    found = [result for step in STEPS for result in step(file, goal)]
+    chosen = _without_overlaps(file, [r for r in found if isinstance(r, Rewrite)])
+    return chosen, [r for r in found if isinstance(r, Refusal)]
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:
@@ -221,8 +274,17 @@ def _finished(text: str, names: frozenset[str], statements: set[str], home: Home
     return add_imports(text, statements, home.package)
 
 
+def _taken(file: File, names: frozenset[str]) -> str | None:
+    """A name that the helpers would need and that the file has given to something else."""
+    bound = file.index.module.names
+    if any(isinstance(node, ast.FunctionDef) for name in names for node in bound.get(name, ())):
+        return None  # an earlier migration wrote them
+    helpers = (helper.name for helper in required(names))
+    return next((name for name in helpers if name in bound), None)
+
+
 def _missing(text: str, names: Iterable[str]) -> tuple[Helper, ...]:
     """The helpers that a text does not define yet."""
     tree = ast.parse(text)
-    there = {getattr(node, "name", "") for node in tree.body}
+    there = set(Index(tree).module.names)
     return tuple(helper for helper in required(names) if helper.name not in there)

@@ -46,11 +46,16 @@ def form_of(levels: Sequence[Options], style: Style) -> Form:
     return Form((*inner, *numbers), (*numbers, *_donated(outer)), axis)
 
 
-def call_text(form: Form, file: File, function: str) -> CallText:
-    """`jax.jit(shard_map_per_device(function, …), …)`, for many processes inside host_local."""
+def call_text(form: Form, file: File, function: str, under_jit: bool = False) -> CallText:
+    """`jax.jit(shard_map_per_device(function, …), …)`, for many processes inside host_local.
+
+    What stands directly under a jit already needs no other.
+    """
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
     inner = CallText(PER_DEVICE, (function, *axis, *form.inner))
+    if under_jit and not form.outer and not file.project.many_processes:
+        return inner
     call = CallText(f"{jax}.jit", (inner, *form.outer))
     return CallText(HOST_LOCAL, (call,)) if file.project.many_processes else call
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 MODULE = "_per_device"
+_TESTS = re.compile(r"test_|.*_test$|conftest$")
 Exists = Callable[[str], bool]
 
 
@@ -31,10 +33,10 @@ def find_home(path: str, tree: ast.Module, exists: Exists) -> Home:
     if path.endswith(".ipynb"):
         return Home(None)
     folder = PurePath(os.path.abspath(path)).parent
-    if exists(str(folder / "__init__.py")):
+    if folder.name.isidentifier() and exists(str(folder / "__init__.py")):
         home = _in_package(folder, tree, exists)
     else:
-        home = _by_imports(folder, tree, exists)
+        home = _by_imports(path, folder, tree, exists)
     if home.path is None or os.path.isabs(path):
         return home
     return replace(home, path=os.path.relpath(home.path))
@@ -42,7 +44,7 @@ def find_home(path: str, tree: ast.Module, exists: Exists) -> Home:
 
 def _in_package(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
     top = folder
-    while top.parent != top and exists(str(top.parent / "__init__.py")):
+    while top.parent.name.isidentifier() and exists(str(top.parent / "__init__.py")):
         top = top.parent
     home = str(top / f"{MODULE}.py")
     if _uses_relative_imports(tree):
@@ -51,15 +53,34 @@ def _in_package(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
     return Home(home, f"{top.name}.{MODULE}", top.name)
 
 
-def _by_imports(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
-    tops = _imported_tops(tree)
-    # A neighbour that is imported by its bare name.
+def _by_imports(path: str, folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
+    tops = sorted(_imported_tops(tree))
     if any(exists(str(folder / f"{top}.py")) for top in tops):
-        return Home(str(folder / f"{MODULE}.py"), MODULE)
+        return Home(str(folder / f"{MODULE}.py"), MODULE, MODULE)
     for above in (folder, *folder.parents):
         if above.name in tops:
-            return Home(str(above / f"{MODULE}.py"), f"{above.name}.{MODULE}", above.name)
+            return _beside(above)
+    for top in tops:  # a script beside the package that it is for
+        if exists(str(folder / top)) and top.isidentifier():
+            return _beside(folder / top)
+    return _of_tested_package(path, folder, tops, exists)
+
+
+def _of_tested_package(path: str, folder: PurePath, tops: list[str], exists: Exists) -> Home:
+    """Tests share the helpers of the package that they test."""
+    pure = PurePath(path)
+    if not (_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts)):
+        return Home(None)
+    for above in folder.parents:
+        for top in tops:
+            for package in (above / top, above / "src" / top):
+                if exists(str(package / "__init__.py")):
+                    return _beside(package)
     return Home(None)
+
+
+def _beside(package: PurePath) -> Home:
+    return Home(str(package / f"{MODULE}.py"), f"{package.name}.{MODULE}", package.name)
 
 
 def _uses_relative_imports(tree: ast.Module) -> bool:

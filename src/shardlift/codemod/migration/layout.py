@@ -34,7 +34,7 @@ class Style:
         """The style that most lines of a text follow."""
         lines = text.splitlines()
         code = [line for line in lines if "http" not in line and not line.lstrip().startswith("#")]
-        allowed = max(1, len(code) // 200)
+        allowed = max(3, len(code) // 50)
         fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < allowed)
         quote = "'" if text.count("'") > text.count('"') else '"'
         return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote)
@@ -52,7 +52,8 @@ def render(call: CallText, style: Style, margin: str, column: int, after: int = 
     flat = call.flat()
     if "\n" in flat or column + len(flat) + after <= style.width:
         return flat  # what is on several lines already keeps them
-    inner = margin + style.indent
+    # Blocks of two spaces go with arguments that are four further in.
+    inner = margin + ("    " if style.indent == "  " else style.indent)
     arguments = flat[len(call.function) + 1 : -1]
     if len(inner) + len(arguments) <= style.width:
         return f"{call.function}(\n{inner}{arguments}\n{margin})"

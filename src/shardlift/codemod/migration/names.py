@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from shardlift.codemod.file import File
+from shardlift.codemod.migration.helpers import catalogue
 from shardlift.codemod.scopes import Scope
 
 JAX = "import jax"
@@ -28,6 +29,9 @@ def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
             return True
         scope = scope.parent
     bound = file.index.module.names.get(name, ())
+    if name in catalogue():
+        # Defined here by an earlier migration.
+        return any(not isinstance(node, (ast.alias, ast.FunctionDef)) for node in bound)
     return any(not isinstance(node, ast.alias) for node in bound)
 
 

@@ -47,8 +47,10 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
             yield Refusal(site, f"{path} {_OTHER.get(path, 'is not jax.pmap')}")
         elif site in inside:
             yield Refusal(site, inside[site])
-        elif is_shadowed(file, reference, jax_name(file)[0]):
-            yield Refusal(site, f"`{jax_name(file)[0]}` means something else here")
+        elif "fake_pmap" in file.source.text:
+            yield Refusal(site, "this file swaps jax.pmap for a stand-in (chex.fake_pmap)")
+        elif taken := _taken(file, reference):
+            yield Refusal(site, f"the name `{taken}` means something else here")
         else:
             yield _rewritten(file, reference, style, done)
 
@@ -60,6 +62,14 @@ _OTHER = {
     "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
     "objax.Parallel": "carries objax variables in and out",
 }
+
+
+def _taken(file: File, reference: Reference) -> str | None:
+    """A name that the new text needs and that stands for something else at this place."""
+    for name in (jax_name(file)[0], PER_DEVICE, BY_OPTIONS, HOST_LOCAL):
+        if is_shadowed(file, reference, name):
+            return name
+    return None
 
 
 def _rewritten(
@@ -109,7 +119,9 @@ def _around(file: File, call: ast.Call, operand: ast.expr, form: Form, style: St
     after = len(last.rstrip()) - (call.end_col_offset or 0)
     # A name as long as the function keeps the layout right; the function may span lines.
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
-    wanted = call_text(form, file, stand_in)
+    parent = file.index.parents.get(call)
+    under_jit = file.called(parent) == "jax.jit" and call in getattr(parent, "args", ())[:1]
+    wanted = call_text(form, file, stand_in, under_jit)
     text = render(wanted, style, margin, call.col_offset, max(after, 0))
     return text.replace(stand_in, _PLACE)
 

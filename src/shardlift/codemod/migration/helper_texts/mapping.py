@@ -17,15 +17,25 @@ def shard_map_per_device(
     The mesh is made when `f` is traced, of as many devices as there are rows: before that, no
     device is touched. A tuple of names makes a mesh of as many axes.
     """
-    axis_name = "devices" if axis_name is None else axis_name
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    devices = None if devices is None else tuple(devices)
+    options = ("devices" if axis_name is None else axis_name, in_specs, out_specs, devices, static)
+    if getattr(f, "__closure__", f) is None:
+        try:  # mapped before: jit finds again what it compiled
+            return mapped_before(f, *options)
+        except TypeError:  # something that has no hash, such as a dict of specs
+            pass
+    return map_rows(f, *options)
+
+
+def map_rows(f, axis_name, in_specs, out_specs, devices, static):
     leading = jax.P(*axis_name) if isinstance(axis_name, tuple) else jax.P(axis_name)
     in_specs = leading if in_specs is None else in_specs
     out_specs = leading if out_specs is None else out_specs
-    static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
 
     def rows_of(args, kwargs):
         """The numbers of the arguments that are rows, the rows, and a spec for each leaf."""
-        numbers = [k for k in range(len(args)) if not {k, k - len(args)} & static]
+        numbers = [k for k in range(len(args)) if k not in static and k - len(args) not in static]
         specs = [in_specs[k] for k in numbers] if isinstance(in_specs, tuple) else in_specs
         rows = ([args[k] for k in numbers], kwargs)
         return numbers, rows, jax.tree.map(spec_of_leaves, (specs, leading), rows, is_leaf=is_spec)
@@ -53,6 +63,9 @@ def shard_map_per_device(
     mapped.rows_of, mapped.mesh_for, mapped.out_specs = rows_of, mesh_for, out_specs
     mapped.devices = devices
     return mapped
+
+
+mapped_before = functools.lru_cache(maxsize=128)(map_rows)
 
 
 def device_mesh(axis_names, sizes, devices=None):

@@ -152,3 +152,12 @@ def test_imports_that_lose_their_use_go() -> None:
     assert "flax" not in after
     kept = migrated("import flax\ns = flax.jax_utils.replicate(s)\nm = flax.linen.Dense\n")
     assert kept.count("import flax\n") == 1
+
+
+@pytest.mark.parametrize("home", ["from pkg._per_device import replicate\n", None])
+def test_a_helper_that_is_there_is_used(home: str | None) -> None:
+    use = "from flax import jax_utils\ns = jax_utils.replicate(s)\n"
+    there = home or migrated(use)
+    text = there + "import flax\nt = flax.jax_utils.replicate(t)\n"
+    assert "t = replicate(t)\n" in rewritten(rewrite, text)
+    assert not refused(rewrite, text)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from shardlift.codemod.file import File
 from shardlift.codemod.guarded import is_guarded
 from shardlift.codemod.imports import bound_name, dropped, moved
+from shardlift.codemod.migration.helpers import catalogue
+from shardlift.codemod.migration.home import MODULE
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite
 from shardlift.codemod.scopes import Scope
 from shardlift.codemod.values import External
@@ -46,10 +48,23 @@ def is_free(file: File, node: ast.AST, name: str, path: str = "") -> bool:
     scope: Scope | None = _scope(file, node)
     while scope is not None:
         for bound in scope.names.get(name, ()):
-            if not isinstance(bound, ast.alias) or file.resolver.bound(bound) != (External(path),):
+            replaced = isinstance(bound, ast.alias) and file.resolver.bound(bound) == (
+                External(path),
+            )
+            if not replaced and not _is_emitted(file, bound, name):
                 return False
         scope = scope.parent
     return True
+
+
+def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
+    """Whether an earlier migration put the helper of this name there."""
+    if isinstance(bound, ast.alias):
+        statement = file.index.parents[bound]
+        module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+        return bound.name == name and module.rpartition(".")[2] == MODULE
+    helper = catalogue().get(name)
+    return helper is not None and file.text(bound) == helper.source
 
 
 def _through_module(file: File, node: ast.Attribute, table: Table) -> str | None:

@@ -72,6 +72,25 @@ PLAIN = [
         "def f(x):\n    from flax.jax_utils import replicate\n    return replicate(x)\n",
         "def f(x):\n    return replicate(x)\n",
     ),
+    (
+        "from flax import jax_utils\ns = jax_utils.unreplicate(s)\n",
+        "from flax import jax_utils\ns = unreplicate(s)\n",
+    ),
+    (
+        "from flax.jax_utils import unreplicate as u\nsave(u(s))\n",
+        "save(unreplicate(s))\n",
+    ),
+    (
+        "from flax import jax_utils\nimport jax\np = jax.pmap(f, in_axes=None)\n"
+        "w = jax_utils.unreplicate(s)\ny = p(w), jax_utils.unreplicate(y)\n",
+        "from flax import jax_utils\nimport jax\np = jax.pmap(f, in_axes=None)\n"
+        "w = first_replica(s)\ny = p(w), unreplicate(y)\n",
+    ),
+    (
+        "from flax.jax_utils import unreplicate\nimport jax\n"
+        "y = jax.pmap(f, in_axes=None)(unreplicate(s))\nz = unreplicate(y)\n",
+        "import jax\ny = jax.pmap(f, in_axes=None)(first_replica(s))\nz = unreplicate(y)\n",
+    ),
 ]
 
 
@@ -100,6 +119,10 @@ def test_to_helpers(before: str, after: str) -> None:
         (
             "import flax\nit = flax.jax_utils.prefetch_to_device(it, 2)\n",
             "import flax\nit = shardlift.prefetch_to_device(it, 2)\n",
+        ),
+        (
+            "from flax import jax_utils\ns = jax_utils.unreplicate(s)\n",
+            "from flax import jax_utils\ns = shardlift.unreplicate(s)\n",
         ),
     ],
 )

@@ -89,6 +89,12 @@ PROGRAMS = {
         "p = jax.pmap(step, axis_name='i')\nloss = p(jnp.arange(8.0))\n"
         "result = float(loss[0]), f'{loss[0]:.2f}', loss[0].item(), np.asarray(loss[0])"
     ),
+    "first given to a mapped function": (
+        "from flax.jax_utils import replicate, unreplicate\n"
+        "p = jax.pmap(lambda w, x: w * x, in_axes=(None, 0))\n"
+        "w = unreplicate(replicate(jnp.arange(3.0)))\n"
+        "result = p(w, jnp.arange(24.0).reshape(8, 3))"
+    ),
     "first under jit": (
         "def first(tree):\n    return jax.tree.map(lambda x: x[0], tree)\n"
         "result = jax.jit(first)(jnp.arange(8.0)), jax.vmap(first)(jnp.ones((2, 8)))"

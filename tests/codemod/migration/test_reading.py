@@ -77,14 +77,6 @@ def test_left_alone(text: str) -> None:
             "import jax\nunreplicate_all = lambda t: first_replica(t)\n",
         ),
         (
-            "from flax import jax_utils\ns = jax_utils.unreplicate(s)\n",
-            "from flax import jax_utils\ns = unreplicate(s)\n",
-        ),
-        (
-            "from flax.jax_utils import unreplicate as u\nsave(u(s))\n",
-            "save(unreplicate(s))\n",
-        ),
-        (
             "import jax\ndef unreplicate(t):\n    return jax.tree_map(lambda x: x[0], t)\n",
             "import jax\ndef unreplicate(t):\n    return first_replica(t)\n",
         ),
@@ -97,10 +89,6 @@ def test_rewritten(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (
-            "from flax import jax_utils\ns = jax_utils.unreplicate(s)\n",
-            "from flax import jax_utils\ns = shardlift.unreplicate(s)\n",
-        ),
         (STEP + "s, loss = p(s, b)\nprint(loss[0])\n", None),
         ("import jax\ndef get_first(t):\n    return jax.tree.map(lambda x: x[0], t)\n", None),
     ],

@@ -66,10 +66,15 @@ def _by_imports(path: str, folder: PurePath, tree: ast.Module, exists: Exists) -
     return _of_tested_package(path, folder, tops, exists)
 
 
+def is_test(path: str) -> bool:
+    """Whether a file is a test, by its name or its folder."""
+    pure = PurePath(path)
+    return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
+
+
 def _of_tested_package(path: str, folder: PurePath, tops: list[str], exists: Exists) -> Home:
     """Tests share the helpers of the package that they test."""
-    pure = PurePath(path)
-    if not (_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts)):
+    if not is_test(path):
         return Home(None)
     for above in folder.parents:
         for top in tops:

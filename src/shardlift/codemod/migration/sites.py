@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
+from shardlift.codemod.migration.home import is_test
 from shardlift.codemod.migration.layout import CallText, Style, render
 from shardlift.codemod.migration.names import is_shadowed, jax_name
 from shardlift.codemod.migration.nested import calls_inside, levels_of
@@ -47,8 +48,8 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
             yield Refusal(site, f"{path} {_OTHER.get(path, 'is not jax.pmap')}")
         elif site in inside:
             yield Refusal(site, inside[site])
-        elif "fake_pmap" in file.source.text:
-            yield Refusal(site, "this file swaps jax.pmap for a stand-in (chex.fake_pmap)")
+        elif _tests_a_stand_in(file):
+            yield Refusal(site, "this test swaps jax.pmap for a stand-in, chex.fake_pmap")
         elif taken := _taken(file, reference):
             yield Refusal(site, f"the name `{taken}` means something else here")
         else:
@@ -62,6 +63,14 @@ _OTHER = {
     "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
     "objax.Parallel": "carries objax variables in and out",
 }
+
+
+def _tests_a_stand_in(file: File) -> bool:
+    """Whether the file is a test that runs under `with chex.fake_pmap():`."""
+    if "fake_pmap" not in file.source.text or not is_test(file.path):
+        return False
+    contexts = [i.context_expr for w in file.index.nodes(ast.With) for i in w.items]
+    return any("fake_pmap" in file.text(expression) for expression in contexts)
 
 
 def _taken(file: File, reference: Reference) -> str | None:

@@ -88,9 +88,10 @@ def count_rows(specs, tree):
     sizes = {}
     for spec, x in zip(jax.tree.leaves(specs), jax.tree.leaves(tree)):
         for axis in sharded_axes(spec):
-            rows = sizes.setdefault(spec[axis], jnp.shape(x)[axis])
-            if rows != jnp.shape(x)[axis]:
-                raise ValueError(f"{rows} rows, but an array of shape {jnp.shape(x)} for {spec}")
+            rows = jnp.shape(x)[axis] if axis < jnp.ndim(x) else None
+            if rows is None or sizes.setdefault(spec[axis], rows) != rows:
+                wanted = sizes.get(spec[axis], "some")
+                raise ValueError(f"{spec} wants {wanted} rows, but got the shape {jnp.shape(x)}")
     return sizes
 
 

@@ -14,6 +14,7 @@ from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Match, Version
 from shardlift.codemod.guarded import is_guarded
 from shardlift.codemod.imports import bound_name, dropped, moved
+from shardlift.codemod.reaching import reaching
 from shardlift.codemod.values import External
 
 # The modules that `import jax` brings with it.
@@ -285,6 +286,9 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
         return (file.replace(node, text),), frozenset()
     if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
         return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
+    swapped = _other_module(file, node, row)
+    if swapped:
+        return swapped, frozenset()
     root = row.successor.partition(".")[0]
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
         return _NO_FIX
@@ -292,6 +296,26 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     needed = root if new_base in _WITH_JAX else new_base
     imports = frozenset() if there else frozenset({f"import {needed}"})
     return (file.replace(node, row.successor),), imports
+
+
+def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, ...]:
+    """`from jax.extend import core` for `from jax import core`, if that does for all of its uses."""
+    new = row.successor.rpartition(".")[0]
+    bound = reaching(file.index, node.value) if isinstance(node.value, ast.Name) else []
+    alias = bound[0] if len(bound) == 1 else None
+    statement = file.index.parents.get(alias) if isinstance(alias, ast.alias) else None
+    if not isinstance(alias, ast.alias) or not isinstance(statement, ast.ImportFrom):
+        return ()
+    if alias.name != new.rpartition(".")[2] or statement.level:
+        return ()
+    moves = {r.name: r.successor for r in TABLE if r.same and r.gone <= file.target}
+    for use in file.index.nodes(ast.Name):
+        if use.id == bound_name(alias):
+            parent = file.index.parents[use]
+            ending = getattr(parent, "attr", "")
+            if moves.get(file.name(parent) or "") != f"{new}.{ending}":
+                return ()
+    return moved(file, statement, {alias: (new.rpartition(".")[0], alias.name)})
 
 
 def _is_local(file: File, node: ast.AST, name: str) -> bool:

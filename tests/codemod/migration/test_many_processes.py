@@ -7,7 +7,7 @@ import pytest
 from tests.codemod.migration.test_programs import migrated
 from tests.processes.harness import run_processes
 
-PROGRAM = '''
+PROGRAM = """
 import functools
 import jax
 import jax.numpy as jnp
@@ -42,7 +42,7 @@ def main():
     out["keys"] = jax.pmap(lambda k: jax.random.normal(k, (2,)))(keys)
     assert all(leaf.is_fully_addressable for leaf in jax.tree.leaves(out))
     return {name: np.asarray(value).tolist() for name, value in out.items()}
-'''
+"""
 
 
 def body(before, after):

@@ -15,8 +15,8 @@ from shardlift.codemod.values import External
 
 # The modules that `import jax` brings with it.
 _WITH_JAX = frozenset(
-    f"jax.{name}".rstrip(".")
-    for name in ("", *"core lax nn numpy ops random sharding tree tree_util".split())
+    ("jax", "jax.core", "jax.lax", "jax.nn", "jax.numpy", "jax.ops", "jax.random")
+    + ("jax.sharding", "jax.tree", "jax.tree_util")
 )
 Fix = tuple[tuple[Edit, ...], frozenset[str]]
 _NO_FIX: Fix = (), frozenset()

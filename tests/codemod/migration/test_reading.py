@@ -29,6 +29,8 @@ STEP = "import jax\ndef step(s, b):\n    return s, jax.lax.pmean(b, 'i')\np = ja
         "import jax\ndef pick(tree):\n    return jax.tree.map(lambda v: v[0], tree)\n",
         "import jax\ndef first(rows):\n    return sorted(rows, key=lambda v: v[0])\n",
         "from mylib import unreplicate\ns = unreplicate(s)\n",
+        "import jax\ndef get_first(t):\n    return jax.tree.map(lambda v: v[0], t)\n",
+        "import jax  # pmap\ndef get_first_row(t):\n    return jax.tree.map(lambda v: v[0], t)\n",
         "pairs.sort(key=lambda v: v[0])\n",
         "import jax\nf = jax.pmap(lambda v: jax.lax.pmean(v, 'i'), 'i', out_axes=None)\n"
         "y = f(x)\nprint(y[0])\n",
@@ -68,9 +70,9 @@ def test_left_alone(text: str) -> None:
             STEP + "s, m = p(s, b)\nloss = m['loss'][0] + 1\nx = p(s, b)[1]  # [0]\n",
         ),
         (
-            "import jax\ndef get_first(xs):\n    '''One.'''\n"
+            "import jax\ndef get_first(xs):\n    '''One device.'''\n"
             "    return jax.tree_util.tree_map(lambda x: x[0], xs)\n",
-            "import jax\ndef get_first(xs):\n    '''One.'''\n    return first_replica(xs)\n",
+            "import jax\ndef get_first(xs):\n    '''One device.'''\n    return first_replica(xs)\n",
         ),
         (
             "import jax\nunreplicate_all = lambda t: jax.tree.map(lambda x: x[0], t)\n",

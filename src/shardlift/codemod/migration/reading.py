@@ -24,8 +24,9 @@ from shardlift.codemod.values import Argument, Result
 
 _TO_HOST = frozenset({"numpy.asarray", "numpy.array", "jax.device_get"})
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.print", *_TO_HOST})
-# What people call a function that takes the first replica of a tree.
-_TELLING = re.compile(r"first|unrep|un_rep|replica|unpmap|unshard|single|one_device", re.I)
+# What people call a function that takes the first replica of a tree, and what its file says.
+_TELLING = re.compile(r"un_?rep|un_?pmap|replica|^_*(get_)?first$|(first|one|single)_device", re.I)
+_OF_DEVICES = re.compile(r"pmap|device|replica", re.I)
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
@@ -54,7 +55,8 @@ def _reads_rows(file: File, call: ast.Call) -> bool:
         return False
     value = file.only(tree)
     if isinstance(value, Argument):
-        return bool(_TELLING.search(_name_of(file, value.function)))
+        telling = _TELLING.search(_name_of(file, value.function))
+        return bool(telling and _OF_DEVICES.search(file.source.text))
     stacked = isinstance(value, Result) and value.path in REPLICATE
     return stacked or may_be_output(file, tree)
 

@@ -15,8 +15,10 @@ from shardlift.codemod.values import External
 
 # The modules that `import jax` brings with it.
 _WITH_JAX = frozenset(
-    ("jax", "jax.core", "jax.lax", "jax.nn", "jax.numpy", "jax.ops", "jax.random")
-    + ("jax.sharding", "jax.tree", "jax.tree_util")
+    (
+        *("jax", "jax.core", "jax.lax", "jax.nn", "jax.numpy", "jax.ops", "jax.random"),
+        *("jax.sharding", "jax.tree", "jax.tree_util"),
+    )
 )
 Fix = tuple[tuple[Edit, ...], frozenset[str]]
 _NO_FIX: Fix = (), frozenset()

@@ -41,7 +41,7 @@ def migrate_command(
     of them. What cannot be rewritten is left as it is and listed with the reason.
 
     Exits 0 if there was nothing to do or all of it was written, 1 if there is a diff to look at
-    or something was refused, 2 if it could not be done.
+    or something was refused, 2 if a file could not be read or written.
     """
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
@@ -62,10 +62,9 @@ def migrate_command(
 
 
 def _status(migration: Migration, diff: bool) -> int:
-    if migration.unreadable and not migration.files:
-        return 2
-    refused = any(file.refused for file in migration.files)
-    return int(refused or (diff and bool(migration.changed)))
+    if any(file.refused for file in migration.files) or (diff and migration.changed):
+        return 1
+    return 2 if migration.unreadable else 0
 
 
 def _show(migration: Migration) -> None:
@@ -112,18 +111,25 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
             click.echo(f"{_where(file, place.span)}: left as it is: {place.text}", err=diff)
     for path, reason in migration.unreadable:
         click.echo(f"{path}: not looked at: {reason}", err=diff)
-    rewritten = sum(len(file.rewritten) for file in migration.files)
-    refused = sum(len(file.refused) for file in migration.files)
-    changed = len(migration.changed)
-    made = "would be" if diff else "were"
-    parts = [
-        f"{_count(rewritten, 'place')} {made} rewritten in {_count(changed, 'file')}",
-        f"{refused} left as they are" if refused else "",
-        f"{len(migration.unreadable)} not looked at" if migration.unreadable else "",
-    ]
-    click.echo(f"{', '.join(part for part in parts if part)}.", err=diff)
+    click.echo(_totals(migration, diff), err=diff)
+    changed = migration.changed
     if diff and changed:
         click.echo("Next: the same command with --write.", err=True)
+
+
+def _totals(migration: Migration, diff: bool) -> str:
+    rewritten = sum(len(file.rewritten) for file in migration.files)
+    refused = sum(len(file.refused) for file in migration.files)
+    unreadable = len(migration.unreadable)
+    verb = "would be" if diff else "was" if rewritten == 1 else "were"
+    parts = [
+        f"{_count(rewritten, 'place')} {verb} rewritten in {_count(len(migration.changed), 'file')}"
+        if rewritten
+        else f"Nothing to rewrite in {_count(migration.looked_at, 'file')}",
+        f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",
+        f"{_count(unreadable, 'file')} not looked at" if unreadable else "",
+    ]
+    return f"{', '.join(part for part in parts if part)}."
 
 
 def _where(file: FileResult, span: object) -> str:

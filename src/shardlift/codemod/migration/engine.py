@@ -13,6 +13,7 @@ from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
 from shardlift.codemod.migration.helpers import (
     Helper,
+    catalogue,
     definitions,
     emit,
     import_block,
@@ -102,7 +103,7 @@ def migrate(
         except OSError as error:
             unreadable.append((path, error.strerror or str(error)))
             continue
-        project.many_processes |= b"jax" in content and bool(_MANY.search(content))
+        project.many_processes |= _is_for_many_processes(content)
         if _is_worth(path, content):
             worth.append(path)
     results: list[FileResult] = []
@@ -121,6 +122,15 @@ def migrate(
             unreadable.append((path, "nested too deeply"))
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
+
+
+def _is_for_many_processes(content: bytes) -> bool:
+    """Whether a file asks for processes; the helpers that were written into it do not count."""
+    if b"jax" not in content or not _MANY.search(content):
+        return False
+    own = "\n".join(helper.source for helper in catalogue().values()).encode()
+    lines = content.splitlines()
+    return any(_MANY.search(line) and line.strip() not in own for line in lines)
 
 
 def _is_worth(path: str, content: bytes) -> bool:

@@ -54,16 +54,24 @@ def _in_package(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
 
 
 def _by_imports(path: str, folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
-    tops = sorted(_imported_tops(tree))
+    imported = _imported(tree)
+    tops = sorted({parts[0] for parts in imported})
     if any(exists(str(folder / f"{top}.py")) for top in tops):
         return Home(str(folder / f"{MODULE}.py"), MODULE, MODULE)
-    for above in (folder, *folder.parents):
-        if above.name in tops:
+    for above in reversed((folder, *folder.parents)):
+        if any(_leads_into(parts, above, exists) for parts in imported):
             return _beside(above)
     for top in tops:  # a script beside the package that it is for
-        if exists(str(folder / top)) and top.isidentifier():
+        if any(_leads_into(parts, folder / top, exists) for parts in imported):
             return _beside(folder / top)
     return _of_tested_package(path, folder, tops, exists)
+
+
+def _leads_into(parts: tuple[str, ...], folder: PurePath, exists: Exists) -> bool:
+    """Whether an import of a dotted name finds a module of this folder."""
+    if len(parts) < 2 or parts[0] != folder.name:
+        return False
+    return exists(str(folder / f"{parts[1]}.py")) or exists(str(folder / parts[1]))
 
 
 def is_test(path: str) -> bool:
@@ -92,11 +100,12 @@ def _uses_relative_imports(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
 
 
-def _imported_tops(tree: ast.Module) -> set[str]:
-    found: set[str] = set()
+def _imported(tree: ast.Module) -> set[tuple[str, ...]]:
+    """The dotted names that a file imports, each with what is taken from it."""
+    found: set[tuple[str, ...]] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {tuple(alias.name.split(".")) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
+            found |= {(*node.module.split("."), alias.name) for alias in node.names}
     return found

@@ -23,11 +23,14 @@ class Layout:
 
     indent: int | None
     ascii_only: bool
+    html_safe: bool  # as Colab writes it
     end: str
 
     def write(self, document: Any) -> str:
         """The document as JSON."""
         text = json.dumps(document, indent=self.indent, ensure_ascii=self.ascii_only)
+        for character in "<>&" if self.html_safe else "":
+            text = text.replace(character, f"\\u{ord(character):04x}")
         return text + self.end
 
 
@@ -66,8 +69,8 @@ def layout_of(raw: str) -> Layout:
     """The layout that gives the notebook back as it is; raises `LayoutError` if none does."""
     document = json.loads(raw)
     end = raw[len(raw.rstrip()) :]
-    for indent, ascii_only in product((1, 2, 4, 0, None), (False, True)):
-        layout = Layout(indent, ascii_only, end)
+    for indent, *flags in product((1, 2, 4, 0, None), (False, True), (False, True)):
+        layout = Layout(indent, *flags, end)
         if layout.write(document) == raw:
             return layout
     raise LayoutError("its JSON is not laid out as Jupyter writes it: open it there and save it")

@@ -26,6 +26,7 @@ from shardlift.codemod.migration.options import (
 )
 from shardlift.codemod.migration.references import OWN, Reference, references
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite
+from shardlift.codemod.sites import Role
 
 BY_OPTIONS = "jit_per_device"
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
@@ -35,7 +36,7 @@ _LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "bu
 
 def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
     """Every mention of pmap in a file, rewritten or refused."""
-    if goal is not Goal.SHARD_MAP or "pmap" not in file.source.text:
+    if goal is not Goal.SHARD_MAP:
         return
     style = Style.of(file.source.text)
     inside = calls_inside(file)
@@ -54,6 +55,16 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
             yield Refusal(site, f"the name `{taken}` means something else here")
         else:
             yield _rewritten(file, reference, style, done)
+    yield from _others(file)
+
+
+def _others(file: File) -> Iterator[Refusal]:
+    """What is mapped by another library's pmap, by whatever name."""
+    mentioned = {_site_node(file, reference) for reference, _ in references(file)}
+    for site in file.sites:
+        origin = site.transform.origin
+        if site.role is Role.MAP and origin not in OWN and site.node not in mentioned:
+            yield Refusal(site.node, f"{origin} {_OTHER.get(origin, 'is not jax.pmap')}")
 
 
 _OTHER = {

@@ -166,7 +166,7 @@ def migrate_file(project: Project, source: Source, goal: Goal, exists: Exists) -
         return FileResult(source.path, text, text, (), refused)
     home = find_home(source.path, file.index.root, exists)
     helpers = frozenset(name for r in rewrites for name in r.helpers)
-    if home.path is None and (taken := _taken(file, helpers)):
+    if home.path is None and (taken := _taken(text, helpers)):
         refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
         return FileResult(source.path, source.text, source.text, (), refused)
     statements = {line for r in rewrites for line in r.imports}
@@ -285,9 +285,9 @@ def _finished(text: str, names: frozenset[str], statements: set[str], home: Home
     return add_imports(text, statements, home.package)
 
 
-def _taken(file: File, names: frozenset[str]) -> str | None:
-    """A name that the helpers would need and that the file has given to something else."""
-    bound = file.index.module.names
+def _taken(text: str, names: frozenset[str]) -> str | None:
+    """A name that the helpers would need and that the text gives to something else."""
+    bound = Index(ast.parse(text)).module.names
     if any(isinstance(node, ast.FunctionDef) for name in names for node in bound.get(name, ())):
         return None  # an earlier migration wrote them
     helpers = (helper.name for helper in required(names))

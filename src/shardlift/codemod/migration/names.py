@@ -6,7 +6,9 @@ import ast
 
 from shardlift.codemod.file import File
 from shardlift.codemod.migration.helpers import catalogue
+from shardlift.codemod.migration.home import MODULE
 from shardlift.codemod.scopes import Scope
+from shardlift.codemod.values import External
 
 JAX = "import jax"
 
@@ -33,6 +35,33 @@ def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
         # Defined here by an earlier migration.
         return any(not isinstance(node, (ast.alias, ast.FunctionDef)) for node in bound)
     return any(not isinstance(node, ast.alias) for node in bound)
+
+
+def is_free(file: File, node: ast.AST, name: str, path: str = "") -> bool:
+    """Whether `name` can mean a function of a helper module where a node stands.
+
+    Nothing else may bind it there; an import of `path`, which it replaces, may.
+    """
+    scope: Scope | None = _scope(file, node)
+    while scope is not None:
+        for bound in scope.names.get(name, ()):
+            replaced = isinstance(bound, ast.alias) and file.resolver.bound(bound) == (
+                External(path),
+            )
+            if not replaced and not _is_emitted(file, bound, name):
+                return False
+        scope = scope.parent
+    return True
+
+
+def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
+    """Whether an earlier migration put the helper of this name there."""
+    if isinstance(bound, ast.alias):
+        statement = file.index.parents[bound]
+        module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+        return bound.name == name and module.rpartition(".")[2] == MODULE
+    helper = catalogue().get(name)
+    return helper is not None and file.text(bound) == helper.source
 
 
 def _scope(file: File, node: ast.AST) -> Scope:

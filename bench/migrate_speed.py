@@ -2,8 +2,8 @@
 
     python -m bench.migrate_speed [FOLDER]...
 
-Processor seconds inside one process, without starting Python; the best of several. Without a folder, only
-the file of 300 lines, which is made here: twelve functions with a pmap of another form each.
+Processor seconds inside one process, without starting Python; the best of several. Without a
+folder, only the file of 300 lines, which is made here: twelve functions and a pmap of each.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FORMS = (
     "@functools.partial(jax.pmap, axis_name='batch', donate_argnums=(0,))\n"
     "def step_{n}(state, batch):\n{body}",
     "def step_{n}(state, batch):\n{body}\n\np_step_{n} = jax.pmap(step_{n}, axis_name='batch')",
-    "def step_{n}(state, batch):\n{body}\n\np_step_{n} = jax.pmap(\n    step_{n}, axis_name='batch', "
-    "in_axes=(0, None), static_broadcasted_argnums=1)",
+    "def step_{n}(state, batch):\n{body}\n\np_step_{n} = jax.pmap(\n    step_{n}, in_axes=(0, None), "
+    "static_broadcasted_argnums=1)",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from itertools import pairwise
 
 from shardlift.codemod.edits import line_starts
 from shardlift.codemod.migration.engine import FileResult
@@ -45,4 +46,4 @@ def _touched(file: FileResult) -> set[int]:
 
 def _lines(text: str) -> list[str]:
     starts = [*line_starts(text), len(text)]
-    return [text[a:b].rstrip("\r\n") for a, b in zip(starts, starts[1:], strict=False)]
+    return [text[a:b].rstrip("\r\n") for a, b in pairwise(starts)]

@@ -120,6 +120,7 @@ def migrate(
             unreadable.append((path, str(error)))
         except RecursionError:
             unreadable.append((path, "nested too deeply"))
+        project.trim()
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
 

@@ -120,6 +120,20 @@ def test_prefetching_keeps_order_and_looks_so_far_ahead(emitted: Any) -> None:
     assert not list(emitted.prefetch_to_device(iter([]), 2))
 
 
+def test_prefetching_does_not_mind_a_buffer_that_is_filled_again(emitted: Any) -> None:
+    room = np.zeros(8 * 16 + 16, np.float32)
+    start = -room.ctypes.data % 64 // 4  # aligned, so that JAX could take it without a copy
+    buffer = room[start : start + 128].reshape(8, 16)
+
+    def items() -> Any:
+        for i in range(4):
+            buffer[:] = i
+            yield {"x": buffer}
+
+    placed = list(emitted.prefetch_to_device(items(), 2))
+    assert [float(item["x"].addressable_data(0)[0, 0]) for item in placed] == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("shards", "error"),
     [

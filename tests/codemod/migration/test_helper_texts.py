@@ -94,6 +94,7 @@ def test_reading_anything_else_is_what_it_was(emitted: Any) -> None:
             got, wanted = read(x), x[0]
             assert type(got) is type(wanted)
             np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+    assert emitted.unreplicate({"a": jnp.array(3), "b": np.float32(2)}) == {"a": 3, "b": 2}
     assert jax.jit(emitted.first_replica)(jnp.arange(3.0)) == 0
     assert jax.eval_shape(emitted.unreplicate, jnp.ones((8, 2))).shape == (2,)
 

@@ -23,8 +23,8 @@ FORMS = (
     "@functools.partial(jax.pmap, axis_name='batch', donate_argnums=(0,))\n"
     "def step_{n}(state, batch):\n{body}",
     "def step_{n}(state, batch):\n{body}\n\np_step_{n} = jax.pmap(step_{n}, axis_name='batch')",
-    "def step_{n}(state, batch):\n{body}\n\np_step_{n} = jax.pmap(\n    step_{n}, in_axes=(0, None), "
-    "static_broadcasted_argnums=1)",
+    "def step_{n}(state, batch):\n{body}\n\n"
+    "p_step_{n} = jax.pmap(step_{n}, in_axes=(0, None), static_broadcasted_argnums=1)",
 )
 
 

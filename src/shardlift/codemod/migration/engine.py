@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -121,8 +122,27 @@ def migrate(
         except RecursionError:
             unreadable.append((path, "nested too deeply"))
         project.trim()
+    results = [_beside_others(result, results, project, read, goal) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
+
+
+def _beside_others(
+    result: FileResult,
+    results: Sequence[FileResult],
+    project: Project,
+    read: Callable[[str], bytes],
+    goal: Goal,
+) -> FileResult:
+    """A script without a home of its own shares that of the files beside it."""
+    path = result.path
+    if not result.helpers or result.home.path is not None or path.endswith(".ipynb"):
+        return result
+    for other in results:
+        beside = os.path.dirname(other.path) == os.path.dirname(path)
+        if beside and other.home.path is not None and not other.home.module.startswith("."):
+            return migrate_file(project, read_source(path, read(path)), goal, home=other.home)
+    return result
 
 
 def _is_for_many_processes(content: bytes) -> bool:
@@ -156,7 +176,13 @@ def _helper_modules(
     return tuple(found)
 
 
-def migrate_file(project: Project, source: Source, goal: Goal, exists: Exists) -> FileResult:
+def migrate_file(
+    project: Project,
+    source: Source,
+    goal: Goal,
+    exists: Exists = lambda _: False,
+    home: Home | None = None,
+) -> FileResult:
     """Rewrite one file; raises `UnreadableError` if it is not Python."""
     file = project.file(source.path, source)
     text, rewrites, refusals = _rewritten(file, goal)
@@ -164,7 +190,7 @@ def migrate_file(project: Project, source: Source, goal: Goal, exists: Exists) -
     refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
-    home = find_home(source.path, file.index.root, exists)
+    home = home or find_home(source.path, file.index.root, exists)
     helpers = frozenset(name for r in rewrites for name in r.helpers)
     if home.path is None and (taken := _taken(text, helpers)):
         refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)

@@ -47,6 +47,15 @@ def guide(shards: list[Any]) -> Any:
     return jax.tree.map(lambda *xs: jax.device_put(jnp.stack(xs), base.rows()), *shards)
 
 
+def replicating() -> dict[str, Callable[[Any], Any]]:
+    helpers, devices = emitted(), jax.devices()
+    found = {
+        OURS: lambda tree: helpers.device_put_replicated(tree, devices),
+        "guide": lambda tree: guide([tree] * len(devices)),
+    }
+    return {**found, "flax": jax_utils.replicate} if jax_utils else found
+
+
 def cases(tree: Any, batch: Any) -> dict[str, Contenders]:
     """Everything to do with a tree of values, and with a batch of rows."""
     helpers, devices = emitted(), jax.devices()
@@ -58,8 +67,7 @@ def cases(tree: Any, batch: Any) -> dict[str, Contenders]:
             "guide": lambda: guide(shards),
         },
         "device_put_replicated": {
-            OURS: lambda: helpers.device_put_replicated(tree, devices),
-            "guide": lambda: guide(shards),
+            name: lambda put=put: put(tree) for name, put in replicating().items()
         },
         "unreplicate": {
             OURS: lambda: helpers.unreplicate(stacked),
@@ -75,7 +83,6 @@ def cases(tree: Any, batch: Any) -> dict[str, Contenders]:
         },
     }
     if jax_utils is not None:
-        found["device_put_replicated"]["flax"] = lambda: jax_utils.replicate(tree)
         found["unreplicate"]["flax"] = lambda: jax_utils.unreplicate(stacked)
         found["prefetch_to_device"]["flax"] = lambda: list(
             jax_utils.prefetch_to_device(iter([batch]), 1)
@@ -103,13 +110,12 @@ def trees(quick: bool) -> dict[str, tuple[Any, Any]]:
 
 def peak(name: str) -> float:
     """The peak of replicating one large array in this process, over the size of the result."""
-    calls = cases(np.ones((64, 64), np.float32), np.ones((base.DEVICES, 2), np.float32))
-    jax.block_until_ready(calls["device_put_replicated"][name]())
-    tree, batch = trees(False)["one large, on a device"]
-    call = cases(jax.block_until_ready(tree), batch[:, :1])["device_put_replicated"][name]
+    put = replicating()[name]
+    jax.block_until_ready(put(jnp.ones((64, 64))))
+    tree = base.device(base.MEGABYTES << 18)
     before = base.resident("VmRSS")
-    base.Path("/proc/self/clear_refs").write_text("5")
-    out = jax.block_until_ready(call())
+    base.Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    out = jax.block_until_ready(put(tree))
     return (base.resident("VmHWM") - before) / out.nbytes
 
 
@@ -123,11 +129,10 @@ def main() -> None:
             milliseconds = {k: round(1e3 * v, 1) for k, v in best.items()}
             lines.append({"size": size, "case": case, "ms": milliseconds, "ratio": ratios})
             print(f"{size:22} {case:22} {milliseconds} {ratios}")
-    contenders = [OURS, "guide", *(["flax"] if jax_utils else [])]
     command = [sys.executable, __file__, "--peak"]
     peaks = {
         name: round(float(subprocess.run([*command, name], stdout=-1, check=True).stdout), 2)
-        for name in ([] if quick else contenders)
+        for name in ([] if quick else replicating())
     }
     print("peak memory, x result:", peaks)
     if not quick:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,25 +32,25 @@ def emitted() -> Any:
     return module
 
 
-def _leaves() -> dict[str, Any]:
-    return {
-        "int": 3,
-        "float": 3.5,
-        "bool": True,
-        "complex": 1j,
-        "numpy scalar": np.float32(2),
-        "wide numpy scalar": np.float64(2),
-        "numpy": np.arange(6.0).reshape(2, 3),
-        "0-d numpy": np.array(3),
-        "weak": jnp.full((3,), 2.0),
-        "bfloat16": jnp.ones((2, 3), jnp.bfloat16),
-        "key": jax.random.key(0),
-        "keys": jax.random.split(jax.random.key(1), 3),
-        "old key": jax.random.PRNGKey(0),
-        "elsewhere": jax.device_put(jnp.arange(3.0), jax.devices()[3]),
-        "empty": np.zeros((0, 3), np.float32),
-        "rows": shardlift.replicate(np.ones(3, np.float32)),
-    }
+# Made when a test wants them, not when tests are collected.
+LEAVES: dict[str, Callable[[], Any]] = {
+    "int": lambda: 3,
+    "float": lambda: 3.5,
+    "bool": lambda: True,
+    "complex": lambda: 1j,
+    "numpy scalar": lambda: np.float32(2),
+    "wide numpy scalar": lambda: np.float64(2),
+    "numpy": lambda: np.arange(6.0).reshape(2, 3),
+    "0-d numpy": lambda: np.array(3),
+    "weak": lambda: jnp.full((3,), 2.0),
+    "bfloat16": lambda: jnp.ones((2, 3), jnp.bfloat16),
+    "key": lambda: jax.random.key(0),
+    "keys": lambda: jax.random.split(jax.random.key(1), 3),
+    "old key": lambda: jax.random.PRNGKey(0),
+    "elsewhere": lambda: jax.device_put(jnp.arange(3.0), jax.devices()[3]),
+    "empty": lambda: np.zeros((0, 3), np.float32),
+    "rows": lambda: shardlift.replicate(np.ones(3, np.float32)),
+}
 
 
 def _bits(x: Any) -> bytes:
@@ -64,9 +65,9 @@ def _alike(one: Any, other: Any) -> None:
     assert one.sharding.is_equivalent_to(other.sharding, one.ndim)
 
 
-@pytest.mark.parametrize("kind", _leaves())
+@pytest.mark.parametrize("kind", LEAVES)
 def test_placing_is_that_of_the_library(emitted: Any, kind: str) -> None:
-    leaf, devices = _leaves()[kind], jax.local_devices()
+    leaf, devices = LEAVES[kind](), jax.local_devices()
     stacked = emitted.device_put_replicated(leaf, devices)
     _alike(stacked, shardlift.device_put_replicated(leaf, devices))
     _alike(emitted.replicate({"x": leaf})["x"], stacked)
@@ -75,9 +76,9 @@ def test_placing_is_that_of_the_library(emitted: Any, kind: str) -> None:
     _alike(one, shardlift.device_put_sharded(shards, devices))
 
 
-@pytest.mark.parametrize("kind", set(_leaves()) - {"empty"})
+@pytest.mark.parametrize("kind", [kind for kind in LEAVES if kind != "empty"])
 def test_reading_gives_the_first_row(emitted: Any, kind: str) -> None:
-    stacked = shardlift.replicate(_leaves()[kind])
+    stacked = shardlift.replicate(LEAVES[kind]())
     with jax.transfer_guard("disallow"):
         row, first = emitted.unreplicate(stacked), emitted.first_replica(stacked)
     _alike(row, shardlift.unreplicate(stacked))
@@ -94,6 +95,7 @@ def test_reading_anything_else_is_what_it_was(emitted: Any) -> None:
             got, wanted = read(x), x[0]
             assert type(got) is type(wanted)
             np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+    assert emitted.unreplicate({"a": jnp.array(3), "b": np.float32(2)}) == {"a": 3, "b": 2}
     assert jax.jit(emitted.first_replica)(jnp.arange(3.0)) == 0
     assert jax.eval_shape(emitted.unreplicate, jnp.ones((8, 2))).shape == (2,)
 
@@ -118,6 +120,20 @@ def test_prefetching_keeps_order_and_looks_so_far_ahead(emitted: Any) -> None:
     assert len(first.addressable_shards) == 8
     assert [int(item["x"].addressable_data(0)[0, 0]) for item in placed] == [1, 2, 3, 4]
     assert not list(emitted.prefetch_to_device(iter([]), 2))
+
+
+def test_prefetching_does_not_mind_a_buffer_that_is_filled_again(emitted: Any) -> None:
+    room = np.zeros(8 * 16 + 16, np.float32)
+    start = -room.ctypes.data % 64 // 4  # aligned, so that JAX could take it without a copy
+    buffer = room[start : start + 128].reshape(8, 16)
+
+    def items() -> Any:
+        for i in range(4):
+            buffer[:] = i
+            yield {"x": buffer}
+
+    placed = list(emitted.prefetch_to_device(items(), 2))
+    assert [float(item["x"].addressable_data(0)[0, 0]) for item in placed] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

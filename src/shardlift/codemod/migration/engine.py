@@ -199,9 +199,11 @@ def migrate_file(
         refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
         return FileResult(source.path, source.text, source.text, (), refused)
     statements = {line for r in rewrites for line in r.imports}
-    if not source.path.endswith("__init__.py"):
-        text = drop_unused(source.text, text)
     after = _finished(text, helpers, statements, home)
+    if not source.path.endswith("__init__.py"):
+        after = drop_unused(source.text, after)
+    if not source.text.startswith(("\n", "\r")):
+        after = after.lstrip("\r\n")  # the blank line after an import that was the first
     return FileResult(source.path, source.text, after, places, refused, helpers, home)
 
 

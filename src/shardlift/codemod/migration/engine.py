@@ -134,14 +134,17 @@ def _beside_others(
     read: Callable[[str], bytes],
     goal: Goal,
 ) -> FileResult:
-    """A script without a home of its own shares that of the files beside it."""
-    path = result.path
-    if not result.helpers or result.home.path is not None or path.endswith(".ipynb"):
+    """A script shares the helpers of the files beside it, and most of all those that lie there."""
+    path, folder = result.path, os.path.dirname(result.path)
+    if not result.helpers or path.endswith(".ipynb") or result.home.module.startswith("."):
         return result
-    for other in results:
-        beside = os.path.dirname(other.path) == os.path.dirname(path)
-        if beside and other.home.path is not None and not other.home.module.startswith("."):
-            return migrate_file(project, read_source(path, read(path)), goal, home=other.home)
+    homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
+    here = [home for home in homes if os.path.dirname(home.path or "") == folder]
+    if result.home.path is not None and (not here or result.home in here):
+        return result
+    for home in here or homes:
+        if not home.module.startswith("."):
+            return migrate_file(project, read_source(path, read(path)), goal, home=home)
     return result
 
 
@@ -199,6 +202,8 @@ def migrate_file(
     after = _finished(text, helpers, statements, home)
     if not source.path.endswith("__init__.py"):
         after = drop_unused(source.text, after)
+    if not source.text.startswith(("\n", "\r")):
+        after = after.lstrip("\r\n")  # the blank line after an import that was the first
     return FileResult(source.path, source.text, after, places, refused, helpers, home)
 
 

@@ -61,6 +61,10 @@ def test_left_alone(text: str) -> None:
             "    return inner(x)\n",
             "called inside",
         ),
+        (
+            "try:\n    import jax\nexcept ImportError:\n    pass\nf = jax.pmap(g)\n",
+            "jax is optional here",
+        ),
         ("import jax\nshard_map_per_device = 3\nf = jax.pmap(g)\n", "shard_map_per_device"),
         ("import jax\ndef device_mesh():\n    pass\nf = jax.pmap(g)\n", "`device_mesh` is taken"),
     ],

@@ -16,7 +16,7 @@ from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
 from shardlift.codemod.migration.home import is_test
 from shardlift.codemod.migration.layout import Argument, CallText, Lines, Style, render
-from shardlift.codemod.migration.names import is_shadowed, jax_name
+from shardlift.codemod.migration.names import is_optional, is_shadowed, jax_name
 from shardlift.codemod.migration.nested import calls_inside, levels_of
 from shardlift.codemod.migration.options import (
     NotLiteralError,
@@ -51,6 +51,8 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
             yield Refusal(site, inside[site])
         elif _tests_a_stand_in(file):
             yield Refusal(site, "this test swaps jax.pmap for a stand-in, chex.fake_pmap")
+        elif is_optional(file):
+            yield Refusal(site, "jax is optional here, and what would be written needs it")
         elif taken := _taken(file, reference):
             yield Refusal(site, f"the name `{taken}` means something else here")
         else:

@@ -68,6 +68,10 @@ def test_line_endings_stay(ending: str) -> None:
             "from jax.experimental.stax import Dense, Relu",
             "from jax.example_libraries.stax import Dense, Relu",
         ),
+        (
+            "from jax import core, lax\nx: core.Jaxpr = core.Literal(lax)",
+            "from jax import lax\nfrom jax.extend import core\nx: core.Jaxpr = core.Literal(lax)",
+        ),
         ("import jax.linear_util as lu", "import jax.extend.linear_util as lu"),
         (
             "from jax import tree_map, jit",

@@ -6,24 +6,9 @@ absent from `gone` on, the successor there. The releases are those of JAX's own 
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardlift.codemod.file import File
-from shardlift.codemod.finding import Edit, Match, Version
-from shardlift.codemod.guarded import is_guarded
-from shardlift.codemod.imports import moved
-from shardlift.codemod.values import External
-
-# The modules that `import jax` brings with it.
-_WITH_JAX = frozenset(
-    f"jax{name}"
-    for name in (
-        *("", ".core", ".lax", ".nn", ".numpy", ".ops", ".random"),
-        *(".sharding", ".tree", ".tree_util"),
-    )
-)
+from shardlift.codemod.finding import Version
 
 
 @dataclass(frozen=True)
@@ -75,6 +60,7 @@ SHARDINGS = (
     *_renamed((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
     *_renamed((0, 4, 11), "jax.experimental.pjit", "jax.sharding", "PartitionSpec NamedSharding"),
     *_renamed((0, 4, 11), "jax.interpreters.pxla", "jax.sharding", "PartitionSpec Mesh"),
+    *_renamed((0, 4, 31), "jax.experimental.maps", "jax.sharding", "Mesh"),
     # The migration guide names it here; it has only ever been in jax.sharding.
     *_renamed((0,), "jax", "jax.sharding", "SingleDeviceSharding"),
 )
@@ -109,12 +95,22 @@ MODULES = (
     Removed("jax.experimental.export", (0, 4, 36), "jax.export"),
     Removed("jax.interpreters.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.lib.xla_bridge", (0, 9), "jax.extend.backend"),
+    *_renamed((0, 9), "jax.lib.xla_bridge", "jax.extend.backend", "get_backend"),
+    *_renamed(
+        (0, 9),
+        "jax.lib.xla_bridge",
+        "jax",
+        "device_count local_device_count devices local_devices process_index process_count "
+        "default_backend",
+    ),
     Removed("jax.lib.xla_client", (0, 9), "jax.extend"),
     Removed("jax.lib.xla_extension", (0, 9), "jax.extend"),
     Removed("jax.linear_util", (0, 4, 24), "jax.extend.linear_util", same=True),
     Removed("jax.abstract_arrays", (0, 4, 17), "jax.core"),
+    *_renamed((0, 4, 17), "jax.abstract_arrays", "jax.core", "ShapedArray"),
     Removed("jax.prng", (0, 4, 24), "jax.extend.random"),
     Removed("jax.api", (0, 2, 21), "jax"),
+    *_renamed((0, 2, 21), "jax.api", "jax", "jit grad value_and_grad vmap jacfwd jacrev jvp vjp"),
     Removed("jax.util", (0, 8)),
     Removed("jax.cloud_tpu_init", (0, 11)),
     Removed("jax.tools.colab_tpu", (0, 10)),
@@ -171,24 +167,6 @@ CORE = (
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
 
 
-def uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    """Every place where the file names one of the rows, once, unless a guard stands around it."""
-    for node, row in _attributes(file, rows):
-        if not is_guarded(file, node):
-            yield node, row
-    for node, row in _imports(file, rows):
-        if not is_guarded(file, node):
-            yield node, row
-
-
-def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match]:
-    """A match for each use of a name that the target no longer has."""
-    for node, row in uses(file, rows):
-        if row.gone <= file.target:
-            text = sentence(row) + (f"; {why}" if why else "")
-            yield Match(node, text, *fix(file, node, row))
-
-
 def sentence(row: Removed) -> str:
     """`jax.tree_map was removed in JAX 0.6: use jax.tree.map`."""
     if row.gone == (0,):
@@ -198,120 +176,6 @@ def sentence(row: Removed) -> str:
     if not row.successor:
         return f"{row.name} {when}"
     return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"
-
-
-Fix = tuple[tuple[Edit, ...], frozenset[str]]
-_NO_FIX: Fix = (), frozenset()
-
-
-def fix(file: File, node: ast.AST, row: Removed) -> Fix:
-    """The safe edits, and the imports that they need, where the successor is the same thing."""
-    if not row.same:
-        return _NO_FIX
-    if isinstance(node, ast.Attribute):
-        return _respelled(file, node, row)
-    statement = file.index.parents.get(node)
-    if isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
-        return _from_elsewhere(file, statement, row), frozenset()
-    if isinstance(node, ast.alias) and node.name.startswith(row.name):
-        new = row.successor + node.name[len(row.name) :]
-        return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),), frozenset()
-    return _NO_FIX
-
-
-def _from_elsewhere(file: File, statement: ast.ImportFrom, row: Removed) -> tuple[Edit, ...]:
-    """The edits for all the names of a statement that have moved: they go together."""
-    module = statement.module or ""
-    if module == row.name or module.startswith(row.name + "."):
-        start = statement.lineno, statement.col_offset + len("from ")
-        end = start[0], start[1] + len(module)
-        if file.lines[start[0] - 1].encode()[start[1] : end[1]] != module.encode():
-            return ()
-        return (Edit(file.stretch(*start, *end), row.successor + module[len(row.name) :]),)
-    successors = {r.name: importable(r) for r in TABLE if r.same and r.gone <= file.target}
-    to = {
-        alias: successors[f"{module}.{alias.name}"]
-        for alias in statement.names
-        if f"{module}.{alias.name}" in successors
-    }
-    return moved(file, statement, to)
-
-
-def importable(row: Removed) -> tuple[str, str]:
-    """The module and the name under which a successor can be imported."""
-    # jax.tree is a module whose functions have no names of their own; jax.tree_util's have.
-    module, _, name = row.successor.replace("jax.tree.", "jax.tree_util.tree_").rpartition(".")
-    return module, name
-
-
-def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
-    """The successor by a name that the file already has, or by its full one with an import."""
-    old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
-    written = file.text(node.value)
-    if new_base == old_base:
-        text = f"{written}.{row.successor.rpartition('.')[2]}"
-        return (file.replace(node, text),), frozenset()
-    if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
-        return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
-    root = row.successor.partition(".")[0]
-    if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
-        return _NO_FIX
-    there = new_base in _WITH_JAX and bool(file.exported(root))
-    needed = root if new_base in _WITH_JAX else new_base
-    imports = frozenset() if there else frozenset({f"import {needed}"})
-    return (file.replace(node, row.successor),), imports
-
-
-def _is_local(file: File, node: ast.AST, name: str) -> bool:
-    """Whether a function around a node has another thing of that name."""
-    scopes = (file.index.opens.get(parent) for parent in file.index.ancestors(node))
-    return any(name in s.names for s in scopes if s is not None and s.parent is not None)
-
-
-def _attributes(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    by_name = {row.name: row for row in rows}
-    last = {name.rpartition(".")[2] for name in by_name}
-    for node in file.index.nodes(ast.Attribute):
-        if node.attr in last and isinstance(node.ctx, ast.Load):
-            row = by_name.get(file.name(node) or "")
-            if row is not None and _root_is_name(node):
-                yield node, row
-
-
-def _root_is_name(node: ast.Attribute) -> bool:
-    """Whether the chain is names all the way down: `f().tree_map` is something else."""
-    root: ast.expr = node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    return isinstance(root, ast.Name)
-
-
-def _imports(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    by_name = {row.name: row for row in rows}
-    for statement in file.index.nodes(ast.ImportFrom):
-        if statement.level or not (statement.module or "").startswith("jax"):
-            continue
-        module = statement.module or ""
-        for alias in statement.names:
-            full = f"{module}.{alias.name}"
-            row = by_name.get(full) or by_name.get(module) or _inside(module, by_name)
-            if row is not None:
-                yield alias, row
-                if row.name != full:
-                    break  # the module itself is gone: once is enough
-    for plain in file.index.nodes(ast.Import):
-        for alias in plain.names:
-            row = by_name.get(alias.name) or _inside(alias.name, by_name)
-            if row is not None:
-                yield alias, row
-
-
-def _inside(module: str, by_name: dict[str, Removed]) -> Removed | None:
-    while module:
-        module = module.rpartition(".")[0]
-        if module in by_name:
-            return by_name[module]
-    return None
 
 
 def names(rows: tuple[Removed, ...]) -> tuple[str, ...]:

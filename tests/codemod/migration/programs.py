@@ -284,4 +284,36 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "f = jax.pmap(lambda x: jax.lax.psum(x, shared_settings.NAME), shared_settings.NAME)\n",
         "shared_settings.py": "NAME = 'i'\n",
     },
+    "the guide: a basic map": _program(
+        "@jax.pmap\ndef f(x):\n    return x * 2\n\n\ndef main():\n    return f(np.ones((8, 128)))\n"
+    ),
+    "the guide: unmapped axes and replicated outputs": _program(
+        "from functools import partial\n\n\n"
+        "@partial(jax.pmap, in_axes=(0, None), out_axes=None)\ndef f(x, y):\n    return x + y\n\n\n"
+        "def main():\n    return f(np.arange(1024.0).reshape(8, 128), np.arange(128.0))\n"
+    ),
+    "the guide: multiple axes of parallelism": _program(
+        "from functools import partial\n\n\n"
+        "@partial(jax.pmap, axis_name='i')\n@partial(jax.pmap, axis_name='j')\n"
+        "def f(x):\n    return jax.lax.psum(x, ('i', 'j'))\n\n\n"
+        "def main():\n    return f(np.arange(1024.0).reshape(4, 2, 128))\n"
+    ),
+    "the guide: buffer donation": _program(
+        "def func(x):\n    return x + 1\n\n\nf = jax.pmap(func, donate_argnums=(0,))\n\n\n"
+        "def main():\n    y = jax.pmap(lambda x: x)(x)\n    z = f(y)\n"
+        "    assert y.is_deleted()\n    return z\n"
+    ),
+    "the guide: a function that depends on the rank": _program(
+        "weights = np.arange(512.0, dtype=np.float32).reshape(128, 4)\n\n\n"
+        "def mapped_fn(x):\n    return jnp.dot(x, weights), jnp.sum(x), jnp.squeeze(x[None]), x.T\n\n\n"
+        "def main():\n    return jax.pmap(mapped_fn)(np.arange(1024.0).reshape(8, 128))\n"
+    ),
+    "the guide: lowered": _program(
+        "def f(x):\n    return x + 1\n\n\ndef main():\n"
+        "    return jax.pmap(f).lower(np.ones((8, 2))).compile()(np.ones((8, 2)))\n"
+    ),
+    "the guide: under jit": _program(
+        "@jax.jit\ndef f(x):\n    return jax.pmap(lambda x: x * 2)(x) + 1\n\n\n"
+        "def main():\n    return f(x)\n"
+    ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,8 +121,31 @@ def migrate(
             unreadable.append((path, str(error)))
         except RecursionError:
             unreadable.append((path, "nested too deeply"))
+        project.trim()
+    results = [_beside_others(result, results, project, read, goal) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
+
+
+def _beside_others(
+    result: FileResult,
+    results: Sequence[FileResult],
+    project: Project,
+    read: Callable[[str], bytes],
+    goal: Goal,
+) -> FileResult:
+    """A script shares the helpers of the files beside it, and most of all those that lie there."""
+    path, folder = result.path, os.path.dirname(result.path)
+    if not result.helpers or path.endswith(".ipynb") or result.home.module.startswith("."):
+        return result
+    homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
+    here = [home for home in homes if os.path.dirname(home.path or "") == folder]
+    if result.home.path is not None and (not here or result.home in here):
+        return result
+    for home in here or homes:
+        if not home.module.startswith("."):
+            return migrate_file(project, read_source(path, read(path)), goal, home=home)
+    return result
 
 
 def _is_for_many_processes(content: bytes) -> bool:
@@ -155,7 +179,13 @@ def _helper_modules(
     return tuple(found)
 
 
-def migrate_file(project: Project, source: Source, goal: Goal, exists: Exists) -> FileResult:
+def migrate_file(
+    project: Project,
+    source: Source,
+    goal: Goal,
+    exists: Exists = lambda _: False,
+    home: Home | None = None,
+) -> FileResult:
     """Rewrite one file; raises `UnreadableError` if it is not Python."""
     file = project.file(source.path, source)
     text, rewrites, refusals = _rewritten(file, goal)
@@ -163,15 +193,17 @@ def migrate_file(project: Project, source: Source, goal: Goal, exists: Exists) -
     refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
-    home = find_home(source.path, file.index.root, exists)
+    home = home or find_home(source.path, file.index.root, exists)
     helpers = frozenset(name for r in rewrites for name in r.helpers)
-    if home.path is None and (taken := _taken(file, helpers)):
+    if home.path is None and (taken := _taken(text, helpers)):
         refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
         return FileResult(source.path, source.text, source.text, (), refused)
     statements = {line for r in rewrites for line in r.imports}
     after = _finished(text, helpers, statements, home)
     if not source.path.endswith("__init__.py"):
         after = drop_unused(source.text, after)
+    if not source.text.startswith(("\n", "\r")):
+        after = after.lstrip("\r\n")  # the blank line after an import that was the first
     return FileResult(source.path, source.text, after, places, refused, helpers, home)
 
 
@@ -287,12 +319,11 @@ def _finished(text: str, names: frozenset[str], statements: set[str], home: Home
     return add_imports(text, statements, home.package)
 
 
-def _taken(file: File, names: frozenset[str]) -> str | None:
-    """A name that the helpers would need and that the file has given to something else."""
-    bound = file.index.module.names
-    if any(
-        isinstance(node, ast.FunctionDef) for name in names for node in bound.get(bare(name), ())
-    ):
+def _taken(text: str, names: frozenset[str]) -> str | None:
+    """A name that the helpers would need and that the text gives to something else."""
+    bound = Index(ast.parse(text)).module.names
+    there = [node for name in names for node in bound.get(bare(name), ())]
+    if any(isinstance(node, ast.FunctionDef) for node in there):
         return None  # an earlier migration wrote them
     helpers = (helper.name for helper in required(names))
     return next((name for name in helpers if name in bound), None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shardlift.codemod.file import File
-from shardlift.codemod.migration.layout import CallText, Style
+from shardlift.codemod.migration.layout import Argument, CallText, Style
 from shardlift.codemod.migration.names import jax_name
 from shardlift.codemod.migration.options import (
     NotLiteralError,
@@ -28,7 +28,9 @@ DEFAULT_NAME = "devices"
 class Form:
     """The arguments of the two calls that a pmap becomes."""
 
-    inner: tuple[str, ...]  # of shard_map_per_device, after the function; positional ones first
+    inner: tuple[
+        Argument, ...
+    ]  # of shard_map_per_device, after the function; positional ones first
     outer: tuple[str, ...]  # of jax.jit, after the function
     axis: str | None  # the axis name alone, if it is given
     variant: str | None = None  # the smaller text of shard_map_per_device that will do
@@ -60,7 +62,7 @@ def _variant(options: Options, specs: Sequence[str]) -> str | None:
     return "specs" if specs else "plain"
 
 
-def call_text(form: Form, file: File, function: str, under_jit: bool = False) -> CallText:
+def call_text(form: Form, file: File, function: Argument, under_jit: bool = False) -> CallText:
     """`jax.jit(shard_map_per_device(function, …), …)`, for many processes inside host_local.
 
     What stands directly under a jit already needs no other.
@@ -74,8 +76,8 @@ def call_text(form: Form, file: File, function: str, under_jit: bool = False) ->
     return CallText(HOST_LOCAL, (call,)) if file.project.many_processes else call
 
 
-def _specs(options: Options, jax: str, axis: str) -> list[str]:
-    found: list[str] = []
+def _specs(options: Options, jax: str, axis: str) -> list[Argument]:
+    found: list[Argument] = []
     static = options.numbers("static_broadcasted_argnums")
     for key, name in (("in_axes", "in_specs"), ("out_axes", "out_specs")):
         node = options.keywords.get(key)
@@ -89,8 +91,14 @@ def _specs(options: Options, jax: str, axis: str) -> list[str]:
             continue
         assert node is not None
         _simple(options.keywords.get("axis_name"))
-        found.append(f"{name}={spec_text(axes, lambda leaf: _spec(leaf, jax, axis))}")
+        found.append(_keyword(name, axes, lambda leaf: _spec(leaf, jax, axis)))
     return found
+
+
+def _keyword(name: str, axes: object, spec: Callable[[object], str]) -> Argument:
+    if isinstance(axes, tuple) and len(axes) > 1:
+        return CallText(f"{name}=", tuple(spec_text(part, spec) for part in axes))
+    return f"{name}={spec_text(axes, spec)}"
 
 
 def _spec(axis: object, jax: str, name: str) -> str:

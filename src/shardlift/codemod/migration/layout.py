@@ -9,16 +9,50 @@ _WIDTHS = (80, 88, 100, 120)
 
 
 @dataclass(frozen=True)
+class Lines:
+    """Text of several lines, and the margin of the line that it began on."""
+
+    text: str
+    margin: str
+
+    def at(self, margin: str) -> str:
+        """The text with its further lines moved to another margin."""
+        first, *others = self.text.split("\n")
+        moved = (
+            margin + line[len(self.margin) :] if line.startswith(self.margin) else line
+            for line in others
+        )
+        return "\n".join((first, *moved))
+
+
+@dataclass(frozen=True)
 class CallText:
-    """A call that is still to be laid out; arguments are text or calls themselves."""
+    """A call that is still to be laid out; arguments are text or calls themselves.
+
+    A tuple is a call of nothing: `in_specs=(a, b)` is a call of `in_specs=`.
+    """
 
     function: str
-    arguments: tuple[str | CallText, ...]
+    arguments: tuple[Argument, ...]
 
     def flat(self) -> str:
-        """The call on one line."""
-        inner = ", ".join(a if isinstance(a, str) else a.flat() for a in self.arguments)
-        return f"{self.function}({inner})"
+        """The call on one line, if all of it can be."""
+        parts = (
+            a if isinstance(a, str) else a.text if isinstance(a, Lines) else a.flat()
+            for a in self.arguments
+        )
+        return f"{self.function}({', '.join(parts)})"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether nothing in it keeps lines of its own."""
+        return not any(
+            isinstance(a, Lines) or (isinstance(a, CallText) and not a.is_flat)
+            for a in self.arguments
+        )
+
+
+Argument = str | Lines | CallText
 
 
 @dataclass(frozen=True)
@@ -50,18 +84,25 @@ def render(call: CallText, style: Style, margin: str, column: int, after: int = 
     `after` is how many characters follow it on its line.
     """
     flat = call.flat()
-    if "\n" in flat or column + len(flat) + after <= style.width:
-        return flat  # what is on several lines already keeps them
+    if call.is_flat and ("\n" in flat or column + len(flat) + after <= style.width):
+        return flat
     # Blocks of two spaces go with arguments that are four further in.
     inner = margin + ("    " if style.indent == "  " else style.indent)
     arguments = flat[len(call.function) + 1 : -1]
-    if len(inner) + len(arguments) <= style.width:
+    if call.is_flat and len(inner) + len(arguments) <= style.width:
         return f"{call.function}(\n{inner}{arguments}\n{margin})"
-    parts = (
-        a if isinstance(a, str) else render(a, style, inner, len(inner), 1) for a in call.arguments
-    )
-    listed = "".join(f"{inner}{part},\n" for part in parts)
+    comma = "," if len(call.arguments) > 1 else ""
+    parts = (_part(argument, style, inner, len(comma)) for argument in call.arguments)
+    listed = "".join(f"{inner}{part}{comma}\n" for part in parts)
     return f"{call.function}(\n{listed}{margin})"
+
+
+def _part(argument: Argument, style: Style, margin: str, after: int) -> str:
+    if isinstance(argument, str):
+        return argument
+    if isinstance(argument, Lines):
+        return argument.at(margin)
+    return render(argument, style, margin, len(margin), after)
 
 
 def _indent(lines: list[str]) -> str:

@@ -69,8 +69,9 @@ def layout_of(raw: str) -> Layout:
     """The layout that gives the notebook back as it is; raises `LayoutError` if none does."""
     document = json.loads(raw)
     end = raw[len(raw.rstrip()) :]
-    for indent, *flags in product((1, 2, 4, 0, None), (False, True), (False, True)):
-        layout = Layout(indent, *flags, end)
+    flags = (False, True)
+    for indent, ascii_only, html_safe in product((1, 2, 4, 0, None), flags, flags):
+        layout = Layout(indent, ascii_only, html_safe, end)
         if layout.write(document) == raw:
             return layout
     raise LayoutError("its JSON is not laid out as Jupyter writes it: open it there and save it")

@@ -43,7 +43,8 @@ class Options:
         node = self.keywords.get(name)
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             return None
-        return self.file.text(node)
+        text = self.file.text(node)
+        return ast.unparse(node) if "\n" in text else text
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """A keyword that is an argument number or several, written out."""

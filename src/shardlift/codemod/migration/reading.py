@@ -1,10 +1,9 @@
 """Reading the first row of what a pmapped function returned, without gathering the others.
 
-flax's `unreplicate` gathered up to flax 0.12.3, and raised in 0.12.4 with JAX 0.10; `x[0]`, and a
-tree map of it, still gather. The helpers give the very same values: `unreplicate` on the first
-device, as flax has it now, `first_replica` on all devices, as `x[0]` does; so what they give
-goes together with other arrays as it did. On anything but rows on devices both are `x[0]`, which
-makes it safe to rewrite a function that takes the first of everything it is given.
+`x[0]`, and a tree map of it, gather all rows. `first_replica` gives the same value on all devices,
+where `x[0]` has it, so that it goes together with other arrays as it did; where the value goes
+to the host anyway, `unreplicate` reads it on the first device. On anything but rows on devices
+both are `x[0]`: a function that takes the first of all that it is given can be rewritten too.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from collections.abc import Iterator
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit
 from shardlift.codemod.idioms import REPLICATE, TREE_MAPS, is_zero, takes_first
+from shardlift.codemod.migration.names import is_free
+from shardlift.codemod.migration.placing import UNREPLICATE
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite
-from shardlift.codemod.migration.substitutes import is_free, substituted
 from shardlift.codemod.outputs import device_index, fetched, may_be_output
 from shardlift.codemod.scopes import end, position
 from shardlift.codemod.values import Argument, Result
 
-_FLAX = {"flax.jax_utils.unreplicate": "unreplicate"}
 _TO_HOST = frozenset({"numpy.asarray", "numpy.array", "jax.device_get"})
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.print", *_TO_HOST})
-# What people call a function that takes the first replica of a tree.
-_TELLING = re.compile(r"first|unrep|un_rep|replica|unpmap|unshard|single|one_device", re.I)
+# What people call a function that takes the first replica of a tree, and what its file says.
+_TELLING = re.compile(r"un_?rep|un_?pmap|replica|^_*(get_)?first$|(first|one|single)_device", re.I)
+_OF_DEVICES = re.compile(r"pmap|device|replica", re.I)
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
-    """flax's helper; tree maps of `x[0]` and plain ones, where pmap's outputs are read."""
-    yield from substituted(file, goal, _FLAX)
+    """`x[0]`, alone or in a tree map, where it reads what a mapped function returned."""
     if goal is Goal.SHIM:
         return  # they work, if slowly
     for call in file.index.nodes(ast.Call):
@@ -56,7 +55,8 @@ def _reads_rows(file: File, call: ast.Call) -> bool:
         return False
     value = file.only(tree)
     if isinstance(value, Argument):
-        return bool(_TELLING.search(_name_of(file, value.function)))
+        telling = _TELLING.search(_name_of(file, value.function))
+        return bool(telling and _OF_DEVICES.search(file.source.text))
     stacked = isinstance(value, Result) and value.path in REPLICATE
     return stacked or may_be_output(file, tree)
 
@@ -74,7 +74,7 @@ def _around(
 ) -> Iterator[Rewrite | Refusal]:
     """Put a helper's call in the place of a node, and leave what it is given as it is written."""
     name = "unreplicate" if to_host else "first_replica"
-    if not is_free(file, node, name, "flax.jax_utils.unreplicate" if to_host else ""):
+    if not is_free(file, node, name, UNREPLICATE if to_host else ""):
         name = "first_replica"
         if not is_free(file, node, name):
             return

@@ -15,8 +15,8 @@ from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
 from shardlift.codemod.migration.home import is_test
-from shardlift.codemod.migration.layout import CallText, Style, render
-from shardlift.codemod.migration.names import is_shadowed, jax_name
+from shardlift.codemod.migration.layout import Argument, CallText, Lines, Style, render
+from shardlift.codemod.migration.names import is_optional, is_shadowed, jax_name
 from shardlift.codemod.migration.nested import calls_inside, levels_of
 from shardlift.codemod.migration.options import (
     NotLiteralError,
@@ -53,6 +53,8 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
             yield Refusal(site, inside[site])
         elif _tests_a_stand_in(file):
             yield Refusal(site, "this test swaps jax.pmap for a stand-in, chex.fake_pmap")
+        elif is_optional(file):
+            yield Refusal(site, "jax is optional here, and what would be written needs it")
         elif taken := _taken(file, reference):
             yield Refusal(site, f"the name `{taken}` means something else here")
         else:
@@ -122,30 +124,46 @@ def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Rewri
         raise NotLiteralError("it is given no function")
     if any(_has_comment(gap) for gap in _gaps(file, call, operand)):
         raise NotLiteralError("there are comments between its arguments")
-    before, after = _around(file, call, operand, form, style).split(_PLACE)
+    if isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+        raise UnsupportedError("what is mapped is not a plain expression")
     done.update(inner_references)
-    edits = (
-        Edit(file.span(_between(_start(call), _start(operand))), before),
-        Edit(file.span(_between(_end(operand), _end(call))), after),
-    )
+    edits = _edits(file, call, operand, form, style)
     return Rewrite(call, edits, jax_name(file)[1], _per_device(file, form, call, operand))
 
 
-def _around(file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style) -> str:
-    """The new text, laid out with the function in it, the function then taken out again."""
+def _edits(
+    file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style
+) -> tuple[Edit, ...]:
+    """What is around the function changes; its own lines are only moved sideways, if at all."""
     function = file.text(operand)
-    if isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
-        raise UnsupportedError("what is mapped is not a plain expression")
-    last = file.lines[(call.end_lineno or call.lineno) - 1]
-    margin = _margin(file, call.lineno)
-    after = len(last.rstrip()) - (call.end_col_offset or 0)
-    # A name as long as the function keeps the layout right; the function may span lines.
+    if "\n" in function and not _has_long_strings(operand):
+        lines = Lines(function, _margin(file, operand.lineno))
+        return (file.replace(call, _laid_out(file, call, form, style, lines)),)
+    # A name as long as the function keeps the layout right.
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
+    text = _laid_out(file, call, form, style, stand_in)
+    before, after = text.split(stand_in)
+    return (
+        Edit(file.span(_between(_start(call), _start(operand))), before),
+        Edit(file.span(_between(_end(operand), _end(call))), after),
+    )
+
+
+def _laid_out(file: File, call: ast.Call, form: Form, style: Style, function: Argument) -> str:
     parent = file.index.parents.get(call)
     under_jit = file.called(parent) == "jax.jit" and call in getattr(parent, "args", ())[:1]
-    wanted = call_text(form, file, stand_in, under_jit)
-    text = render(wanted, style, margin, call.col_offset, max(after, 0))
-    return text.replace(stand_in, _PLACE)
+    last = file.lines[(call.end_lineno or call.lineno) - 1]
+    after = max(len(last.rstrip()) - (call.end_col_offset or 0), 0)
+    wanted = call_text(form, file, function, under_jit)
+    return render(wanted, style, _margin(file, call.lineno), call.col_offset, after)
+
+
+def _has_long_strings(node: ast.expr) -> bool:
+    """Whether a string in it spans lines: moving those would change it."""
+    return any(
+        isinstance(inner, (ast.Constant, ast.JoinedStr)) and inner.lineno != inner.end_lineno
+        for inner in ast.walk(node)
+    )
 
 
 def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> Rewrite | Refusal:
@@ -194,7 +212,7 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
     return found
 
 
-def _applied(partials: list[str], name: str, arguments: tuple[str, ...]) -> str | CallText:
+def _applied(partials: list[str], name: str, arguments: tuple[Argument, ...]) -> str | CallText:
     return CallText(partials[0], (name, *arguments)) if arguments else name
 
 

@@ -20,8 +20,8 @@ def shard_map_per_device(
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     devices = None if devices is None else tuple(devices)
     options = ("devices" if axis_name is None else axis_name, in_specs, out_specs, devices, static)
-    if getattr(f, "__closure__", f) is None:
-        try:  # mapped before: jit finds again what it compiled
+    if getattr(f, "__closure__", f) is None and not hasattr(f, "__self__"):
+        try:  # a plain function, mapped before: jit finds again what it compiled
             return mapped_before(f, *options)
         except TypeError:  # something that has no hash, such as a dict of specs
             pass
@@ -65,7 +65,7 @@ def map_rows(f, axis_name, in_specs, out_specs, devices, static):
     return mapped
 
 
-mapped_before = functools.lru_cache(maxsize=128)(map_rows)
+mapped_before = functools.lru_cache(maxsize=64)(map_rows)
 
 
 def device_mesh(axis_names, sizes, devices=None):

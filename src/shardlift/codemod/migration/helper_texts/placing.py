@@ -36,9 +36,12 @@ def prefetch_to_device(iterator, size, devices=None):
     sharding = row_per_device(devices or jax.local_devices())
     queue = collections.deque()
 
+    def own(x):  # the iterator may fill the same buffer again
+        return x.copy() if isinstance(x, np.ndarray) else x
+
     def enqueue(count):
         for item in itertools.islice(iterator, count):
-            queue.append(jax.device_put(item, sharding))
+            queue.append(jax.device_put(jax.tree.map(own, item), sharding))
 
     enqueue(size)
     while queue:

@@ -5,7 +5,13 @@ import jax
 
 def unreplicate(tree):
     """The first device's row of every leaf, on that device: nothing is gathered."""
-    return jax.tree.map(lambda x: first_row(x) if has_rows(x) else x[0], tree)
+
+    def first(x):
+        if getattr(x, "ndim", 1) == 0:
+            return x  # a scalar has no rows
+        return first_row(x) if has_rows(x) else x[0]
+
+    return jax.tree.map(first, tree)
 
 
 def first_replica(tree):

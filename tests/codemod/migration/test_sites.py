@@ -66,7 +66,10 @@ def test_left_alone(text: str) -> None:
             "jax is optional here",
         ),
         ("import jax\nshard_map_per_device = 3\nf = jax.pmap(g)\n", "shard_map_per_device"),
-        ("import jax\ndef device_mesh():\n    pass\nf = jax.pmap(g)\n", "`device_mesh` is taken"),
+        (
+            "import jax\ndef device_mesh():\n    pass\nf = jax.pmap(g, devices=d)\n",
+            "`device_mesh` is taken",
+        ),
     ],
 )
 def test_refused_with_a_reason(text: str, reason: str) -> None:

@@ -28,6 +28,7 @@ from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
 from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project
+from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, UnreadableError, read_source
 
 # A file that says none of this, nor a name that JAX no longer has, is not parsed.

@@ -51,14 +51,16 @@ def form_of(levels: Sequence[Options], style: Style) -> Form:
     return Form((*inner, *numbers), (*numbers, *_donated(outer)), axis, variant)
 
 
-def _variant(options: Options, specs: Sequence[str]) -> str | None:
+def _variant(options: Options, specs: Sequence[Argument]) -> str | None:
     """The smaller text that serves a site with no more to say than specs."""
     node = options.keywords.get("axis_name")
     value = Constant("") if node is None else options.file.only(node)
     if not isinstance(value, Constant) or not isinstance(value.value, str):
         return None  # may be None, or a name that is no string
-    if any(bracket in spec for spec in specs for bracket in "[{"):
-        return None  # such specs have no hash
+    if any(
+        "[" in text or "{" in text for text in map(options.text, ("in_axes", "out_axes")) if text
+    ):
+        return None  # a list or a dict has no hash
     return "specs" if specs else "plain"
 
 

@@ -14,6 +14,7 @@ COMMANDS = {
     "run": "shardlift.cli.run:run",
     "report": "shardlift.cli.report:report",
     "check": "shardlift.cli.check:check",
+    "migrate": "shardlift.cli.migrate:migrate_command",
     "rule": "shardlift.cli.rule:rule",
     "env": "shardlift.cli.env:env",
 }

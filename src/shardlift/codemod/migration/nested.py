@@ -1,0 +1,52 @@
+"""pmaps inside one another: those that are one call in another, and those that cannot be told."""
+
+from __future__ import annotations
+
+import ast
+
+from shardlift.codemod.file import File
+from shardlift.codemod.migration.options import Options, UnsupportedError, read_options
+from shardlift.codemod.migration.references import OWN
+from shardlift.codemod.sites import Role, calls_of_mapped, surely_mapped
+
+CALLED_INSIDE = (
+    "a pmapped function is called inside a pmapped one: put both axes into one shard_map "
+    "over a mesh of two axes by hand"
+)
+
+
+def levels_of(file: File, call: ast.Call) -> tuple[list[Options], list[ast.expr]]:
+    """The pmaps of a call, outermost first, as long as each maps the next one itself.
+
+    Also the names of pmap that are inside: they are dealt with.
+    """
+    levels: list[Options] = []
+    inside: list[ast.expr] = []
+    while True:
+        levels.append(read_options(file, call))
+        operand = levels[-1].operand
+        if isinstance(operand, ast.Call) and file.name(operand.func) in OWN:
+            inside.append(operand.func)
+            call = operand
+            continue
+        if operand is not None and surely_mapped(file, operand) is not None:
+            raise UnsupportedError(
+                f"`{file.brief(operand)}` is pmapped already: write the two pmaps as one "
+                "expression, pmap(pmap(f, 'j'), 'i'), and they become one shard_map"
+            )
+        return levels, inside
+
+
+def calls_inside(file: File) -> dict[ast.AST, str]:
+    """Sites whose function calls another pmapped function, and those, with the reason."""
+    inner = dict(calls_of_mapped(file))
+    found: dict[ast.AST, str] = {}
+    for site in file.sites:
+        function = site.function
+        if site.role is not Role.MAP or function is None or function.file is not file:
+            continue
+        for call in file.index.within(function.node, ast.Call):
+            mapped = inner.get(call)
+            if mapped is not None and mapped.node is not site.node:
+                found[site.node] = found[mapped.node] = CALLED_INSIDE
+    return found

@@ -75,7 +75,7 @@ def _umask() -> int:
 
 
 def dirty_files(paths: Sequence[str]) -> list[str]:
-    """Those of the files that git tracks and that have changes which are not committed."""
+    """Those of the files whose text git does not have: changed, or never added."""
     found: list[str] = []
     for folder, names in _by_folder(paths).items():
         command = ["git", "-C", folder, "status", "--porcelain", "-z", "--", *names]
@@ -84,12 +84,9 @@ def dirty_files(paths: Sequence[str]) -> list[str]:
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0:
-            dirty = {entry[3:] for entry in done.stdout.decode(errors="replace").split("\0")}
-            found += [
-                os.path.join(folder, name)
-                for name in names
-                if any(entry and entry.endswith(name) for entry in dirty)
-            ]
+            entries = done.stdout.decode(errors="replace").split("\0")
+            dirty = {os.path.basename(entry[3:]) for entry in entries}
+            found += [os.path.join(folder, name) for name in names if name in dirty]
     return [os.path.normpath(path) for path in found]
 
 

@@ -48,6 +48,10 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "    p = jax.pmap(f, in_axes=(0, None, 1), out_axes=(0, 1))\n"
         "    return p(x, 2.0, x.T)\n"
     ),
+    "one axis for all": _program(
+        "def main():\n"
+        "    return jax.pmap(lambda x, y: x - y, in_axes=1, out_axes=1)(x.T, x.T * 2)\n"
+    ),
     "out_axes of None": _program(
         "def main():\n"
         "    p = jax.pmap(lambda x: (jax.lax.psum(x, 'i'), x), 'i', out_axes=(None, 0))\n"

@@ -55,7 +55,7 @@ def test_left_alone(text: str) -> None:
         ("import objax\nf = objax.Parallel(g, vc)\n", "objax.Parallel"),
         ("import jax\nf = jax.pmap(g, in_axes=-1)\n", "counts from the end"),
         ("import jax\nf = jax.pmap(g, global_arg_shapes=None)\n", "global_arg_shapes"),
-        ("import jax\ninner = jax.pmap(g)\nf = jax.pmap(inner, 'i')\n", "pmapped already"),
+        ("import jax\ninner = jax.pmap(g)\nf = jax.pmap(inner, 'i')\n", "pmapped again"),
         (
             "import jax\ninner = jax.pmap(lambda x: x)\n@jax.pmap\ndef outer(x):\n"
             "    return inner(x)\n",
@@ -76,9 +76,7 @@ def test_refused_with_a_reason(text: str, reason: str) -> None:
     reasons = _reasons(text)
     assert reasons
     assert any(reason in given for given in reasons)
-    assert migrated({"m.py": text})[0]["m.py"].count("pmap(") == text.count("pmap(") or (
-        "inner" in text
-    )
+    assert migrated({"m.py": text})[0] == {"m.py": text}
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 
 from shardlift.codemod.file import File
-from shardlift.codemod.migration.options import Options, UnsupportedError, read_options
+from shardlift.codemod.migration.options import Options, read_options
 from shardlift.codemod.migration.references import OWN
 from shardlift.codemod.sites import Role, calls_of_mapped, surely_mapped
 
 CALLED_INSIDE = (
     "a pmapped function is called inside a pmapped one: put both axes into one shard_map "
     "over a mesh of two axes by hand"
+)
+
+MAPPED_TWICE = (
+    "a pmapped function is pmapped again: write the two as one expression, "
+    "pmap(pmap(f, 'j'), 'i'), and they become one shard_map"
 )
 
 
@@ -29,19 +34,23 @@ def levels_of(file: File, call: ast.Call) -> tuple[list[Options], list[ast.expr]
             inside.append(operand.func)
             call = operand
             continue
-        if operand is not None and surely_mapped(file, operand) is not None:
-            raise UnsupportedError(
-                f"`{file.brief(operand)}` is pmapped already: write the two pmaps as one "
-                "expression, pmap(pmap(f, 'j'), 'i'), and they become one shard_map"
-            )
         return levels, inside
 
 
-def calls_inside(file: File) -> dict[ast.AST, str]:
-    """Sites whose function calls another pmapped function, and those, with the reason."""
+def tangled(file: File) -> dict[ast.AST, str]:
+    """Sites that map, or call, what another site has mapped; and that one; with the reason.
+
+    One of them rewritten and the other not would be of no use.
+    """
     inner = dict(calls_of_mapped(file))
     found: dict[ast.AST, str] = {}
     for site in file.sites:
+        operand = site.operand
+        if isinstance(operand, (ast.Name, ast.Attribute)) and site.role is Role.MAP:
+            mapped = surely_mapped(file, operand)
+            if mapped is not None:
+                found[site.node] = found[mapped.node] = MAPPED_TWICE
+                continue
         function = site.function
         if site.role is not Role.MAP or function is None or function.file is not file:
             continue

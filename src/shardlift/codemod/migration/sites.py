@@ -17,7 +17,7 @@ from shardlift.codemod.migration.forms import HOST_LOCAL, PER_DEVICE, Form, call
 from shardlift.codemod.migration.home import is_test
 from shardlift.codemod.migration.layout import Argument, CallText, Lines, Style, render
 from shardlift.codemod.migration.names import is_optional, is_shadowed, jax_name
-from shardlift.codemod.migration.nested import calls_inside, levels_of
+from shardlift.codemod.migration.nested import levels_of, tangled
 from shardlift.codemod.migration.options import (
     NotLiteralError,
     Options,
@@ -41,7 +41,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
     if goal is not Goal.SHARD_MAP:
         return
     style = Style.of(file.source.text)
-    inside = calls_inside(file)
+    inside = tangled(file)
     done: set[ast.AST] = set()
     for reference, path in sorted(references(file), key=lambda found: file.span(found[0])):
         if reference in done or _is_looked_at(file, reference):

@@ -203,6 +203,12 @@ def test_any_hashable_axis_name_maps(name):
     np.testing.assert_array_equal(shardlift.pmap(lambda x: x + 1, name)(rows(N)), rows(N) + 1)
 
 
+def test_a_tuple_as_axis_name_is_not_taken_for_several_axes():
+    spec = jax.P(("b", "c"))  # JAX may hand out the same object for an equal one
+    np.testing.assert_array_equal(shardlift.pmap(lambda x: x + 1, ("b", "c"))(rows(N)), rows(N) + 1)
+    assert spec == jax.P(("b", "c"))
+
+
 @pytest.mark.parametrize(
     "name", [*NAMES[:3], "é"], ids=["string", "object", "frozenset", "not ascii"]
 )

@@ -18,7 +18,7 @@ MANY = Capture(processes=(process(0, 2), process(1, 2)))
 
 
 def kinds(capture=ONE, **changes):
-    return [finding.kind for finding in findings_of(site(**changes), capture, "run.json")]
+    return [finding.kind for finding in findings_of(site(**changes), capture)]
 
 
 QUIET = {
@@ -69,12 +69,12 @@ def test_something_to_say(kind):
 
 
 def test_every_kind_is_tested():
-    found = {f.kind for s in everything().sites for f in findings_of(s, everything(), "run.json")}
+    found = {f.kind for s in everything().sites for f in findings_of(s, everything())}
     assert found == set(LOUD)
 
 
 def test_decisions_come_first():
-    found = findings_of(everything().sites[0], everything(), "run.json")
+    found = findings_of(everything().sites[0], everything())
     decisions = [finding.decision for finding in found]
     assert decisions == sorted(decisions, reverse=True)
     assert {f.kind for f in found if f.decision} == {"gradient", "replicas"}
@@ -83,7 +83,7 @@ def test_decisions_come_first():
 def test_under_a_transformation_many_processes_need_a_decision():
     changes = {"transformed": {"vmap": 1}}
     for capture, decision in ((ONE, False), (MANY, True)):
-        (finding,) = findings_of(site(**changes), capture, "run.json")
+        (finding,) = findings_of(site(**changes), capture)
         assert finding.decision is decision
 
 
@@ -99,7 +99,7 @@ def test_under_a_transformation_many_processes_need_a_decision():
 )
 def test_the_fix_follows_from_the_reason(reason, advice):
     compiles = (Compile(0, 0, 1, ("first call",)), *[Compile(k, 0, 1, (reason,)) for k in (1, 2)])
-    (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE, "run.json")
+    (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert advice in finding.fix
     assert reason in finding.what
 
@@ -107,7 +107,7 @@ def test_the_fix_follows_from_the_reason(reason, advice):
 def test_every_command_can_be_typed():
     rules = all_rules()
     for one in everything("it's a $(file)").sites:
-        for finding in findings_of(one, everything(), "my run.json"):
+        for finding in findings_of(one, everything()):
             program, command, *arguments = shlex.split(finding.command)
             assert program == "shardlift"
             assert command in {*COMMANDS, "migrate"}

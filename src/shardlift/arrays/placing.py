@@ -3,7 +3,8 @@
 ``jax.device_put_sharded`` and ``jax.device_put_replicated`` were removed in JAX 0.10. These are
 the same functions on public API: one ``jax.device_put`` a device, then one array made of the
 buffers where they lie. Nothing is stacked on the way, so the peak of memory is the result.
-As with every ``jax.device_put``, do not write to a NumPy array before the result is ready.
+As with every ``jax.device_put``, and as it was before: do not write to a NumPy array that was
+placed. On the CPU the result may be that very memory.
 """
 
 from __future__ import annotations

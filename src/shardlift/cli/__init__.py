@@ -14,6 +14,7 @@ COMMANDS = {
     "run": "shardlift.cli.run:run",
     "report": "shardlift.cli.report:report",
     "check": "shardlift.cli.check:check",
+    "migrate": "shardlift.cli.migrate:migrate_command",
     "rule": "shardlift.cli.rule:rule",
     "verify": "shardlift.cli.verify:verify",
     "record-legacy": "shardlift.cli.record_legacy:record_legacy",

@@ -129,8 +129,8 @@ def _check(
             if suppressed(comments, lines, code):
                 silenced += 1
                 continue
-            span = file.span(match.node)
-            findings.append(Finding(code, file.path, span, match.message, match.edits))
+            edits = () if match.imports else match.edits
+            findings.append(Finding(code, file.path, file.span(match.node), match.message, edits))
     if UNUSED in codes:
         findings += _unused(file, comments, options.codes(file.path))
     return FileReport(

@@ -129,7 +129,8 @@ class File:
         return next((call for call in calls if self.called(call) in _MANY_PROCESSES), None)
 
     @cached_property
-    def _lines(self) -> list[str]:
+    def lines(self) -> list[str]:
+        """The lines of the text, without their ends."""
         return self.source.text.split("\n")
 
     def span(self, node: ast.AST) -> Span:
@@ -148,7 +149,7 @@ class File:
         return Span(first, column, first + end_line - line, end_column, cell)
 
     def _characters(self, line: int, column: int) -> int:
-        text = self._lines[line - 1] if line <= len(self._lines) else ""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
         return column if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
 
     def text(self, node: ast.AST) -> str:
@@ -156,7 +157,7 @@ class File:
         line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
         if not line:
             return ""
-        lines = [text.encode() for text in self._lines[line - 1 : last]]
+        lines = [text.encode() for text in self.lines[line - 1 : last]]
         lines[-1] = lines[-1][: getattr(node, "end_col_offset", 0)]
         lines[0] = lines[0][getattr(node, "col_offset", 0) :]
         return b"\n".join(lines).decode(errors="replace")

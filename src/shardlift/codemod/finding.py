@@ -61,11 +61,15 @@ class Edit:
 
 @dataclass(frozen=True)
 class Match:
-    """What a rule's visitor yields: a node, what is wrong there, and perhaps how to change it."""
+    """What a rule's visitor yields: a node, what is wrong there, and perhaps how to change it.
+
+    Edits that need `imports`, whole statements, are for `migrate`, which puts them in.
+    """
 
     node: ast.AST
     message: str
     edits: tuple[Edit, ...] = ()
+    imports: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

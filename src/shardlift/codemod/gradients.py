@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from shardlift.codemod.file import File
 from shardlift.codemod.idioms import GRADS, REDUCTIONS, TREE_MAPS, collectives
-from shardlift.codemod.scopes import Function
+from shardlift.codemod.scopes import FUNCTIONS, Function
+from shardlift.codemod.shard_maps import ShardMap
 from shardlift.codemod.sites import function_of
 from shardlift.codemod.values import Argument, Constant, Known, Result
 
@@ -18,9 +19,21 @@ class Gradient:
     """`jax.grad(loss)(w, …)` inside a body."""
 
     call: ast.Call
+    body: Function
     parameter: str  # the parameter of the body that is differentiated with respect to
     loss: Known
     with_value: bool
+
+
+def checked_gradients(file: File) -> Iterator[tuple[ShardMap, Gradient]]:
+    """Every gradient inside the body of a shard_map that checks how values vary."""
+    for shard_map in file.shard_maps:
+        body = shard_map.body
+        if not shard_map.checks_vma or body is None or body.file is not file:
+            continue
+        if isinstance(body.node, FUNCTIONS):
+            for gradient in gradients(file, body.node):
+                yield shard_map, gradient
 
 
 def gradients(file: File, body: Function) -> Iterator[Gradient]:
@@ -36,7 +49,7 @@ def gradients(file: File, body: Function) -> Iterator[Gradient]:
         value = file.only(call.args[place])
         if isinstance(value, Argument) and value.function is body:
             with_value = made.path == "jax.value_and_grad"
-            yield Gradient(call, value.node.arg, loss, with_value)
+            yield Gradient(call, body, value.node.arg, loss, with_value)
 
 
 def _argnum(made: Result) -> int | None:
@@ -60,9 +73,9 @@ def loss_is_reduced(gradient: Gradient) -> bool | None:
     return False
 
 
-def reductions_of(file: File, body: Function, gradient: Gradient) -> Iterator[ast.Call]:
+def reductions_of(file: File, gradient: Gradient) -> Iterator[ast.Call]:
     """The collectives in the body that reduce this gradient."""
-    for call in file.index.within(body, ast.Call):
+    for call in file.index.within(gradient.body, ast.Call):
         name = file.called(call)
         if name in REDUCTIONS and call.args and _is_gradient(file, call.args[0], gradient):
             yield call

@@ -21,6 +21,8 @@ class Project:
     def __init__(self, paths: Iterable[str], read: Callable[[str], Source]) -> None:
         """`paths` is what imports may find; `read` is called for those that are needed."""
         self._read = read
+        # Whether any of the files is written for several processes; who asks sets it.
+        self.many_processes = False
         self._files: dict[str, File | None] = {}
         self._texts: dict[str, str] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
@@ -55,6 +57,11 @@ class Project:
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
         """Whether a dotted name is a module among the files."""
         return self._find(parts, near) is not None
+
+    def module(self, parts: tuple[str, ...], near: str) -> File | None:
+        """The file of a dotted module name, if it is among the files and can be read."""
+        path = self._find(parts, near)
+        return self._open(path) if path is not None else None
 
     def exported(self, parts: tuple[str, ...], name: str, near: str) -> tuple[Value, ...]:
         """What a name of a module stands for; nothing if there is no such module or name."""

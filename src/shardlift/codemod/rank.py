@@ -11,6 +11,16 @@ from shardlift.codemod.scopes import FUNCTIONS, Function, positional
 from shardlift.codemod.shard_maps import SHARD_MAPS, ShardMap
 from shardlift.codemod.values import Argument, Known, Result
 
+# What the examples of the rules about blocks have around them.
+HEAD = (
+    "import jax\nimport jax.numpy as jnp\nfrom jax.sharding import PartitionSpec as P\n"
+    "n = jax.device_count()\n"
+)
+RUN = (
+    "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
+    "y = g(x.reshape((n, -1)))\n"
+)
+
 
 def shard_map_calls(file: File) -> Iterator[tuple[ast.Call, ShardMap]]:
     """Every call of a shard_mapped function, jitted or not."""

@@ -6,14 +6,9 @@ absent from `gone` on, the successor there. The releases are those of JAX's own 
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardlift.codemod.file import File
-from shardlift.codemod.finding import Edit, Match, Version
-from shardlift.codemod.guarded import is_guarded
-from shardlift.codemod.values import External
+from shardlift.codemod.finding import Version
 
 
 @dataclass(frozen=True)
@@ -65,6 +60,7 @@ SHARDINGS = (
     *_renamed((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
     *_renamed((0, 4, 11), "jax.experimental.pjit", "jax.sharding", "PartitionSpec NamedSharding"),
     *_renamed((0, 4, 11), "jax.interpreters.pxla", "jax.sharding", "PartitionSpec Mesh"),
+    *_renamed((0, 4, 31), "jax.experimental.maps", "jax.sharding", "Mesh"),
     # The migration guide names it here; it has only ever been in jax.sharding.
     *_renamed((0,), "jax", "jax.sharding", "SingleDeviceSharding"),
 )
@@ -99,12 +95,22 @@ MODULES = (
     Removed("jax.experimental.export", (0, 4, 36), "jax.export"),
     Removed("jax.interpreters.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.lib.xla_bridge", (0, 9), "jax.extend.backend"),
+    *_renamed((0, 9), "jax.lib.xla_bridge", "jax.extend.backend", "get_backend"),
+    *_renamed(
+        (0, 9),
+        "jax.lib.xla_bridge",
+        "jax",
+        "device_count local_device_count devices local_devices process_index process_count "
+        "default_backend",
+    ),
     Removed("jax.lib.xla_client", (0, 9), "jax.extend"),
     Removed("jax.lib.xla_extension", (0, 9), "jax.extend"),
     Removed("jax.linear_util", (0, 4, 24), "jax.extend.linear_util", same=True),
     Removed("jax.abstract_arrays", (0, 4, 17), "jax.core"),
+    *_renamed((0, 4, 17), "jax.abstract_arrays", "jax.core", "ShapedArray"),
     Removed("jax.prng", (0, 4, 24), "jax.extend.random"),
     Removed("jax.api", (0, 2, 21), "jax"),
+    *_renamed((0, 2, 21), "jax.api", "jax", "jit grad value_and_grad vmap jacfwd jacrev jvp vjp"),
     Removed("jax.util", (0, 8)),
     Removed("jax.cloud_tpu_init", (0, 11)),
     Removed("jax.tools.colab_tpu", (0, 10)),
@@ -161,23 +167,6 @@ CORE = (
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
 
 
-def uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    """Every place where the file names one of the rows, once, unless a guard stands around it."""
-    for node, row in _attributes(file, rows):
-        if not is_guarded(file, node):
-            yield node, row
-    for node, row in _imports(file, rows):
-        if not is_guarded(file, node):
-            yield node, row
-
-
-def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match]:
-    """A match for each use of a name that the target no longer has."""
-    for node, row in uses(file, rows):
-        if row.gone <= file.target:
-            yield Match(node, sentence(row) + (f"; {why}" if why else ""), fix(file, node, row))
-
-
 def sentence(row: Removed) -> str:
     """`jax.tree_map was removed in JAX 0.6: use jax.tree.map`."""
     if row.gone == (0,):
@@ -187,88 +176,6 @@ def sentence(row: Removed) -> str:
     if not row.successor:
         return f"{row.name} {when}"
     return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"
-
-
-def fix(file: File, node: ast.AST, row: Removed) -> tuple[Edit, ...]:
-    """The safe edit, where the successor is the same thing and can be named here."""
-    if not row.same:
-        return ()
-    if isinstance(node, ast.Attribute):
-        text = _respelled(file, node, row)
-        return (file.replace(node, text),) if text else ()
-    statement = file.index.parents.get(node)
-    if isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
-        # jax.tree has no name of its own to import under the old one: jax.tree_util does.
-        successor = row.successor.replace("jax.tree.", "jax.tree_util.tree_")
-        base, _, name = successor.rpartition(".")
-        bound = node.asname or node.name
-        if len(statement.names) == 1 and not statement.level:
-            renamed = f"{name} as {bound}" if name != bound else name
-            return (file.replace(statement, f"from {base} import {renamed}"),)
-    return ()
-
-
-def _respelled(file: File, node: ast.Attribute, row: Removed) -> str | None:
-    """The successor in terms of a name that the file already has."""
-    old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
-    written = file.text(node.value)
-    if new_base == old_base:
-        return f"{written}.{row.successor.rpartition('.')[2]}"
-    if new_base.startswith(old_base + "."):
-        return written + row.successor[len(old_base) :]
-    root = row.successor.partition(".")[0]
-    # `jax.x.y` can be written wherever `jax` is the module; a submodule that jax does not
-    # import by itself cannot.
-    if row.successor.startswith(("jax.Array", "jax.core.", "jax.sharding.", "jax.set_mesh")):
-        scope = file.exported(root)
-        return row.successor if scope == (External("jax"),) else None
-    return None
-
-
-def _attributes(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    by_name = {row.name: row for row in rows}
-    last = {name.rpartition(".")[2] for name in by_name}
-    for node in file.index.nodes(ast.Attribute):
-        if node.attr in last and isinstance(node.ctx, ast.Load):
-            row = by_name.get(file.name(node) or "")
-            if row is not None and _root_is_name(node):
-                yield node, row
-
-
-def _root_is_name(node: ast.Attribute) -> bool:
-    """Whether the chain is names all the way down: `f().tree_map` is something else."""
-    root: ast.expr = node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    return isinstance(root, ast.Name)
-
-
-def _imports(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    by_name = {row.name: row for row in rows}
-    for statement in file.index.nodes(ast.ImportFrom):
-        if statement.level or not (statement.module or "").startswith("jax"):
-            continue
-        module = statement.module or ""
-        for alias in statement.names:
-            full = f"{module}.{alias.name}"
-            row = by_name.get(full) or by_name.get(module) or _inside(module, by_name)
-            if row is not None:
-                yield alias, row
-                if row.name != full:
-                    break  # the module itself is gone: once is enough
-    for plain in file.index.nodes(ast.Import):
-        for alias in plain.names:
-            row = by_name.get(alias.name) or _inside(alias.name, by_name)
-            if row is not None:
-                yield alias, row
-
-
-def _inside(module: str, by_name: dict[str, Removed]) -> Removed | None:
-    while module:
-        module = module.rpartition(".")[0]
-        if module in by_name:
-            return by_name[module]
-    return None
 
 
 def names(rows: tuple[Removed, ...]) -> tuple[str, ...]:

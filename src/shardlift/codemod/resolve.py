@@ -83,6 +83,10 @@ class Resolver:
             v for node in afterwards(self.file.index, bound) for v in self._binding(node)
         )
 
+    def bound(self, node: ast.AST) -> tuple[Value, ...]:
+        """What a binding, such as the alias of an import, gives to its name."""
+        return _unique(self._binding(node))
+
     def _values(self, node: ast.AST) -> Iterator[Value]:
         if isinstance(node, ast.Name):
             yield from self._name(node)

@@ -29,7 +29,7 @@ from shardlift.facts.schema import Capture, Event, Move, Overhead, Process, Read
 from shardlift.facts.sites import PROBES, Key, SiteRecord, clip
 from shardlift.facts.timeline import Timeline
 from shardlift.facts.waiting import Waiter
-from shardlift.mapping import nesting, watch
+from shardlift.mapping import nesting, registry, watch
 from shardlift.mapping.fit import Fit
 from shardlift.mapping.inner import Call
 from shardlift.mapping.plan import Plan
@@ -168,6 +168,8 @@ class Recorder:
 
         anything: Any = recorded
         anything.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
+        if real and site is not None:
+            registry.remember(recorded, site)
         return recorded
 
     def _count(self, record: SiteRecord) -> None:

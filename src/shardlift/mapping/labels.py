@@ -56,4 +56,8 @@ def label_of(axis_name: Hashable | None, level: int = 0) -> str:
         return f"_pmap{level or ''}"
     if type(axis_name) is str and axis_name and not _UNSAFE.search(axis_name):
         return axis_name
+    if isinstance(axis_name, tuple):
+        # No collective finds it: a tuple means several axes. Nor may its label be equal to it:
+        # JAX 0.12 keeps one PartitionSpec of those that are equal, and may give the other one.
+        return _UNSAFE.sub("_", str(axis_name))
     return AxisLabel(axis_name)

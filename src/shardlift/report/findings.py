@@ -36,7 +36,7 @@ class Finding:
     nbytes: float = 0.0
 
 
-def findings_of(site: Site, capture: Capture, path: str) -> list[Finding]:
+def findings_of(site: Site, capture: Capture) -> list[Finding]:
     """Those of one site: what needs a decision first, then by what it costs."""
     found = [
         *_gradient(site),
@@ -46,7 +46,7 @@ def findings_of(site: Site, capture: Capture, path: str) -> list[Finding]:
         *_moves(site),
         *_donated(site),
         *_reads(site),
-        *_equal(site, path),
+        *_equal(site),
         *_nested(site),
         *_failed(site),
     ]
@@ -209,7 +209,7 @@ def _reads(site: Site) -> Iterator[Finding]:
             )
 
 
-def _equal(site: Site, path: str) -> Iterator[Finding]:
+def _equal(site: Site) -> Iterator[Finding]:
     wasted = wasted_bytes(site)
     if wasted >= WORTH_BYTES:
         leaves = [leaf for leaf in site.arguments if leaf.axis is not None and leaf.equal]
@@ -221,7 +221,7 @@ def _equal(site: Site, path: str) -> Iterator[Finding]:
             f"{count(looks, 'call')} looked at: {listed(leaf.path for leaf in largest)}; "
             f"{amount(wasted)} of copies",
             "Keep one, with in_axes=None; after the move, P() and no device axis.",
-            f"shardlift migrate {_file(site.file)} --to global --facts {_file(path)}",
+            f"shardlift check {_file(site.file)} --select SL301,SL504",
             nbytes=wasted,
         )
 

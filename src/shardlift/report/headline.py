@@ -16,8 +16,7 @@ def moving_share(capture: Capture) -> float | None:
 def decisions(capture: Capture) -> int:
     """How many sites have something that somebody must decide."""
     return sum(
-        any(finding.decision for finding in findings_of(site, capture, "capture.json"))
-        for site in capture.sites
+        any(finding.decision for finding in findings_of(site, capture)) for site in capture.sites
     )
 
 

@@ -60,7 +60,7 @@ class View:
 def view_of(capture: Capture, path: str) -> View:
     """The report of a capture that was read from ``path``."""
     views = [
-        SiteView(site, k, parts_of(site), tuple(findings_of(site, capture, path)))
+        SiteView(site, k, parts_of(site), tuple(findings_of(site, capture)))
         for k, site in enumerate(capture.sites)
     ]
     views.sort(key=lambda view: -cost_of(view.site))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.rank import block_calls, is_block, pmap_bodies
+from shardlift.codemod.rank import HEAD, RUN, block_calls, is_block, pmap_bodies
 
 _NAMES = (
     "dot",
@@ -43,15 +43,6 @@ def visit(file: File) -> Iterator[Match]:
                         break
 
 
-_HEAD = (
-    "import jax\nimport jax.numpy as jnp\nfrom jax.sharding import PartitionSpec as P\n"
-    "n = jax.device_count()\n"
-)
-_RUN = (
-    "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
-    "y = g(x.reshape((n, -1)))\n"
-)
-
 RULE = Rule(
     code="SL706",
     name="contraction-of-block",
@@ -63,15 +54,15 @@ RULE = Rule(
     visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "def f(x):\n    return jnp.einsum('a,ab->b', x, w)  # SL706\n" + _RUN,
-        _HEAD + "def f(x):\n    return w @ x  # SL706\n" + _RUN,
+        HEAD + "def f(x):\n    return jnp.einsum('a,ab->b', x, w)  # SL706\n" + RUN,
+        HEAD + "def f(x):\n    return w @ x  # SL706\n" + RUN,
     ),
     good=(
-        _HEAD + "def f(x):\n    return jnp.dot(x.squeeze(0), w)[None]\n" + _RUN,
-        _HEAD + "def f(x):\n    return jnp.dot(x[0], w)[None]\n" + _RUN,
-        _HEAD + "def f(x):\n    return x * w\n" + _RUN,
-        _HEAD + "def f(x):\n    return x @ w\np = jax.pmap(f)\n",
-        _HEAD + "def f(x):\n    return x @ w\n"
+        HEAD + "def f(x):\n    return jnp.dot(x.squeeze(0), w)[None]\n" + RUN,
+        HEAD + "def f(x):\n    return jnp.dot(x[0], w)[None]\n" + RUN,
+        HEAD + "def f(x):\n    return x * w\n" + RUN,
+        HEAD + "def f(x):\n    return x @ w\np = jax.pmap(f)\n",
+        HEAD + "def f(x):\n    return x @ w\n"
         "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = g(x)\n",
     ),
 )

@@ -11,23 +11,15 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import SHARD_MAP, Effect, Match, Rule
-from shardlift.codemod.gradients import gradients, loss_is_reduced, reductions_of
-from shardlift.codemod.scopes import FUNCTIONS
+from shardlift.codemod.gradients import checked_gradients, loss_is_reduced, reductions_of
 
 
 def visit(file: File) -> Iterator[Match]:
     """pmean or psum of a gradient with respect to a `P()` parameter, with a plain loss."""
-    for shard_map in file.shard_maps:
-        body = shard_map.body
-        if not shard_map.checks_vma or body is None or body.file is not file:
-            continue
-        if not isinstance(body.node, FUNCTIONS):
-            continue
-        for gradient in gradients(body.file, body.node):
-            if shard_map.spec_of(gradient.parameter) != () or loss_is_reduced(gradient):
-                continue
-            for call in reductions_of(body.file, body.node, gradient):
-                name = gradient.parameter
+    for shard_map, gradient in checked_gradients(file):
+        name = gradient.parameter
+        if shard_map.spec_of(name) == () and not loss_is_reduced(gradient):
+            for call in reductions_of(file, gradient):
                 text = f"the gradient for `{name}`, P(), is summed already: n times too large"
                 yield Match(call, text)
 

@@ -11,22 +11,15 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import SHARD_MAP, Effect, Match, Rule
-from shardlift.codemod.gradients import gradients, loss_is_reduced
-from shardlift.codemod.scopes import FUNCTIONS
+from shardlift.codemod.gradients import checked_gradients, loss_is_reduced
 
 
 def visit(file: File) -> Iterator[Match]:
     """A gradient, through psum or pmean, with respect to a parameter that is sharded."""
-    for shard_map in file.shard_maps:
-        body = shard_map.body
-        if not shard_map.checks_vma or body is None or body.file is not file:
-            continue
-        if not isinstance(body.node, FUNCTIONS):
-            continue
-        for gradient in gradients(body.file, body.node):
-            if shard_map.spec_of(gradient.parameter) and loss_is_reduced(gradient):
-                text = f"the gradient for `{gradient.parameter}` is not pmap's: n times smaller"
-                yield Match(gradient.call, text)
+    for shard_map, gradient in checked_gradients(file):
+        if shard_map.spec_of(gradient.parameter) and loss_is_reduced(gradient):
+            text = f"the gradient for `{gradient.parameter}` is not pmap's: n times smaller"
+            yield Match(gradient.call, text)
 
 
 _HEAD = (

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
 from shardlift.codemod.guarded import is_guarded
+from shardlift.codemod.statements import taken_out
 
 _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
 
@@ -20,12 +21,14 @@ def visit(file: File) -> Iterator[Match]:
     """The option as a string or an attribute, the variable as a string."""
     for node in file.index.nodes(ast.Constant):
         if node.value == _OPTION and _is_argument(file, node) and not is_guarded(file, node):
-            yield Match(node, f"the option {_OPTION} was removed in JAX 0.10: using it raises")
+            text = f"the option {_OPTION} was removed in JAX 0.10: using it raises"
+            yield Match(node, text, taken_out(file, node))
         elif isinstance(node.value, str) and f"--{_OPTION}" in node.value:
             if _is_value(file, node):
                 yield Match(node, f"the flag --{_OPTION} was removed in JAX 0.10")
         elif node.value == _VARIABLE and _is_value(file, node):
-            yield Match(node, f"the variable {_VARIABLE} is ignored since JAX 0.10")
+            text = f"the variable {_VARIABLE} is ignored since JAX 0.10"
+            yield Match(node, text, taken_out(file, node))
     for attribute in file.index.nodes(ast.Attribute):
         is_option = attribute.attr == _OPTION and file.name(attribute) == f"jax.config.{_OPTION}"
         if is_option and not is_guarded(file, attribute):
@@ -54,7 +57,7 @@ RULE = Rule(
     name="pmap-merge-flag",
     effect=Effect.REMOVED,
     summary="the option that brought the old pmap back is gone",
-    advice="Take it out; what it hid is what the other rules report.",
+    advice="Take it out (a safe fix); what it hid is what the other rules report.",
     explain=__doc__,
     reference=f"{GUIDE}#help-fix-me-now",
     visit=visit,

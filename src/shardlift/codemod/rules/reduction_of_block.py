@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.rank import block_calls
+from shardlift.codemod.rank import HEAD, RUN, block_calls
 
 _NAMES = (
     "sum",
@@ -40,15 +40,6 @@ def visit(file: File) -> Iterator[Match]:
         if given <= int(file.called(call) in _FUNCTIONS):
             yield Match(call, f"{name} over all of `{block}`, the device axis of the block too")
 
-
-HEAD = (
-    "import jax\nimport jax.numpy as jnp\nfrom jax.sharding import PartitionSpec as P\n"
-    "n = jax.device_count()\n"
-)
-RUN = (
-    "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
-    "y = g(x.reshape((n, -1)))\n"
-)
 
 RULE = Rule(
     code="SL705",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule, Version
 from shardlift.codemod.guarded import is_guarded
+from shardlift.codemod.statements import taken_out
 
 GONE: dict[str, Version] = {
     "jax_pmap_no_rank_reduction": (0, 9),
@@ -34,7 +35,8 @@ def visit(file: File) -> Iterator[Match]:
             continue
         if file.called(call) == "jax.config.update" and not is_guarded(file, call):
             release = ".".join(map(str, GONE[option]))
-            yield Match(call.args[0], f"the option {option} is gone since JAX {release}: it raises")
+            text = f"the option {option} is gone since JAX {release}: it raises"
+            yield Match(call.args[0], text, taken_out(file, call.args[0]))
 
 
 RULE = Rule(
@@ -42,7 +44,7 @@ RULE = Rule(
     name="removed-option",
     effect=Effect.REMOVED,
     summary="a configuration option that JAX no longer has",
-    advice="Take it out.",
+    advice="Take it out (a safe fix).",
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.removed import PLACEMENT, gone, names
+from shardlift.codemod.removed import PLACEMENT, names
+from shardlift.codemod.renaming import gone
 
 
 def visit(file: File) -> Iterator[Match]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule
-from shardlift.codemod.removed import PXLA, gone, names
+from shardlift.codemod.removed import PXLA, names
+from shardlift.codemod.renaming import gone
 
 
 def visit(file: File) -> Iterator[Match]:

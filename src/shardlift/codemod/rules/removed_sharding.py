@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.removed import SHARDINGS, gone, names
+from shardlift.codemod.removed import SHARDINGS, names
+from shardlift.codemod.renaming import gone
 
 
 def visit(file: File) -> Iterator[Match]:

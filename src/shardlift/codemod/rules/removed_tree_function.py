@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import CHANGELOG, Effect, Match, Rule
-from shardlift.codemod.removed import TREES, gone, names
+from shardlift.codemod.removed import TREES, names
+from shardlift.codemod.renaming import gone
 
 
 def visit(file: File) -> Iterator[Match]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.rank import block_calls, is_block, pmap_bodies
+from shardlift.codemod.rank import HEAD, RUN, block_calls, is_block, pmap_bodies
 
 _NAMES = (
     "reshape",
@@ -38,15 +38,6 @@ def visit(file: File) -> Iterator[Match]:
                 yield Match(node, f"`{file.text(node)}` turns the device axis of the block too")
 
 
-_HEAD = (
-    "import jax\nimport jax.numpy as jnp\nfrom jax.sharding import PartitionSpec as P\n"
-    "n = jax.device_count()\n"
-)
-_RUN = (
-    "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
-    "y = g(x.reshape((n, -1)))\n"
-)
-
 RULE = Rule(
     code="SL707",
     name="reshape-of-block",
@@ -58,16 +49,16 @@ RULE = Rule(
     visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "def f(x):\n    return jnp.transpose(x)  # SL707\n" + _RUN,
-        _HEAD + "def f(x):\n    return x.reshape(-1, 4)  # SL707\n" + _RUN,
-        _HEAD + "def f(x):\n    return x.T  # SL707\n" + _RUN,
+        HEAD + "def f(x):\n    return jnp.transpose(x)  # SL707\n" + RUN,
+        HEAD + "def f(x):\n    return x.reshape(-1, 4)  # SL707\n" + RUN,
+        HEAD + "def f(x):\n    return x.T  # SL707\n" + RUN,
     ),
     good=(
-        _HEAD + "def f(x):\n    return x.squeeze(0).T[None]\n" + _RUN,
-        _HEAD + "def f(x):\n    return jnp.squeeze(x, 0)[None]\n" + _RUN,
-        _HEAD + "def f(x):\n    y = x + 1\n    return y\n" + _RUN,
-        _HEAD + "def f(x):\n    return x.T\np = jax.pmap(f)\n",
-        _HEAD + "def f(x):\n    return x.T\n"
+        HEAD + "def f(x):\n    return x.squeeze(0).T[None]\n" + RUN,
+        HEAD + "def f(x):\n    return jnp.squeeze(x, 0)[None]\n" + RUN,
+        HEAD + "def f(x):\n    y = x + 1\n    return y\n" + RUN,
+        HEAD + "def f(x):\n    return x.T\np = jax.pmap(f)\n",
+        HEAD + "def f(x):\n    return x.T\n"
         "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = g(x)\n",
     ),
 )

@@ -1,7 +1,8 @@
 """The first replica of a tree is taken by indexing every leaf with 0.
 
-flax's `unreplicate`, a project's own `get_first`, or `jax.tree.map(lambda x: x[0], tree)`: each
-leaf is gathered from all devices and sliced. JAX does not know that the rows are equal.
+flax's `unreplicate` (up to flax 0.12.3), a project's own `get_first`, or
+`jax.tree.map(lambda x: x[0], tree)`: each leaf is gathered from all devices and sliced. JAX does
+not know that the rows are equal. `shardlift migrate` reads the first row where it lies.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""`migrate`: from the sites and idioms of a file to the text that takes their place."""

@@ -1,0 +1,330 @@
+"""From the files of a project to their new texts: what `migrate` does, without any I/O."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from shardlift.codemod.edits import apply_edits
+from shardlift.codemod.file import File
+from shardlift.codemod.finding import Edit, Span
+from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
+from shardlift.codemod.migration.helpers import (
+    bare,
+    catalogue,
+    definitions,
+    emit,
+    extended,
+    import_block,
+    imports_of,
+    required,
+)
+from shardlift.codemod.migration.home import Exists, Home, find_home
+from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
+from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
+from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
+from shardlift.codemod.prefilter import active
+from shardlift.codemod.project import Project
+from shardlift.codemod.scopes import Index
+from shardlift.codemod.source import Source, UnreadableError, read_source
+
+# A file that says none of this, nor a name that JAX no longer has, is not parsed.
+_WORDS = re.compile(
+    rb"pmap|Parallel|device_put_(?:sharded|replicated)|jax_utils|lambda (\w+):\s*\1\[0\]"
+)
+_MANY = re.compile(rb"process_(?:index|count)\s*\(|host_(?:id|count)\s*\(|distributed\.initialize")
+# What is done to each file, in this order; where two want the same text the outer one has it,
+# and the inner one its turn in the next pass.
+STEPS: tuple[Step, ...] = (
+    sites.rewrite,
+    shim.rewrite,
+    placing.rewrite,
+    reading.rewrite,
+    removed_names.rewrite,
+)
+_PASSES = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a file, as it was before, and what is said about it."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What came of one file."""
+
+    path: str
+    before: str
+    after: str
+    rewritten: tuple[Place, ...] = ()
+    refused: tuple[Place, ...] = ()
+    helpers: frozenset[str] = frozenset()
+    home: Home = field(default_factory=lambda: Home(None))
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is another one."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What came of a project: its files that have something to say, and its modules of helpers."""
+
+    files: tuple[FileResult, ...]
+    helper_modules: tuple[FileResult, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    looked_at: int = 0
+
+    @property
+    def changed(self) -> tuple[FileResult, ...]:
+        """Every file that has another text now, new ones included."""
+        return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
+
+
+def migrate(
+    paths: Sequence[str],
+    read: Callable[[str], bytes],
+    exists: Exists,
+    goal: Goal = Goal.SHARD_MAP,
+) -> Migration:
+    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot."""
+    project = Project(paths, lambda path: read_source(path, read(path)))
+    worth: list[str] = []
+    unreadable: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            content = read(path)
+        except OSError as error:
+            unreadable.append((path, error.strerror or str(error)))
+            continue
+        project.many_processes |= _is_for_many_processes(content)
+        if _is_worth(path, content):
+            worth.append(path)
+    results: list[FileResult] = []
+    for path in worth:
+        try:
+            content = read(path)
+            source = read_source(path, content)
+            if source.cells is not None:
+                raw = content.decode("utf-8-sig")
+                results.append(migrate_notebook(project, source, raw, goal))
+            else:
+                results.append(migrate_file(project, source, goal, exists))
+        except UnreadableError as error:
+            unreadable.append((path, str(error)))
+        except RecursionError:
+            unreadable.append((path, "nested too deeply"))
+        project.trim()
+    results = [_beside_others(result, results, project, read, goal) for result in results]
+    said = tuple(result for result in results if result.changed or result.refused)
+    return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
+
+
+def _beside_others(
+    result: FileResult,
+    results: Sequence[FileResult],
+    project: Project,
+    read: Callable[[str], bytes],
+    goal: Goal,
+) -> FileResult:
+    """A script shares the helpers of the files beside it, and most of all those that lie there."""
+    path, folder = result.path, os.path.dirname(result.path)
+    if not result.helpers or path.endswith(".ipynb") or result.home.module.startswith("."):
+        return result
+    homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
+    here = [home for home in homes if os.path.dirname(home.path or "") == folder]
+    if result.home.path is not None and (not here or result.home in here):
+        return result
+    for home in here or homes:
+        if not home.module.startswith("."):
+            return migrate_file(project, read_source(path, read(path)), goal, home=home)
+    return result
+
+
+def _is_for_many_processes(content: bytes) -> bool:
+    """Whether a file asks for processes; the helpers that were written into it do not count."""
+    if b"jax" not in content or not _MANY.search(content):
+        return False
+    own = "\n".join(helper.source for helper in catalogue().values()).encode()
+    lines = content.splitlines()
+    return any(_MANY.search(line) and line.strip() not in own for line in lines)
+
+
+def _is_worth(path: str, content: bytes) -> bool:
+    if b"jax" not in content and b"pmap" not in content:
+        return False
+    if _WORDS.search(content):
+        return True
+    return bool(active(content, removed_names.CODES, path.endswith(".ipynb")))
+
+
+def _helper_modules(
+    results: Sequence[FileResult], read: Callable[[str], bytes], exists: Exists
+) -> tuple[FileResult, ...]:
+    wanted: dict[str, set[str]] = {}
+    for result in results:
+        if result.home.path is not None and result.helpers:
+            wanted.setdefault(result.home.path, set()).update(result.helpers)
+    found: list[FileResult] = []
+    for path, names in wanted.items():
+        before = read_source(path, read(path)).text if exists(path) else ""
+        found.append(FileResult(path, before, helper_module(before, names)))
+    return tuple(found)
+
+
+def migrate_file(
+    project: Project,
+    source: Source,
+    goal: Goal,
+    exists: Exists = lambda _: False,
+    home: Home | None = None,
+) -> FileResult:
+    """Rewrite one file; raises `UnreadableError` if it is not Python."""
+    file = project.file(source.path, source)
+    text, rewrites, refusals = _rewritten(file, goal)
+    places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
+    refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    if text == source.text:
+        return FileResult(source.path, text, text, (), refused)
+    home = home or find_home(source.path, file.index.root, exists)
+    helpers = frozenset(name for r in rewrites for name in r.helpers)
+    if home.path is None and (taken := _taken(text, helpers)):
+        refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
+        return FileResult(source.path, source.text, source.text, (), refused)
+    statements = {line for r in rewrites for line in r.imports}
+    after = _finished(text, helpers, statements, home)
+    if not source.path.endswith("__init__.py"):
+        after = drop_unused(source.text, after)
+    if not source.text.startswith(("\n", "\r")):
+        after = after.lstrip("\r\n")  # the blank line after an import that was the first
+    return FileResult(source.path, source.text, after, places, refused, helpers, home)
+
+
+def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> FileResult:
+    """Rewrite the cells of a notebook; its helpers get a cell in front of their first use."""
+    file = project.file(source.path, source)
+    current, text, first = file, raw, 0
+    rewrites: list[Rewrite] = []
+    refused: tuple[Place, ...] = ()
+    for number in range(_PASSES):
+        chosen, refusals = _one_pass(current, goal)
+        if not number:
+            refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+            places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in chosen)
+        if not chosen:
+            break
+        rewrites += chosen
+        edits = [edit for r in chosen for edit in r.edits]
+        first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
+        try:
+            text = edit_cells(text, edits)
+        except LayoutError as error:
+            refused += tuple(replace(place, text=str(error)) for place in places)
+            return FileResult(source.path, raw, raw, (), refused)
+        current = File(read_source(source.path, text.encode()), project)
+    _, missing = extended(current.source.text, {name for r in rewrites for name in r.helpers})
+    statements = {line for r in rewrites for line in r.imports} | set(imports_of(missing))
+    if missing or statements:
+        block = f"\n\n\n{definitions(missing)}" if missing else ""
+        text = insert_cell(text, first, import_block(statements) + block)
+    return FileResult(source.path, raw, text, places if rewrites else (), refused)
+
+
+def helper_module(existing: str, names: Iterable[str]) -> str:
+    """The text of a package's module of helpers, with what is there kept."""
+    if not existing.strip():
+        return emit(names)
+    text, missing = extended(existing, names)
+    if text == existing and not missing:
+        return existing
+    text = add_imports(text, imports_of(required(names)))
+    return f"{text.rstrip()}\n\n\n{definitions(missing)}" if missing else text
+
+
+def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal]]:
+    """The text after all steps, pass by pass until none has anything left to do."""
+    text = file.source.text
+    rewrites: list[Rewrite] = []
+    refusals: list[Refusal] = []
+    current = file
+    for number in range(_PASSES):
+        chosen, refused = _one_pass(current, goal)
+        if not number:
+            refusals = refused
+        if not chosen:
+            break
+        rewrites += chosen
+        edits = [edit for r in chosen for edit in r.edits]
+        text = apply_edits(text, [_with_line_ends(edit, text) for edit in edits])
+        current = File(Source(file.path, text, file.source.cells), file.project)
+    return text, rewrites, refusals
+
+
+def _one_pass(file: File, goal: Goal) -> tuple[list[Rewrite], list[Refusal]]:
+    found = [result for step in STEPS for result in step(file, goal)]
+    chosen = _without_overlaps(file, [r for r in found if isinstance(r, Rewrite)])
+    return chosen, [r for r in found if isinstance(r, Refusal)]
+
+
+def _with_line_ends(edit: Edit, text: str) -> Edit:
+    """An edit whose lines end as those of the text do."""
+    if "\n" not in edit.replacement or "\r\n" not in text:
+        return edit
+    return replace(edit, replacement=re.sub(r"(?<!\r)\n", "\r\n", edit.replacement))
+
+
+def _without_overlaps(file: File, rewrites: list[Rewrite]) -> list[Rewrite]:
+    """Those whose edits do not touch; of two that do, the one that starts first, or is wider."""
+    chosen: list[Rewrite] = []
+    taken: list[Span] = []
+
+    def order(rewrite: Rewrite) -> tuple[int, int, int, int]:
+        span = file.span(rewrite.node)
+        return span.line, span.column, -span.end_line, -span.end_column
+
+    for rewrite in sorted(rewrites, key=order):
+        spans = [edit.span for edit in rewrite.edits]
+        if not any(_overlap(one, other) for one in spans for other in taken):
+            chosen.append(rewrite)
+            taken += spans
+    return chosen
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    first = (one.line, one.column), (one.end_line, one.end_column)
+    second = (other.line, other.column), (other.end_line, other.end_column)
+    return one.cell == other.cell and first[0] < second[1] and second[0] < first[1]
+
+
+def _finished(text: str, names: frozenset[str], statements: set[str], home: Home) -> str:
+    """The rewritten text with its imports in order, and its helpers if they live in it."""
+    if home.path is None:
+        before = text
+        text, missing = extended(text, names)
+        needed = missing if text == before else (*missing, *required(names))
+        text = add_imports(text, statements | set(imports_of(needed)), home.package)
+        if missing:
+            text = add_definitions(text, definitions(missing), {h.name for h in missing})
+        return text
+    if names:
+        listed = ", ".join(sorted({bare(name) for name in names}))
+        statements = statements | {f"from {home.module} import {listed}"}
+    return add_imports(text, statements, home.package)
+
+
+def _taken(text: str, names: frozenset[str]) -> str | None:
+    """A name that the helpers would need and that the text gives to something else."""
+    bound = Index(ast.parse(text)).module.names
+    there = [node for name in names for node in bound.get(bare(name), ())]
+    if any(isinstance(node, ast.FunctionDef) for node in there):
+        return None  # an earlier migration wrote them
+    helpers = (helper.name for helper in required(names))
+    return next((name for name in helpers if name in bound), None)

@@ -1,0 +1,1 @@
+"""Smaller texts of a helper, for files that need no more of it."""

@@ -1,0 +1,118 @@
+"""Laying a call out: on one line where it fits, else broken as a formatter would break it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+_WIDTHS = (80, 88, 100, 120)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Text of several lines, and the margin of the line that it began on."""
+
+    text: str
+    margin: str
+
+    def at(self, margin: str) -> str:
+        """The text with its further lines moved to another margin."""
+        first, *others = self.text.split("\n")
+        moved = (
+            margin + line[len(self.margin) :] if line.startswith(self.margin) else line
+            for line in others
+        )
+        return "\n".join((first, *moved))
+
+
+@dataclass(frozen=True)
+class CallText:
+    """A call that is still to be laid out; arguments are text or calls themselves.
+
+    A tuple is a call of nothing: `in_specs=(a, b)` is a call of `in_specs=`.
+    """
+
+    function: str
+    arguments: tuple[Argument, ...]
+
+    def flat(self) -> str:
+        """The call on one line, if all of it can be."""
+        parts = (
+            a if isinstance(a, str) else a.text if isinstance(a, Lines) else a.flat()
+            for a in self.arguments
+        )
+        return f"{self.function}({', '.join(parts)})"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether nothing in it keeps lines of its own."""
+        return not any(
+            isinstance(a, Lines) or (isinstance(a, CallText) and not a.is_flat)
+            for a in self.arguments
+        )
+
+
+Argument = str | Lines | CallText
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a file is laid out, read off its text."""
+
+    width: int
+    indent: str
+    quote: str
+
+    @classmethod
+    def of(cls, text: str) -> Style:
+        """The style that most lines of a text follow."""
+        lines = text.splitlines()
+        code = [line for line in lines if "http" not in line and not line.lstrip().startswith("#")]
+        allowed = max(3, len(code) // 50)
+        fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < allowed)
+        quote = "'" if text.count("'") > text.count('"') else '"'
+        return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote)
+
+    def string(self, value: str) -> str:
+        """A string literal."""
+        return f"{self.quote}{value}{self.quote}"
+
+
+def render(call: CallText, style: Style, margin: str, column: int, after: int = 0) -> str:
+    """The text of a call that starts at a column of a line indented by `margin`.
+
+    `after` is how many characters follow it on its line.
+    """
+    flat = call.flat()
+    if call.is_flat and ("\n" in flat or column + len(flat) + after <= style.width):
+        return flat
+    # Blocks of two spaces go with arguments that are four further in.
+    inner = margin + ("    " if style.indent == "  " else style.indent)
+    arguments = flat[len(call.function) + 1 : -1]
+    if call.is_flat and len(inner) + len(arguments) <= style.width:
+        return f"{call.function}(\n{inner}{arguments}\n{margin})"
+    comma = "," if len(call.arguments) > 1 else ""
+    parts = (_part(argument, style, inner, len(comma)) for argument in call.arguments)
+    listed = "".join(f"{inner}{part}{comma}\n" for part in parts)
+    return f"{call.function}(\n{listed}{margin})"
+
+
+def _part(argument: Argument, style: Style, margin: str, after: int) -> str:
+    if isinstance(argument, str):
+        return argument
+    if isinstance(argument, Lines):
+        return argument.at(margin)
+    return render(argument, style, margin, len(margin), after)
+
+
+def _indent(lines: list[str]) -> str:
+    """The step by which blocks are indented."""
+    steps: Counter[str] = Counter()
+    before = ""
+    for line in lines:
+        if line.strip():
+            margin = line[: len(line) - len(line.lstrip())]
+            if before.endswith(":") and len(margin) in (1, 2, 3, 4, 8):
+                steps[margin] += 1
+            before = line.rstrip() if not line[0].isspace() else ""
+    return steps.most_common(1)[0][0] if steps else "    "

@@ -1,0 +1,233 @@
+"""`shardlift migrate` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import main, writing
+
+PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
+DONE = "step = jax.jit(shard_map_per_device(train, 'i'))\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "train.py").write_text(PMAP)
+    (tmp_path / "other.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["migrate", *arguments], catch_exceptions=False)
+
+
+def _git(*arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+
+def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:
+    result = _run()
+    assert result.exit_code == 1
+    assert "--- a/pkg/train.py\n+++ b/pkg/train.py\n" in result.stdout
+    assert f"+{DONE}" in result.stdout
+    assert "--- /dev/null\n+++ b/pkg/_per_device.py\n" in result.stdout
+    assert "1 place would be rewritten in 2 files." in result.stderr
+    assert "--write" in result.stderr
+    assert (project / "pkg/train.py").read_text() == PMAP
+    assert not (project / "pkg/_per_device.py").exists()
+
+
+def test_the_diff_is_one_that_git_takes(project: Path) -> None:
+    (project / "change.diff").write_bytes(_run().stdout_bytes)
+    _git("init", "-q")
+    _git("apply", "change.diff")
+    assert (project / "pkg/train.py").read_text().endswith(DONE)
+    assert "def shard_map_per_device(" in (project / "pkg/_per_device.py").read_text()
+
+
+def test_writing_and_running_again(project: Path) -> None:
+    result = _run("--write")
+    assert result.exit_code == 0
+    assert "1 place was rewritten in 2 files." in result.stdout
+    text = (project / "pkg/train.py").read_text()
+    assert text == f"import jax\n\nfrom pkg._per_device import shard_map_per_device\n\n{DONE}"
+    again = _run("--write")
+    assert again.exit_code == 0
+    assert "nothing to rewrite" in again.stdout.lower()
+    assert (project / "pkg/train.py").read_text() == text
+
+
+def test_more_helpers_are_added_to_those_that_are_there(project: Path) -> None:
+    _run("--write")
+    helpers = project / "pkg/_per_device.py"
+    (project / "pkg/more.py").write_text("import jax\n\npmap = jax.pmap\n")
+    _run("--write")
+    after = helpers.read_text()
+    assert "host_local" not in after
+    assert after.count("def shard_map_per_device(") == 1
+    assert "def jit_per_device(" in after
+    compile(after, "helpers", "exec")
+
+
+def test_nothing_to_do_exits_0(project: Path) -> None:
+    assert _run("other.py").exit_code == 0
+
+
+def test_what_was_refused_is_listed_and_exits_1(project: Path) -> None:
+    (project / "other.py").write_text("import equinox as eqx\n\nf = eqx.filter_pmap(g)\n")
+    result = _run("other.py", "--write")
+    assert result.exit_code == 1
+    assert "other.py:3:5: left as it is: equinox.filter_pmap" in result.stdout
+    assert "1 left as it is" in result.stdout
+
+
+def test_a_path_that_is_not_there_exits_2(project: Path) -> None:
+    result = _run("nowhere")
+    assert result.exit_code == 2
+    assert "nowhere" in result.output
+
+
+def test_a_file_that_is_not_python_is_named(project: Path) -> None:
+    (project / "pkg/broken.py").write_text("import jax\njax.pmap(\n")
+    result = _run("--write")
+    assert "pkg/broken.py: not looked at: line 2" in result.stdout
+    assert result.exit_code == 2
+    assert (project / "pkg/train.py").read_text().endswith(DONE)
+
+
+def test_a_dirty_tree_is_refused(project: Path) -> None:
+    _git("init", "-q")
+    _git("add", "-A")
+    _git("commit", "-qm", "one")
+    with (project / "pkg/train.py").open("a") as stream:
+        stream.write("# mine\n")
+    result = _run("--write")
+    assert result.exit_code == 2
+    assert "pkg/train.py" in result.stderr
+    assert "--allow-dirty" in result.stderr
+    assert "jax.pmap" in (project / "pkg/train.py").read_text()
+    assert not (project / "pkg/_per_device.py").exists()
+    assert _run("--write", "--allow-dirty").exit_code == 0
+    assert (project / "pkg/train.py").read_text().endswith(f"{DONE}# mine\n")
+
+
+def test_a_clean_tree_is_not(project: Path) -> None:
+    _git("init", "-q")
+    _git("add", "-A")
+    _git("commit", "-qm", "one")
+    (project / "unrelated.txt").write_text("not committed\n")
+    assert _run("--write").exit_code == 0
+
+
+def test_mode_line_ends_and_encoding_stay(project: Path) -> None:
+    path = project / "pkg/train.py"
+    text = "# -*- coding: latin-1 -*-\r\nimport jax\r\n\r\n# d\xe9j\xe0\r\nstep = jax.pmap(f)\r\n"
+    path.write_bytes(text.encode("latin-1"))
+    path.chmod(0o755)
+    _run("--write")
+    content = path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert "# d\xe9j\xe0\r\n".encode("latin-1") in content
+    assert content.count(b"\n") == content.count(b"\r\n")
+    assert content.endswith(b"step = jax.jit(shard_map_per_device(f))\r\n")
+
+
+def test_a_byte_order_mark_stays(project: Path) -> None:
+    path = project / "pkg/train.py"
+    path.write_bytes(b"\xef\xbb\xbf" + PMAP.encode())
+    _run("--write")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbfimport jax")
+
+
+def test_a_link_stays_a_link(project: Path) -> None:
+    (project / "link.py").symlink_to(project / "pkg/train.py")
+    _run("link.py", "--write")
+    assert (project / "link.py").is_symlink()
+    assert "jax.pmap" not in (project / "pkg/train.py").read_text()
+
+
+def test_a_file_that_changed_meanwhile_is_left_alone(project: Path) -> None:
+    contents = writing.Contents()
+    path = str(project / "pkg/train.py")
+    contents.read(path)
+    Path(path).write_text("# another editor\n")
+    with pytest.raises(writing.WriteError, match="has changed since"):
+        contents.write(path, "new")
+    assert Path(path).read_text() == "# another editor\n"
+
+
+def test_a_full_disk_loses_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = _run("--write")
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert (project / "pkg/train.py").read_text() == PMAP
+    assert sorted(os.listdir(project / "pkg")) == ["__init__.py", "train.py"]
+
+
+def test_to_shim(project: Path) -> None:
+    assert _run("--to", "shim", "--write").exit_code == 0
+    text = (project / "pkg/train.py").read_text()
+    assert text == "import shardlift\n\nstep = shardlift.pmap(train, axis_name='i')\n"
+    assert sorted(os.listdir(project / "pkg")) == ["__init__.py", "train.py"]
+
+
+def test_a_notebook_keeps_its_layout(project: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# \u00e9\n"]},
+        {
+            "cell_type": "code",
+            "execution_count": 3,
+            "metadata": {},
+            "outputs": [],
+            "source": ["%time\n", "import jax\n", "f = jax.pmap(g)"],
+        },
+    ]
+    document = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    path = project / "n.ipynb"
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    before = path.read_text(encoding="utf-8")
+    assert _run("n.ipynb", "--write").exit_code == 0
+    after = path.read_text(encoding="utf-8")
+    assert '"f = jax.jit(shard_map_per_device(g))"' in after
+    kept = [line for line in before.splitlines() if "jax.pmap" not in line]
+    assert [line for line in after.splitlines() if line in set(kept)][: len(kept)]
+    new = json.loads(after)["cells"]
+    assert [cell["cell_type"] for cell in new] == ["markdown", "code", "code"]
+    assert new[2]["source"][:2] == ["%time\n", "import jax\n"]
+    assert _run("n.ipynb", "--write").exit_code == 0
+    assert path.read_text(encoding="utf-8") == after
+
+
+def test_a_notebook_laid_out_by_hand_is_left_with_a_reason(project: Path) -> None:
+    path = project / "n.ipynb"
+    source = '{"cells": [{"cell_type":  "code", "source": "import jax\\njax.pmap(f)"}]}'
+    path.write_text(source)
+    result = _run("n.ipynb", "--write")
+    assert result.exit_code == 1
+    assert "laid out" in result.stdout
+    assert path.read_text() == source
+
+
+def test_no_jax_is_imported() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from shardlift.cli import main;"
+        "CliRunner().invoke(main, ['migrate', '--help']); assert 'jax' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,323 @@
+"""Small legacy programs, as they were written between 2019 and 2023.
+
+Each is one file, or several by path; `main()` of the first returns a tree of arrays. They run on
+eight devices before and after the migration, and every leaf has to be the same bits.
+"""
+
+from __future__ import annotations
+
+_HEAD = "import functools\nimport jax\nimport jax.numpy as jnp\nimport numpy as np\n"
+_X = "x = np.arange(24, dtype=np.float32).reshape(8, 3)\n"
+
+
+def _program(body: str, head: str = _HEAD) -> dict[str, str]:
+    return {"main.py": f"{head}{_X}{body}"}
+
+
+PROGRAMS: dict[str, dict[str, str]] = {
+    "a call": _program(
+        "def f(x):\n    return x * 2\n\n\ndef main():\n    g = jax.pmap(f)\n    return g(x)\n"
+    ),
+    "psum over the axis": _program(
+        "def main():\n    return jax.pmap(lambda x: x / jax.lax.psum(x, 'i'), axis_name='i')(x + 1)\n"
+    ),
+    "axis name by position": _program(
+        "def f(x):\n    return jax.lax.pmean(x, 'i')\n\n\n"
+        "p = jax.pmap(f, 'i')\n\n\ndef main():\n    return p(x)\n"
+    ),
+    "a bare decorator": _program(
+        "@jax.pmap\ndef f(x):\n    return jnp.sum(x), x\n\n\ndef main():\n    return f(x)\n"
+    ),
+    "a partial decorator": _program(
+        "@functools.partial(jax.pmap, axis_name='batch', donate_argnums=(0,))\n"
+        "def f(x, y):\n    return x + jax.lax.psum(y, 'batch')\n\n\n"
+        "def main():\n    return f(jnp.array(x), x)\n"
+    ),
+    "pmap imported by name": _program(
+        "@partial(pmap, axis_name='i')\ndef f(x):\n    return lax.axis_index('i') + x\n\n\n"
+        "def main():\n    return f(x), pmap(lambda x: -x)(x)\n",
+        "from functools import partial\nimport numpy as np\nfrom jax import lax, pmap\n",
+    ),
+    "jax under another name": _program(
+        "def main():\n    return j.pmap(lambda x: j.lax.pmax(x, 'i'), axis_name='i')(x)\n",
+        "import numpy as np\nimport jax as j\n",
+    ),
+    "in_axes and out_axes": _program(
+        "def f(x, y, z):\n    return x + y, z * 2\n\n\n"
+        "def main():\n"
+        "    p = jax.pmap(f, in_axes=(0, None, 1), out_axes=(0, 1))\n"
+        "    return p(x, 2.0, x.T)\n"
+    ),
+    "one axis for all": _program(
+        "def main():\n"
+        "    return jax.pmap(lambda x, y: x - y, in_axes=1, out_axes=1)(x.T, x.T * 2)\n"
+    ),
+    "out_axes of None": _program(
+        "def main():\n"
+        "    p = jax.pmap(lambda x: (jax.lax.psum(x, 'i'), x), 'i', out_axes=(None, 0))\n"
+        "    return p(x)\n"
+    ),
+    "axes of a tree": _program(
+        "def f(d, y):\n    return {'a': d['a'] + y, 'b': d['b'][0]}\n\n\n"
+        "def main():\n"
+        "    p = jax.pmap(f, in_axes=({'a': 0, 'b': None}, 0), out_axes={'a': 0, 'b': None})\n"
+        "    return p({'a': x, 'b': [x, x]}, x)\n"
+    ),
+    "axes that only the run knows": _program(
+        "def main():\n    axes = (0,) + (None,) * 2\n"
+        "    p = jax.pmap(lambda a, b, c: a * b + c, axis_name='i', in_axes=axes)\n"
+        "    return p(x, 3.0, x)\n"
+    ),
+    "static arguments": _program(
+        "@functools.partial(jax.pmap, static_broadcasted_argnums=(1,))\n"
+        "def f(x, n, y):\n    return x ** n + y if isinstance(n, int) else 'traced'\n\n\n"
+        "def main():\n    return f(x, 2, x), f(x, 3, x)\n"
+    ),
+    "static arguments, axes and donation": _program(
+        "def f(n, x, s, y):\n    return x * n + y if s == 'add' else x * n - y\n\n\n"
+        "def main():\n"
+        "    p = jax.pmap(f, in_axes=(None, 0, None, None), static_broadcasted_argnums=(0, 2),\n"
+        "                 donate_argnums=1)\n"
+        "    return p(2, jnp.array(x), 'add', 1.0), p(2, jnp.array(x), 'sub', 1.0)\n"
+    ),
+    "a method with a static self": _program(
+        "class Model:\n    scale = 3.0\n\n"
+        "    @functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=0)\n"
+        "    def step(self, x):\n        return self.scale * jax.lax.psum(x, 'i')\n\n\n"
+        "def main():\n    return Model().step(x)\n"
+    ),
+    "a bound method kept on self": _program(
+        "class Trainer:\n    def __init__(self):\n"
+        "        self._step = jax.pmap(self._update, axis_name='i', donate_argnums=(0,))\n\n"
+        "    def _update(self, w, x):\n"
+        "        g = jax.grad(lambda w: jnp.sum((w * x) ** 2))(w)\n"
+        "        return w - 0.1 * jax.lax.pmean(g, 'i')\n\n"
+        "    def run(self):\n        w = jnp.ones((8, 3))\n"
+        "        for _ in range(3):\n            w = self._step(w, x)\n        return w\n\n\n"
+        "def main():\n    return Trainer().run()\n"
+    ),
+    "keyword arguments": _program(
+        "def f(x, y, z=0.0):\n    return x - y + z\n\n\np = jax.pmap(f)\n\n\n"
+        "def main():\n    return p(x, y=x * 2), p(x, x, z=x + 1)\n"
+    ),
+    "fewer rows than devices": _program(
+        "def main():\n    p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')\n"
+        "    return p(x[:4]), p(x[:1]), p(x)\n"
+    ),
+    "devices that are given": _program(
+        "def main():\n"
+        "    p = jax.pmap(lambda x: jax.lax.all_gather(x, 'i'), 'i', devices=jax.devices()[2:6])\n"
+        "    return p(x[:4])\n"
+    ),
+    "devices in another order": _program(
+        "def main():\n    devices = jax.local_devices()[::-1]\n"
+        "    return jax.pmap(lambda x: x + jax.lax.axis_index('i'), 'i', devices=devices)(x)\n"
+    ),
+    "axis_size and backend": _program(
+        "def main():\n"
+        "    a = jax.pmap(lambda x: x + 1, axis_size=8)(x)\n"
+        "    return a, jax.pmap(lambda x: x - 1, backend='cpu')(x)\n"
+    ),
+    "a made-up axis name": _program(
+        "AXIS = 'rows'\n\n\ndef make(axis=None):\n"
+        "    return jax.pmap(lambda x: x * 2, axis_name=axis, in_axes=0)\n\n\n"
+        "def main():\n    return make()(x), make(AXIS)(x)\n"
+    ),
+    "a computed axis name": _program(
+        "def main():\n    names = ['a', 'b']\n"
+        "    f = lambda x: jax.lax.psum(x, names[1])\n"
+        "    return jax.pmap(f, axis_name=names[1], in_axes=(0,), out_axes=None)(x)\n"
+    ),
+    "pmap or jit": _program(
+        "def main():\n    n = jax.local_device_count()\n"
+        "    f = (jax.pmap if n > 1 else jax.jit)(lambda x: x * 3)\n"
+        "    transform = jax.pmap if n < 1 else jax.jit\n"
+        "    return f(x), transform(lambda x: x - 3)(x)\n"
+    ),
+    "a branch for one device": _program(
+        "def main():\n    if jax.device_count() > 1:\n"
+        "        step = functools.partial(jax.pmap, axis_name='i')(lambda x: jax.lax.pmin(x, 'i'))\n"
+        "    else:\n        step = jax.jit(lambda x: x)\n    return step(x)\n"
+    ),
+    "a partial of pmap": _program(
+        "pmap = functools.partial(jax.pmap, axis_name='i')\n\n\n"
+        "def main():\n"
+        "    f = pmap(lambda x, y: jax.lax.psum(x, 'i') + y, in_axes=(0, None))\n"
+        "    return f(x, 1.0)\n"
+    ),
+    "a function around pmap": _program(
+        "def parallel(f, **options):\n    return jax.pmap(f, axis_name='i', **options)\n\n\n"
+        "def main():\n"
+        "    f = parallel(lambda x, y: jax.lax.psum(x, 'i') + y, in_axes=(0, None), out_axes=None)\n"
+        "    return f(x, 1.0)\n"
+    ),
+    "a decorator factory": _program(
+        "def over(axis):\n    return functools.partial(jax.pmap, axis_name=axis)\n\n\n"
+        "@over('i')\ndef f(x):\n    return jax.lax.psum(x, 'i')\n\n\ndef main():\n    return f(x)\n"
+    ),
+    "a class that wraps pmap": _program(
+        "class Pmapped:\n    def __init__(self, f, **kw):\n        self.f = jax.pmap(f, **kw)\n\n"
+        "    def __call__(self, *args):\n        return self.f(*args)\n\n\n"
+        "def main():\n    return Pmapped(lambda x: jax.lax.psum(x, 'k'), axis_name='k')(x)\n"
+    ),
+    "pmap in a table": _program(
+        "TRANSFORMS = {'jit': jax.jit, 'pmap': jax.pmap}\n\n\n"
+        "def main():\n    return TRANSFORMS['pmap'](lambda x: x + 1)(x)\n"
+    ),
+    "pmap as an argument": _program(
+        "def apply(f, transform=jax.pmap):\n    return transform(f)\n\n\n"
+        "def main():\n    return apply(jnp.sin)(x), apply(jnp.cos, jax.vmap)(x)\n"
+    ),
+    "nested in one expression": _program(
+        "def main():\n    y = x.reshape(-1)[:8].reshape(4, 2)\n"
+        "    f = lambda x: jax.lax.psum(x, 'i') * 10 + jax.lax.psum(x, 'j')\n"
+        "    return jax.pmap(jax.pmap(f, axis_name='j'), axis_name='i')(y)\n"
+    ),
+    "nested decorators": _program(
+        "@functools.partial(jax.pmap, axis_name='i')\n@functools.partial(jax.pmap, axis_name='j')\n"
+        "def f(x):\n    return jax.lax.psum(x, ('i', 'j')), jax.lax.axis_index('j')\n\n\n"
+        "def main():\n    return f(np.arange(16.0).reshape(2, 4, 2))\n"
+    ),
+    "nested with axes": _program(
+        "def main():\n    f = lambda x, y: x * jax.lax.axis_index('i') + y\n"
+        "    inner = dict()\n"
+        "    p = jax.pmap(jax.pmap(f, 'j', in_axes=(0, None), out_axes=1), 'i', in_axes=(1, 0))\n"
+        "    return p(np.arange(24.0).reshape(4, 2, 3), np.arange(6.0).reshape(2, 3))\n"
+    ),
+    "three levels": _program(
+        "def main():\n"
+        "    p = jax.pmap(jax.pmap(jax.pmap(lambda x: jax.lax.psum(x, ('a', 'c')), 'c'), 'b'), 'a')\n"
+        "    return p(np.arange(8.0).reshape(2, 2, 2))\n"
+    ),
+    "rebound": _program(
+        "def step(x):\n    return jax.lax.psum(x, 'i')\n\n\nstep = jax.pmap(step, axis_name='i')\n\n\n"
+        "def main():\n    return step(x)\n"
+    ),
+    "a vmap inside": _program(
+        "def main():\n    y = np.arange(48.0).reshape(8, 2, 3)\n"
+        "    f = jax.vmap(lambda x: jax.lax.pmean(x, ('batch', 'i')), axis_name='batch')\n"
+        "    return jax.pmap(f, axis_name='i')(y)\n"
+    ),
+    "under jit": _program(
+        "def main():\n"
+        "    f = jax.jit(jax.pmap(lambda x, y: x * y, in_axes=(0, None)))\n"
+        "    g = jax.jit(lambda x: jax.pmap(jnp.sin)(x) + 1)\n    return f(x, 2.0), g(x)\n"
+    ),
+    "a gradient through it": _program(
+        "def main():\n    p = jax.pmap(lambda w, x: jax.lax.psum(w * x, 'i'), 'i')\n"
+        "    return jax.grad(lambda w: jnp.sum(p(w, x) ** 2))(jnp.ones((8, 3)))\n"
+    ),
+    "gradients inside it": _program(
+        "def loss(w, x):\n    return jax.lax.pmean(jnp.sum((w * x) ** 2), 'i')\n\n\n"
+        "@functools.partial(jax.pmap, axis_name='i')\n"
+        "def step(w, x):\n    value, grad = jax.value_and_grad(loss)(w, x)\n"
+        "    return w - 0.01 * jax.lax.pmean(grad, 'i'), value\n\n\n"
+        "def main():\n    w = jnp.ones((8, 3))\n    out = []\n"
+        "    for _ in range(3):\n        w, value = step(w, x)\n        out.append(value)\n"
+        "    return w, out\n"
+    ),
+    "random keys": _program(
+        "def main():\n    keys = jax.random.split(jax.random.PRNGKey(0), 8)\n"
+        "    typed = jax.random.split(jax.random.key(1), 8)\n"
+        "    f = jax.pmap(lambda k: jax.random.normal(k, (3,)))\n"
+        "    return f(keys), f(typed), jax.pmap(jax.random.split)(keys)\n"
+    ),
+    "control flow inside": _program(
+        "@functools.partial(jax.pmap, axis_name='i')\n"
+        "def f(x):\n    def body(carry, _):\n        return carry + jax.lax.psum(carry, 'i'), carry\n"
+        "    out, all_ = jax.lax.scan(body, x, None, length=3)\n"
+        "    return jax.lax.while_loop(lambda y: jnp.sum(y) < 1e3, lambda y: y * 2 + 1, out), all_\n"
+        "\n\ndef main():\n    return f(x)\n"
+    ),
+    "groups and permutations": _program(
+        "def main():\n    g = [[0, 1, 2, 3], [4, 5, 6, 7]]\n"
+        "    f = lambda x: (jax.lax.psum(x, 'i', axis_index_groups=g),\n"
+        "                   jax.lax.ppermute(x, 'i', [(k, (k + 1) % 8) for k in range(8)]))\n"
+        "    return jax.pmap(f, 'i')(x)\n"
+    ),
+    "lowered ahead of time": _program(
+        "def main():\n    p = jax.pmap(lambda x: x * 5)\n    return p.lower(x).compile()(x)\n"
+    ),
+    "None, tuples and scalars": _program(
+        "def main():\n    f = lambda a, b: (a[0], None, (a[1], 1.5), b)\n"
+        "    return jax.pmap(f)((x, x.astype(np.int32)), None)\n"
+    ),
+    "trees of dataclasses": _program(
+        "import collections\nState = collections.namedtuple('State', 'w m')\n\n\n"
+        "def main():\n    s = State(x, {'v': x * 2})\n"
+        "    f = lambda s: State(s.w + 1, {'v': jax.lax.psum(s.m['v'], 'i')})\n"
+        "    return tuple(jax.pmap(f, 'i')(s))\n"
+    ),
+    "arguments over several lines": _program(
+        "def main():\n    p = jax.pmap(\n        lambda x, y: (x +\n"
+        "                      jax.lax.psum(y, 'i')),\n        axis_name='i',\n"
+        "        in_axes=(0, 0))\n    return p(x, x)\n"
+    ),
+    "comments between the arguments": _program(
+        "def main():\n    p = jax.pmap(\n        lambda x: x + 1,  # one more\n"
+        "        axis_name='i',  # the name\n    )\n    return p(x)\n"
+    ),
+    "many processes": _program(
+        "def main():\n    p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i', donate_argnums=())\n"
+        "    if jax.process_index() == 0:\n        return p(x), jax.pmap(jnp.sin)(x)\n    return ()\n"
+    ),
+    "many processes, decorated and handed on": _program(
+        "@functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=1)\n"
+        "def f(x, n):\n    return jax.lax.psum(x, 'i') * n\n\n\n"
+        "pmap = functools.partial(jax.pmap, axis_name='j')\n\n\n"
+        "def main():\n    return f(x, jax.process_count()), pmap(jnp.cos)(x)\n"
+    ),
+    "a package with a wrapper": {
+        "main.py": "import numpy as np\nfrom legacy_pkg.train import run\n\n\n"
+        "def main():\n    return run(np.arange(8.0))\n",
+        "legacy_pkg/__init__.py": "",
+        "legacy_pkg/parallel.py": "import functools\nimport jax\n\nAXIS = 'i'\n"
+        "pmap = functools.partial(jax.pmap, axis_name=AXIS)\n",
+        "legacy_pkg/train.py": "import jax\nfrom legacy_pkg import parallel\n"
+        "from legacy_pkg.deep.inside import double\n\n\n"
+        "def run(x):\n    f = parallel.pmap(lambda x: jax.lax.psum(x, parallel.AXIS))\n"
+        "    return f(x), jax.pmap(lambda x: x + 1)(x), double(x)\n",
+        "legacy_pkg/deep/__init__.py": "",
+        "legacy_pkg/deep/inside.py": "from jax import pmap\nfrom . import __name__ as _\n\n\n"
+        "@pmap\ndef double(x):\n    return x * 2\n",
+    },
+    "scripts side by side": {
+        "main.py": "import jax\nimport numpy as np\nimport neighbour\n\n\n"
+        "def main():\n    return neighbour.f(np.arange(8.0)), jax.pmap(jax.numpy.sin)(np.ones(8))\n",
+        "neighbour.py": "import jax\nimport shared_settings\n\n"
+        "f = jax.pmap(lambda x: jax.lax.psum(x, shared_settings.NAME), shared_settings.NAME)\n",
+        "shared_settings.py": "NAME = 'i'\n",
+    },
+    "the guide: a basic map": _program(
+        "@jax.pmap\ndef f(x):\n    return x * 2\n\n\ndef main():\n    return f(np.ones((8, 128)))\n"
+    ),
+    "the guide: unmapped axes and replicated outputs": _program(
+        "from functools import partial\n\n\n"
+        "@partial(jax.pmap, in_axes=(0, None), out_axes=None)\ndef f(x, y):\n    return x + y\n\n\n"
+        "def main():\n    return f(np.arange(1024.0).reshape(8, 128), np.arange(128.0))\n"
+    ),
+    "the guide: multiple axes of parallelism": _program(
+        "from functools import partial\n\n\n"
+        "@partial(jax.pmap, axis_name='i')\n@partial(jax.pmap, axis_name='j')\n"
+        "def f(x):\n    return jax.lax.psum(x, ('i', 'j'))\n\n\n"
+        "def main():\n    return f(np.arange(1024.0).reshape(4, 2, 128))\n"
+    ),
+    "the guide: buffer donation": _program(
+        "def func(x):\n    return x + 1\n\n\nf = jax.pmap(func, donate_argnums=(0,))\n\n\n"
+        "def main():\n    y = jax.pmap(lambda x: x)(x)\n    z = f(y)\n"
+        "    assert y.is_deleted()\n    return z\n"
+    ),
+    "the guide: a function that depends on the rank": _program(
+        "weights = np.arange(512.0, dtype=np.float32).reshape(128, 4)\n\n\n"
+        "def mapped_fn(x):\n    return jnp.dot(x, weights), jnp.sum(x), jnp.squeeze(x[None]), x.T\n\n\n"
+        "def main():\n    return jax.pmap(mapped_fn)(np.arange(1024.0).reshape(8, 128))\n"
+    ),
+    "the guide: lowered": _program(
+        "def f(x):\n    return x + 1\n\n\ndef main():\n"
+        "    return jax.pmap(f).lower(np.ones((8, 2))).compile()(np.ones((8, 2)))\n"
+    ),
+    "the guide: under jit": _program(
+        "@jax.jit\ndef f(x):\n    return jax.pmap(lambda x: x * 2)(x) + 1\n\n\n"
+        "def main():\n    return f(x)\n"
+    ),
+}

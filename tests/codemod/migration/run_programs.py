@@ -1,0 +1,79 @@
+"""Run programs before and after a migration, in one process, and compare every bit.
+
+    python run_programs.py FOLDER
+
+In FOLDER each program has a folder with `before/` and `after/`. Prints one JSON object: for each
+program None, or what went wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import shardlift
+
+_PMAP = jax.pmap
+
+
+def run(folder: Path, before: bool) -> Any:
+    """What main() of the program returns; before the migration under shardlift.pmap."""
+    known = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    jax.pmap = shardlift.pmap if before else _forbidden
+    try:
+        return jax.block_until_ready(importlib.import_module("main").main())
+    finally:
+        jax.pmap = _PMAP
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - known:
+            if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+        importlib.invalidate_caches()
+
+
+def _forbidden(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("pmap was called after the migration")
+
+
+def difference(one: Any, other: Any) -> str | None:
+    """Where two trees differ, if they do: structure, shapes, types, bits."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return f"{jax.tree.structure(one)} became {jax.tree.structure(other)}"
+    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        left, right = _bits(left), _bits(right)
+        if left.shape != right.shape or left.dtype != right.dtype:
+            return f"{left.dtype}{left.shape} became {right.dtype}{right.shape}"
+        if left.tobytes() != right.tobytes():
+            return f"{left} became {right}"
+    return None
+
+
+def _bits(leaf: Any) -> Any:
+    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
+
+
+def verdict(folder: Path) -> str | None:
+    """None if the program gives the same after as before."""
+    try:
+        expected = run(folder / "before", before=True)
+    except Exception:
+        return f"before: {traceback.format_exc()[-1500:]}"
+    try:
+        return difference(expected, run(folder / "after", before=False))
+    except Exception:
+        return f"after: {traceback.format_exc()[-1500:]}"
+
+
+if __name__ == "__main__":
+    folders = sorted(Path(sys.argv[1]).iterdir())
+    print(json.dumps({folder.name: verdict(folder) for folder in folders}))

@@ -141,7 +141,7 @@ def test_a_crash_and_a_test_run(folder):
 def test_nothing_to_compare(folder):
     done = shardlift(folder, "verify", "nothing.py", "good.py")
     assert done.returncode == 2
-    assert "nothing.py ended with status 0 before it used JAX" in done.stderr
+    assert "nothing.py ended with status 0 and left no call of JAX to compare" in done.stderr
 
 
 PYTHONS = [sys.executable, os.environ.get("SHARDLIFT_LEGACY_PYTHON", "")]

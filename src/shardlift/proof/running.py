@@ -196,11 +196,9 @@ def _recorded(
     env = environment(settings.devices, os.environ) | dict(settings.environ if after else {})
     status, error = taped(task, env, settings.verbose)
     if not os.path.exists(out):
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""
-        raise CannotRunError(
-            f"{source.text} ended with status {status} before it used JAX, so there is "
-            f"nothing to compare{why}"
-        )
+        raise CannotRunError(f"{source.text} {how} and left no call of JAX to compare{why}")
     return _read(Side(source.text, status=status, error=error), out)
 
 

@@ -54,7 +54,7 @@ def compared(site: SiteVerdict) -> str:
 
 def places(site: SiteVerdict) -> str:
     """``train.py:31 (pmap) -> train_new.py:40 (shard_map)``."""
-    sides = [place if place and place.calls else None for place in (site.before, site.after)]
+    sides = (site.before, site.after)
     return " -> ".join(f"{p.file}:{p.line} ({p.kind})" if p else "nothing" for p in sides)
 
 
@@ -64,7 +64,9 @@ def not_reached(site: SiteVerdict) -> str:
     if not any(calls):
         return "made, but never called in this run: nothing is known of it"
     which, other = ("before", "after") if calls[0] else ("after", "before")
-    return f"called {calls[calls[0] == 0]} times {which}, and nothing like it {other}"
+    count = calls[calls[0] == 0]
+    times = "once" if count == 1 else f"{count} times"
+    return f"called {times} {which}, and nothing like it {other}"
 
 
 def what_it_rests_on(site: SiteVerdict) -> str:
@@ -92,6 +94,8 @@ def shown(site: SiteVerdict) -> list[str]:
 
 def advice(outcome: Outcome) -> list[str]:
     """What to type next."""
+    if outcome.after.status and not outcome.before.status:
+        return ["AFTER failed as plain python runs it; --patch-after puts back what JAX removed"]
     differing = [site for site in outcome.sites if site.verdict == DIFFERENT]
     if not differing:
         return []

@@ -424,6 +424,29 @@ def test_only_the_outermost_call_counts():
     assert [(site.function, len(site.samples)) for site in sites if site.samples] == [("outer", 1)]
 
 
+def test_pmaps_inside_of_others_are_part_of_them():
+    def program(under=None):
+        inner = jax.pmap(lambda x: lax.psum(x, "j"), axis_name="j")
+
+        def outer(x):
+            return inner(x) * 2
+
+        jax.pmap(outer, axis_name="i")(np.ones((2, 4), np.float32))
+        if under is not None:
+            double = jax.pmap(lambda x: 2 * x)
+            under(lambda x: double(x).sum())(np.ones(N, np.float32))
+
+    one_side = before(program)
+    found = one(judge(one_side, one_side))
+    assert (found.name, found.verdict) == ("outer", "identical")
+    one_side = before(lambda: program(jax.grad))
+    found = judge(one_side, one_side)
+    assert [site.verdict for site in found] == ["identical", "not compared"]
+    assert "called under grad, vmap" in found[1].notes[0]
+    one_side = before(lambda: program(jax.jit))
+    assert [site.verdict for site in judge(one_side, one_side)] == ["identical", "identical"]
+
+
 def test_programs_are_left_as_they_were():
     stock = jax.jit, jax.shard_map, jax.pmap
     taped(lambda: jax.jit(lambda x: x)(jnp.ones(2)))

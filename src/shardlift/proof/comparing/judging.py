@@ -46,6 +46,9 @@ VMA = (
     "check_vma with unvarying parameters: shard_map has summed the gradient over the devices "
     "already when it comes to this line"
 )
+UNDER = (
+    "called under grad, vmap or the like, outside of any jit or pmap: such calls are not on tape"
+)
 NO_VMA = "the backward pass sums less over the devices than it did"
 MOST_ULPS = 2**16  # more do not mean anything to a reader
 MOST_CALLS = 200  # of a site, that differ, whose values are compared
@@ -82,7 +85,7 @@ def judge(
     alone = {i for i, _ in pairs}, {j for _, j in pairs}
     for k, site in enumerate(left):
         if k not in alone[0] and site.kind == "pmap":
-            found.append(SiteVerdict(NOT_REACHED, place_of(site), _namesake(site, right)))
+            found += _without_partner(site, right)
     for k, site in enumerate(right):
         if k not in alone[1] and site.samples and site.kind != "jit":
             found.append(SiteVerdict(NOT_REACHED, None, place_of(site)))
@@ -111,6 +114,15 @@ def place_of(site: Site) -> Place:
     return Place(site.file, site.line, site.function, site.kind, len(site.samples))
 
 
+def _without_partner(site: Site, others: tuple[Site, ...]) -> list[SiteVerdict]:
+    """A site that has none; one that was only called inside of others is part of those."""
+    if site.samples or not (site.nested or site.transformed):
+        return [SiteVerdict(NOT_REACHED, place_of(site), _namesake(site, others))]
+    if not site.transformed:
+        return []
+    return [SiteVerdict(NOT_COMPARED, place_of(site), _namesake(site, others), notes=(UNDER,))]
+
+
 def _namesake(site: Site, others: tuple[Site, ...]) -> Place | None:
     same = [one for one in others if one.function == site.function and not one.samples]
     return place_of(same[0]) if same else None
@@ -137,6 +149,8 @@ class _Judge:
         self._counts()
         for site in self.sites:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
+            if site.transformed and site.kind == "pmap":
+                self.notes[UNDER] = None
         return SiteVerdict(
             self._word(),
             place_of(self.sites[0]),

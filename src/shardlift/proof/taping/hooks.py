@@ -52,14 +52,21 @@ class Taped:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and keep what there is to keep."""
         if here.site is not None or _compat.tracing():
-            if here.site is not None:
-                here.site.names.update(dict.fromkeys(self._site.names))
+            self._note_inside()
             return self._mapped(*args, **kwargs)
         here.site = self._site
         try:
             return self._hooks.call(self._mapped, self._site, self._way, args, kwargs)
         finally:
             here.site = None
+
+    def _note_inside(self) -> None:
+        """It is part of another call; or else under a transformation, where nobody sees it."""
+        if here.site is None:
+            self._site.transformed += 1
+        else:
+            self._site.nested += 1
+            here.site.names.update(dict.fromkeys(self._site.names))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method, where the mapped function is one."""
@@ -165,6 +172,8 @@ class Hooks:
             number = self._next[site.index] = self._next.get(site.index, -1) + 1
         apart, inputs, inside = self._before(mapped, site, way, number, args, kwargs)
         try:
+            if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
+                _compat.raise_if_deleted((args, kwargs))
             out = mapped(*args, **kwargs)
         except BaseException:
             self.tape.add(site, Sample(number, True, inputs, None, inside))

@@ -22,7 +22,7 @@ class SiteTape:
         self.key, self.kind, self.index = key, kind, index
         self.names: dict[str, None] = {}
         self.size = 0
-        self.made = self.calls = self.failed = 0
+        self.made = self.calls = self.failed = self.nested = self.transformed = 0
         self.forms: dict[tuple[Form, ...], int] = {}
         self.samples: list[Sample] = []
         self.unseen: dict[str, None] = {}
@@ -35,6 +35,8 @@ class SiteTape:
             made=self.made,
             calls=self.calls,
             failed=self.failed,
+            nested=self.nested,
+            transformed={"a transformation": self.transformed} if self.transformed else {},
             kind=self.kind,
             names=tuple(self.names),
             forms=tuple(self.forms),

@@ -283,6 +283,7 @@ calls = st.tuples(
 )
 
 
+@pytest.mark.slow
 @examples(6)
 @given(st.lists(calls, min_size=10, max_size=40))
 def test_one_site_many_sizes(sequence: list[Any]) -> None:
@@ -407,6 +408,7 @@ nests = (
 )
 
 
+@pytest.mark.slow
 @examples(14)
 @given(*nests)
 def test_random_nests(size: tuple[int, int], names: list[str], around: str, where: str) -> None:

@@ -12,7 +12,7 @@ from shardlift import __version__
 
 __all__ = ["env"]
 
-_PACKAGES = ("jax", "jaxlib", "numpy", "flax", "libcst", "click", "rich")
+_PACKAGES = ("jax", "jaxlib", "numpy", "flax", "click", "rich")
 _PREFIXES = ("JAX_", "XLA_")
 
 

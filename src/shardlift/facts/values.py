@@ -51,7 +51,8 @@ def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
     if not os.path.exists(path):
         return {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here: np.load leaves a file that is no archive open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise CaptureError(f"{path} is damaged, or holds no arrays: {error}") from None

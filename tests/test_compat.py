@@ -159,3 +159,22 @@ def test_source_line(monkeypatch):
 
 def test_expanded():
     assert _compat.expanded(_equation(jnp.sin, 1.0, name="sin"), []) is None
+
+
+def test_run_equation():
+    def fun(x):
+        return jnp.sin(x), jax.lax.top_k(x, 2)[0]
+
+    x = jnp.arange(3.0)
+    for name, wanted in (("sin", [jnp.sin(x)]), ("top_k", jax.lax.top_k(x, 2))):
+        eqn = _equation(fun, x, name=name)
+        # As it is, and with nothing but what is public: the primitive and its parameters.
+        bare = types.SimpleNamespace(
+            params=eqn.params,
+            primitive=types.SimpleNamespace(
+                bind=eqn.primitive.bind, multiple_results=eqn.primitive.multiple_results
+            ),
+        )
+        for one in (eqn, bare):
+            for got, expected in zip(_compat.run_equation(one, [x]), wanted, strict=True):
+                np.testing.assert_array_equal(got, expected)

@@ -152,6 +152,15 @@ def test_renamed_paths_are_paired_by_order():
     assert one(judge(before, after)).verdict == "identical"
 
 
+def test_equal_rows_along_another_axis_are_another_array():
+    rows = np.stack([np.arange(8, dtype=np.float32)] * 8)
+    for keep in (0, 2**20):
+        before = by_hand({"f": [{"output": rows}]}, {"output": 0}, keep)
+        after = by_hand({"f": [{"output": rows.T.copy()}]}, {"output": 1}, keep)
+        assert one(judge(before, after)).verdict == "different"
+        assert one(judge(before, before)).verdict == "identical"
+
+
 def test_more_calls_on_one_side():
     before, after = by_hand({"f": CALLS}, AXES), by_hand({"f": CALLS[:2]}, AXES)
     found = one(judge(before, after))

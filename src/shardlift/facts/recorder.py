@@ -43,11 +43,22 @@ _clock = time.perf_counter
 
 
 class _Origin(NamedTuple):
-    """Which output an array is: arrays of one program share the object that says their type."""
+    """Which output an array is: arrays of one program share the objects that say their type.
 
-    aval: Any  # kept, so that its id stays its own
-    record: SiteRecord
-    path: str
+    Outputs of equal type may share them with each other: then it is one of them, and an array
+    that may come from several sites is not counted for any.
+    """
+
+    aval: Any  # kept, so that the ids stay their own
+    sharding: Any
+    records: frozenset[SiteRecord]
+    paths: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """The output, or those that it may be."""
+        first, *others = self.paths
+        return first if not others else f"{first}, or {len(others)} of the same type"
 
 
 class Recorder:
@@ -67,7 +78,8 @@ class Recorder:
         self._lock = threading.RLock()
         self._sites: dict[Key, SiteRecord] = {}
         self._sites_left_out: set[Key] = set()
-        self._origins: dict[int, _Origin] = {}
+        self._origins: dict[tuple[int, int], _Origin] = {}
+        self._unsure = 0  # reads of an array that may come from several sites
         self._timeline = Timeline()
         self._waiter = Waiter()
         self._used: Counter[str] = Counter()
@@ -317,8 +329,14 @@ class Recorder:
         """By which arrays outputs of this site are known when they are read."""
         for path, leaf, _ in outputs_of(site, out):
             if isinstance(leaf, jax.Array) and len(self._origins) < MOST_ORIGINS:
-                aval = leaf.aval
-                self._origins[id(aval)] = _Origin(aval, record, path)
+                aval, sharding = leaf.aval, leaf.sharding
+                key = (id(aval), id(sharding))
+                known = self._origins.get(key)
+                records = frozenset({record}) | (known.records if known else frozenset())
+                paths = known.paths if known and record in known.records else ()
+                if path not in paths:
+                    paths = (*paths, path)
+                self._origins[key] = _Origin(aval, sharding, records, paths)
 
     # ---- told by others
 
@@ -353,10 +371,13 @@ class Recorder:
     def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
         """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
         try:
-            origin = self._origins.get(id(array.aval))
-            if origin is not None:
+            origin = self._origins.get((id(array.aval), id(array.sharding)))
+            if origin is not None and len(origin.records) > 1:
+                self._unsure += 1
+            elif origin is not None:
                 file, line = user_line()
-                origin.record.note_read(Read(origin.path, how, file, line, 1, nbytes, seconds))
+                (record,) = origin.records
+                record.note_read(Read(origin.path, how, file, line, 1, nbytes, seconds))
         except Exception as error:
             self._faulty(error)
 
@@ -397,6 +418,8 @@ class Recorder:
         )
 
     def _unseen(self) -> Iterator[str]:
+        if self._unsure:
+            yield f"from which of several sites {self._unsure} outputs came that were read"
         if self._sites_left_out:
             yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
         if not self._patched:

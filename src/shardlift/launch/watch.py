@@ -138,11 +138,11 @@ class Watching:
 def told(uses: Uses, version: str, program: Program) -> list[str]:
     """What a run without a record says at its end.
 
-    >>> told(Uses({"jax.pmap": 2, "jax.tree_map": 5}), "0.12.0", Program("my train.py"))
+    >>> told(Uses({"jax.pmap": 2, "jax.tree_map": 5}), "0.12.0", Program("my code/train.py"))
     ... # doctest: +NORMALIZE_WHITESPACE
     ['restored for this run, which JAX 0.12.0 no longer has: jax.tree_map (5); jax.pmap (2) ran
     as before 0.8',
-    "next: shardlift check 'my train.py'"]
+    "next: shardlift check 'my code'"]
     """
     if not uses:
         return [f"no pmap, and nothing that JAX {version} no longer has, was used"]
@@ -151,7 +151,9 @@ def told(uses: Uses, version: str, program: Program) -> list[str]:
     more = f" and {len(rest) - _NAMES} more" if len(rest) > _NAMES else ""
     said = f"restored for this run, which JAX {version} no longer has: {listed}{more}"
     pmaps = f"jax.pmap ({uses['jax.pmap']}) ran as before 0.8" if "jax.pmap" in uses else ""
-    where = "." if program.module else shlex.quote(program.target)
+    # The folder: a script is often only the launcher of what is beside it.
+    folder = "" if program.module else os.path.dirname(program.target)
+    where = shlex.quote(folder or ".")
     both = "; ".join(part for part in (said if rest else "", pmaps) if part)
     return [both, f"next: shardlift check {where}"]
 

@@ -194,7 +194,7 @@ def _reads(site: Site) -> Iterator[Finding]:
     for how, (code, name, fix) in _READS.items():
         reads = [read for read in site.reads if read.how == how]
         if how == "device_get":
-            reads = [read for read in reads if read.path in stacked]
+            reads = [read for read in reads if read.path.partition(", or ")[0] in stacked]
         if reads:
             lines = listed(dict.fromkeys(f"{read.file}:{read.line}" for read in reads))
             times = sum(read.count for read in reads)

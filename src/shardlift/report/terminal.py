@@ -11,6 +11,8 @@ from shardlift.report.findings import Finding, timed
 from shardlift.report.numbers import TIMES, percent, seconds, share
 from shardlift.report.view import PART_NAMES, SiteView, View, about, overhead
 
+# Told apart without colours too.
+GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓", "conversion": "▒"}
 COLOURS = {
     "waiting": "blue",
     "dispatch": "bright_black",
@@ -64,15 +66,15 @@ def bar(view: SiteView) -> Text:
     for name, value in view.parts._asdict().items():
         upto += share(value, view.parts.total) * WIDTH
         cells = round(upto) - done
-        text.append(("█" if name != "dispatch" else "▒") * cells, style=COLOURS[name])
+        text.append(GLYPHS[name] * cells, style=COLOURS[name])
         done += cells
-    return text.append("░" * (WIDTH - done), style="dim")
+    return text.append("·" * (WIDTH - done), style="dim")
 
 
 def _legend() -> Text:
     text = Text("time of calls:  ", style="dim")
     for name, words in PART_NAMES.items():
-        text.append("█ " if name != "dispatch" else "▒ ", style=COLOURS[name])
+        text.append(f"{GLYPHS[name]} ", style=COLOURS[name])
         text.append(f"{words}  ", style="dim")
     return text
 

@@ -38,6 +38,14 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "def main():\n    return f(x), pmap(lambda x: -x)(x)\n",
         "from functools import partial\nimport numpy as np\nfrom jax import lax, pmap\n",
     ),
+    "np that is jax.numpy": _program(
+        "def main():\n    p = jax.pmap(lambda x: np.sin(x), in_axes=1)\n    return p(x.T), np.cos(x)\n",
+        "import jax\nimport jax.numpy as np\n",
+    ),
+    "jnp that is something else": _program(
+        "jnp = 3\n\n\ndef main():\n    return jax.pmap(lambda x: x * jnp)(x)\n",
+        "import jax\nimport numpy as np\n",
+    ),
     "jax under another name": _program(
         "def main():\n    return j.pmap(lambda x: j.lax.pmax(x, 'i'), axis_name='i')(x)\n",
         "import numpy as np\nimport jax as j\n",

@@ -80,7 +80,7 @@ def test_a_later_site_that_needs_more_gets_it(lone: bool) -> None:
 def test_a_text_that_was_changed_by_hand_is_left_alone() -> None:
     after, _ = migrated({"main.py": f"{HEAD}g = jax.pmap(f)\n"})
     mine = after["main.py"].replace("(axis_name,))", "(axis_name,))  # mine")
-    again, missing = extended(mine, [WHOLE])
+    again, missing, _ = extended(mine, [WHOLE])
     assert again == mine
     assert NAME not in {helper.name for helper in missing}
 

@@ -19,7 +19,6 @@ from shardlift.codemod.migration.helpers import (
     emit,
     extended,
     import_block,
-    imports_of,
     required,
 )
 from shardlift.codemod.migration.home import Exists, Home, find_home
@@ -230,8 +229,9 @@ def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> 
             refused += tuple(replace(place, text=str(error)) for place in places)
             return FileResult(source.path, raw, raw, (), refused)
         current = File(read_source(source.path, text.encode()), project)
-    _, missing = extended(current.source.text, {name for r in rewrites for name in r.helpers})
-    statements = {line for r in rewrites for line in r.imports} | set(imports_of(missing))
+    asked = {name for r in rewrites for name in r.helpers}
+    _, missing, imports = extended(current.source.text, asked)
+    statements = {line for r in rewrites for line in r.imports} | imports
     if missing or statements:
         block = f"\n\n\n{definitions(missing)}" if missing else ""
         text = insert_cell(text, first, import_block(statements) + block)
@@ -242,10 +242,10 @@ def helper_module(existing: str, names: Iterable[str]) -> str:
     """The text of a package's module of helpers, with what is there kept."""
     if not existing.strip():
         return emit(names)
-    text, missing = extended(existing, names)
+    text, missing, imports = extended(existing, names)
     if text == existing and not missing:
         return existing
-    text = add_imports(text, imports_of(required(names)))
+    text = add_imports(text, imports)
     return f"{text.rstrip()}\n\n\n{definitions(missing)}" if missing else text
 
 
@@ -307,10 +307,8 @@ def _overlap(one: Span, other: Span) -> bool:
 def _finished(text: str, names: frozenset[str], statements: set[str], home: Home) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
-        before = text
-        text, missing = extended(text, names)
-        needed = missing if text == before else (*missing, *required(names))
-        text = add_imports(text, statements | set(imports_of(needed)), home.package)
+        text, missing, imports = extended(text, names)
+        text = add_imports(text, statements | imports, home.package)
         if missing:
             text = add_definitions(text, definitions(missing), {h.name for h in missing})
         return text

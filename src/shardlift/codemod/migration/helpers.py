@@ -22,6 +22,8 @@ from shardlift.codemod.scopes import Index
 # Standard library first, as isort has it.
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
 _CACHE = "@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once"
+# The short names of modules that helpers use, and what to say where a file means another by them.
+_FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
 MODULE_DOC = '"""Helpers for code that runs one row on each device."""'
 
 
@@ -40,12 +42,12 @@ def catalogue() -> Mapping[str, Helper]:
     return _catalogue()
 
 
-def required(names: Iterable[str]) -> tuple[Helper, ...]:
+def required(names: Iterable[str], known: Mapping[str, Helper] | None = None) -> tuple[Helper, ...]:
     """These helpers and all that they need, in the order in which they are written.
 
     A variant is enough only if nothing needs more of the helper.
     """
-    known = catalogue()
+    known = known or catalogue()
     wanted: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -55,7 +57,7 @@ def required(names: Iterable[str]) -> tuple[Helper, ...]:
             waiting += known[name].needs if name in known else ()
     chosen = {_settled({key for key in wanted if bare(key) == name}) for name in map(bare, wanted)}
     if not chosen <= wanted:  # of two variants that exclude each other the whole was chosen
-        return required(chosen)
+        return required(chosen, known)
     return tuple(helper for name, helper in known.items() if name in chosen)
 
 
@@ -80,28 +82,59 @@ def _settled(keys: set[str]) -> str:
     return f"{name}[{form}, cached]" if "cached" in asked else f"{name}[{form}]"
 
 
-def extended(text: str, names: Iterable[str]) -> tuple[str, tuple[Helper, ...]]:
-    """A text whose helpers serve these names too, and the helpers that are to be added to it.
+def extended(text: str, names: Iterable[str]) -> tuple[str, tuple[Helper, ...], set[str]]:
+    """A text whose helpers serve these names too, what is to be added to it, and the imports.
 
     A variant that is there and is no longer enough gives way to a larger text.
     """
-    there = _there(text)
-    chosen = required({*names, *there})
+    known = _spelled_for(text)
+    there = _there(text, known)
+    chosen = required({*names, *there}, known)
+    before = text
     for helper in there.values():
         new = next(one for one in chosen if one.name == helper.name)
         text = text.replace(helper.source, new.source)
     defined = Index(ast.parse(text)).module.names
-    return text, tuple(helper for helper in chosen if helper.name not in defined)
+    missing = tuple(helper for helper in chosen if helper.name not in defined)
+    return text, missing, set(imports_of(missing if text == before else chosen))
 
 
-def _there(text: str) -> dict[str, Helper]:
+def _there(text: str, known: Mapping[str, Helper]) -> dict[str, Helper]:
     """The helpers that a text has word for word; of two that contain each other the longer."""
-    found = {key: helper for key, helper in catalogue().items() if helper.source in text}
-    longest = {
-        helper.name: max(len(h.source) for h in found.values() if h.name == helper.name)
-        for helper in found.values()
-    }
-    return {k: h for k, h in found.items() if len(h.source) == longest[h.name]}
+    found = {key: helper for key, helper in known.items() if helper.source in text}
+    longest: dict[str, int] = {}
+    for helper in found.values():
+        longest[helper.name] = max(longest.get(helper.name, 0), len(helper.source))
+    return {key: h for key, h in found.items() if len(h.source) == longest[h.name]}
+
+
+def _spelled_for(text: str) -> Mapping[str, Helper]:
+    """The catalogue for a text that may give `np` or `jnp` to something else."""
+    index = Index(ast.parse(text))
+    known = catalogue()
+    for short, (full, statement) in _FULL.items():
+        bound = index.module.names.get(short, ())
+        if any(_imported(index, node) != full for node in bound):
+            known = {key: _spelled(helper, short, full, statement) for key, helper in known.items()}
+    return known
+
+
+def _imported(index: Index, node: ast.AST) -> str | None:
+    """The module that a name is imported as; None if it is something else."""
+    statement = index.parents.get(node)
+    if not isinstance(node, ast.alias):
+        return None
+    if isinstance(statement, ast.ImportFrom):
+        return f"{statement.module}.{node.name}"
+    return node.name
+
+
+def _spelled(helper: Helper, short: str, full: str, statement: str) -> Helper:
+    source = re.sub(rf"\b{short}\.", f"{full}.", helper.source)
+    if source == helper.source:
+        return helper
+    others = {line for line in helper.imports if not line.endswith(f" as {short}")}
+    return replace(helper, source=source, imports=frozenset({*others, statement}))
 
 
 def imports_of(helpers: Iterable[Helper]) -> list[str]:

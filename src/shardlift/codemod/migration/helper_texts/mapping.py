@@ -79,7 +79,10 @@ def device_mesh(axis_names, sizes, devices=None):
         devices = [device for process in processes for device in jax.local_devices(process)]
         devices = devices[:needed] if len(processes) == 1 else devices
     if len(devices) != needed:
-        raise ValueError(f"one row on each device, but {sizes} rows and {len(devices)} devices")
+        raise ValueError(
+            f"one row on each device, but {sizes} rows and {len(devices)} devices "
+            f"in {jax.process_count()} processes"
+        )
     return jax.sharding.Mesh(np.array(devices).reshape(shape), tuple(axis_names))
 
 

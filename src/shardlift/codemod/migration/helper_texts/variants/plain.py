@@ -21,7 +21,8 @@ def shard_map_per_device(f, axis_name="devices"):
             return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*args, **kwargs))
 
         rows = len(jax.tree.leaves((args, kwargs))[0])
-        mesh = jax.sharding.Mesh(np.array(jax.devices()[:rows]), (axis_name,))
+        devices = jax.devices()[: rows * jax.process_count()]
+        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
         spec = jax.P(axis_name)
         sharded = jax.shard_map(one_row, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         return sharded(args, kwargs)

@@ -31,7 +31,8 @@ def shard_map_per_device(f, axis_name="devices", in_specs=None, out_specs=None):
 
         leaves = zip(jax.tree.leaves(specs), jax.tree.leaves(blocks))
         rows = next(x.shape[axis] for spec, x in leaves for axis in sharded_axes(spec))
-        mesh = jax.sharding.Mesh(np.array(jax.devices()[:rows]), (axis_name,))
+        devices = jax.devices()[: rows * jax.process_count()]
+        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
         return jax.shard_map(
             one_row, mesh=mesh, in_specs=(specs,), out_specs=out_specs, check_vma=False
         )(blocks)

@@ -48,6 +48,12 @@ TREES = (
     *_renamed((0, 4), "jax", "jax.tree_util", "treedef_tuple treedef_children"),
     *_renamed((0, 3, 16), "jax", "jax.tree", "tree_multimap=map"),
     *_renamed((0, 3, 16), "jax.tree_util", "jax.tree_util", "tree_multimap=tree_map"),
+    *_dropped(
+        (0, 4, 24),
+        "jax.tree_util",
+        "register_keypaths AttributeKeyPathEntry GetitemKeyPathEntry",
+        "jax.tree_util.register_pytree_with_keys",
+    ),
 )
 
 SHARDINGS = (
@@ -124,6 +130,8 @@ NUMPY = (
         "product=prod cumproduct=cumprod alltrue=all sometrue=any",
     ),
     *_renamed((0, 4, 24), "jax.numpy", "jax.numpy", "row_stack=vstack in1d=isin"),
+    *_dropped((0, 4, 24), "jax.numpy", "NINF NZERO PZERO"),
+    *_renamed((0, 4, 24), "jax.scipy.linalg", "jax.numpy", "tril triu"),
     *_renamed((0, 4, 38), "jax.numpy", "jax.numpy", "round_=round"),
     *_renamed((0, 10), "jax.numpy", "jax.numpy", "fix=trunc"),
     Removed("jax.numpy.trapz", (0, 4, 24), "jax.scipy.integrate.trapezoid", same=True),

@@ -126,6 +126,13 @@ def disable_x64() -> Any:
     return jax.enable_x64(False)
 
 
+# ---- jax.tree_util
+
+
+def register_keypaths(ty: type, handler: Callable[[Any], Any]) -> None:
+    """Nothing: it named the parts of a type in messages (until 0.4.24); they are numbered now."""
+
+
 # ---- jax.lax, jax.numpy, jax.nn, jax.random
 
 
@@ -138,6 +145,9 @@ def pvary(x: Any, axis_name: Any) -> Any:
 def tie_in(x: Any, y: Any) -> Any:  # noqa: ARG001
     """``y``: it has done nothing since omnistaging (0.2)."""
     return y
+
+
+NINF, NZERO, PZERO = -np.inf, -0.0, 0.0
 
 
 def msort(a: Any) -> jax.Array:

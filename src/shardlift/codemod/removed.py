@@ -140,6 +140,7 @@ NUMPY = (
     Removed("jax.random.KeyArray", (0, 4, 24), "jax.Array", same=True),
     Removed("jax.random.PRNGKeyArray", (0, 4, 24), "jax.Array", same=True),
     Removed("jax.random.shuffle", (0, 4, 31), "jax.random.permutation"),
+    Removed("jax.random.default_prng_impl", (0, 4, 24), "jax.random.key_impl"),
     *_dropped((0, 3, 2), "jax.ops", "index_update index_add index_mul index_min index_max index"),
     Removed("jax.lax.tie_in", (0, 4, 29)),
     Removed("jax.partial", (0, 2, 21), "functools.partial", same=True),

@@ -46,6 +46,7 @@ _ADAPTED = {
     **_ours("adapters", "jax.lax", "pvary tie_in"),
     **_ours("adapters", "jax.numpy", "msort NINF NZERO PZERO"),
     **_ours("adapters", "jax.tree_util", "register_keypaths"),
+    "jax.random.default_prng_impl": "jax._src.random.default_prng_impl",
     "jax.tree_util.AttributeKeyPathEntry": "jax.tree_util.GetAttrKey",
     "jax.tree_util.GetitemKeyPathEntry": "jax.tree_util.DictKey",
     **_ours("adapters", "jax.random", "shuffle"),

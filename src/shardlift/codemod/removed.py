@@ -143,6 +143,15 @@ NUMPY = (
     Removed("jax.random.default_prng_impl", (0, 4, 24), "jax.random.key_impl"),
     *_dropped((0, 3, 2), "jax.ops", "index_update index_add index_mul index_min index_max index"),
     Removed("jax.lax.tie_in", (0, 4, 29)),
+    *_renamed((0, 9), "jax.lax", "jax.numpy", "zeros_like_array=zeros_like"),
+    *_renamed((0, 10), "jax.ad_checkpoint", "jax", "checkpoint remat"),
+    *_renamed(
+        (0, 8),
+        "jax.experimental.compilation_cache.compilation_cache",
+        "jax.experimental.compilation_cache.compilation_cache",
+        "initialize_cache=set_cache_dir",
+    ),
+    Removed("jax.dlpack.to_dlpack", (0, 7)),
     Removed("jax.partial", (0, 2, 21), "functools.partial", same=True),
 )
 

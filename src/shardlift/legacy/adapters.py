@@ -160,6 +160,11 @@ def shuffle(key: Any, x: Any, axis: int = 0) -> jax.Array:
     return jax.random.permutation(key, x, axis=axis, independent=True)
 
 
+def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
+    """The capsule of ``x``, for another framework (until 0.7)."""
+    return x.__dlpack__(stream=stream)
+
+
 # ---- jax.experimental.host_callback (until 0.8)
 
 

@@ -50,6 +50,7 @@ _ADAPTED = {
     "jax.tree_util.AttributeKeyPathEntry": "jax.tree_util.GetAttrKey",
     "jax.tree_util.GetitemKeyPathEntry": "jax.tree_util.DictKey",
     **_ours("adapters", "jax.random", "shuffle"),
+    **_ours("adapters", "jax.dlpack", "to_dlpack"),
     **_ours("adapters", "jax.linear_util", "wrap_init"),
     **_ours("adapters", "jax.experimental.host_callback", "call id_print id_tap barrier_wait"),
     "jax.core.get_aval": "jax.typeof",

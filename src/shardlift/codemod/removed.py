@@ -180,6 +180,7 @@ CORE = (
     Removed("jax.clear_backends", (0, 4, 36), "jax.extend.backend.clear_backends"),
     Removed("jax.mask", (0, 3, 16)),
     Removed("jax.ShapedArray", (0, 4, 14), "jax.core.ShapedArray", same=True),
+    *_renamed((0, 4, 14), "jax", "jax.interpreters", "partial_eval pxla xla"),
 )
 
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)

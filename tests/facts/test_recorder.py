@@ -63,6 +63,15 @@ def test_a_site_is_the_line_that_calls_pmap(recorder):
     assert (site.made, site.calls, site.looked) == (1, 1, 1)
 
 
+def test_a_site_is_called_by_the_function_behind_partials(recorder):
+    def forward(x, train):
+        return x + train
+
+    given = functools.partial(functools.partial(forward), train=1.0)
+    recorder.pmap(shardlift.pmap)(given)(X)
+    assert only_site(recorder).function == "forward"
+
+
 def test_equal_lines_are_one_site(recorder):
     for _ in range(3):
         recorder.pmap(shardlift.pmap)(jnp.sin)(X)

@@ -191,3 +191,20 @@ print(sorted(uses))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "JAX_PMAP_SHMAP_MERGE (environment)" in done.stdout
+
+
+def test_keypaths_of_a_type():
+    class Pair:
+        pass
+
+    jax.tree_util.register_pytree_node(Pair, lambda _: ((1, 2), None), lambda *_: Pair())
+    key = jax.tree_util.AttributeKeyPathEntry
+    jax.tree_util.register_keypaths(
+        Pair, lambda _: (key("a"), jax.tree_util.GetitemKeyPathEntry(0))
+    )
+    assert jax.tree.leaves(Pair()) == [1, 2]
+
+
+def test_constants_of_numpy():
+    assert -jnp.inf == jnp.NINF
+    assert [str(x) for x in (jnp.NZERO, jnp.PZERO)] == ["-0.0", "0.0"]

@@ -113,3 +113,9 @@ def test_every_command_can_be_typed():
             assert command in {*COMMANDS, "migrate"}
             for code in re.findall(r"SL\d*", " ".join(arguments)):
                 assert any(rule.startswith(code) for rule in rules)
+
+
+def test_lines_of_the_sites_own_file_are_named_by_their_number():
+    reads = tuple(Read("x", "index", file, line, 1, 4) for file, line in (("a.py", 7), ("b.py", 9)))
+    (finding,) = findings_of(site(file="a.py", reads=reads), ONE)
+    assert "(line 7, b.py:9)" in finding.what

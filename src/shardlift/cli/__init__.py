@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from typing import Any
 
 import click
 
@@ -22,6 +24,10 @@ COMMANDS = {
 }
 
 
+class Interrupted(BaseException):
+    """A program was interrupted, and its traceback shown: what is left is to end as python does."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are named here and loaded there: `check` must not import JAX."""
 
@@ -37,6 +43,14 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command; python ends by SIGINT when it is not caught, which click would."""
+        try:
+            return super().main(*args, **options)
+        except Interrupted:
+            sys.excepthook = lambda *_: None
+            raise KeyboardInterrupt from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from shardlift.cli import Interrupted
 from shardlift.launch import (
     Failure,
     Program,
@@ -99,6 +100,9 @@ def run_here(program: Program, devices: int | None, watch: Watch) -> None:
         program.run()
     except SystemExit:
         raise
+    except KeyboardInterrupt as error:
+        report_uncaught(error)
+        raise Interrupted from None
     except BaseException as error:
         sys.exit(report_uncaught(error)[0])
     finally:

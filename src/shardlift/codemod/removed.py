@@ -48,6 +48,12 @@ TREES = (
     *_renamed((0, 4), "jax", "jax.tree_util", "treedef_tuple treedef_children"),
     *_renamed((0, 3, 16), "jax", "jax.tree", "tree_multimap=map"),
     *_renamed((0, 3, 16), "jax.tree_util", "jax.tree_util", "tree_multimap=tree_map"),
+    *_dropped(
+        (0, 4, 24),
+        "jax.tree_util",
+        "register_keypaths AttributeKeyPathEntry GetitemKeyPathEntry",
+        "jax.tree_util.register_pytree_with_keys",
+    ),
 )
 
 SHARDINGS = (
@@ -124,6 +130,8 @@ NUMPY = (
         "product=prod cumproduct=cumprod alltrue=all sometrue=any",
     ),
     *_renamed((0, 4, 24), "jax.numpy", "jax.numpy", "row_stack=vstack in1d=isin"),
+    *_dropped((0, 4, 24), "jax.numpy", "NINF NZERO PZERO"),
+    *_renamed((0, 4, 24), "jax.scipy.linalg", "jax.numpy", "tril triu"),
     *_renamed((0, 4, 38), "jax.numpy", "jax.numpy", "round_=round"),
     *_renamed((0, 10), "jax.numpy", "jax.numpy", "fix=trunc"),
     Removed("jax.numpy.trapz", (0, 4, 24), "jax.scipy.integrate.trapezoid", same=True),
@@ -132,8 +140,18 @@ NUMPY = (
     Removed("jax.random.KeyArray", (0, 4, 24), "jax.Array", same=True),
     Removed("jax.random.PRNGKeyArray", (0, 4, 24), "jax.Array", same=True),
     Removed("jax.random.shuffle", (0, 4, 31), "jax.random.permutation"),
+    Removed("jax.random.default_prng_impl", (0, 4, 24), "jax.random.key_impl"),
     *_dropped((0, 3, 2), "jax.ops", "index_update index_add index_mul index_min index_max index"),
     Removed("jax.lax.tie_in", (0, 4, 29)),
+    *_renamed((0, 9), "jax.lax", "jax.numpy", "zeros_like_array=zeros_like"),
+    *_renamed((0, 10), "jax.ad_checkpoint", "jax", "checkpoint remat"),
+    *_renamed(
+        (0, 8),
+        "jax.experimental.compilation_cache.compilation_cache",
+        "jax.experimental.compilation_cache.compilation_cache",
+        "initialize_cache=set_cache_dir",
+    ),
+    Removed("jax.dlpack.to_dlpack", (0, 7)),
     Removed("jax.partial", (0, 2, 21), "functools.partial", same=True),
 )
 
@@ -162,6 +180,7 @@ CORE = (
     Removed("jax.clear_backends", (0, 4, 36), "jax.extend.backend.clear_backends"),
     Removed("jax.mask", (0, 3, 16)),
     Removed("jax.ShapedArray", (0, 4, 14), "jax.core.ShapedArray", same=True),
+    *_renamed((0, 4, 14), "jax", "jax.interpreters", "partial_eval pxla xla"),
 )
 
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)

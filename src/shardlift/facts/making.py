@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import platform
 from typing import Any
@@ -32,7 +33,10 @@ _OPTIONS = {
 
 def name_of(fun: Any) -> str:
     """What a function is called; a pmap of a pmap, on the same line, is another site."""
-    name = str(getattr(fun, "__name__", type(fun).__name__))
+    inner = fun
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    name = str(getattr(inner, "__name__", type(inner).__name__))
     return f"pmap of {name}" if registry.site_behind(fun) else name
 
 

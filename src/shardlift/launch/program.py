@@ -39,6 +39,7 @@ class Program:
 
 def _run_file(path: str) -> None:
     # Not runpy.run_path, which takes __main__ away again before threads and exit handlers end.
+    path = os.path.join(os.getcwd(), path)  # as python does since 3.9, dots and links and all
     with io.open_code(path) as file:
         code = compile(file.read(), path, "exec")
     main = types.ModuleType("__main__")

@@ -12,6 +12,7 @@ Everything is put in by one context manager, and taken out by it in reverse orde
 `options`          options of `jax.config`
 `indexing`         `x[i]` reads one device's row
 `jaxprs`           `ClosedJaxpr` by keyword
+`keywords`         keywords that functions of `jax.numpy` lost
 `libraries`        helpers of flax
 =================  =============================================================================
 """
@@ -87,7 +88,16 @@ class Session:
 def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool) -> None:
     # Not at the top: all of these import JAX, which the program may never do.
     from shardlift.codemod.finding import version
-    from shardlift.legacy import attributes, indexing, jaxprs, libraries, modules, options, pmaps
+    from shardlift.legacy import (
+        attributes,
+        indexing,
+        jaxprs,
+        keywords,
+        libraries,
+        modules,
+        options,
+        pmaps,
+    )
     from shardlift.mapping import pmap
 
     recorder, stock = uses.recorder, jax.pmap
@@ -97,6 +107,7 @@ def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool)
         options.restore(patches, uses, here)
         attributes.restore(patches, uses)
         jaxprs.restore(patches, uses)
+        keywords.restore(patches, uses, here)
     elif recorder is None:
         return
     read = None if recorder is None else recorder.read

@@ -126,6 +126,13 @@ def disable_x64() -> Any:
     return jax.enable_x64(False)
 
 
+# ---- jax.tree_util
+
+
+def register_keypaths(ty: type, handler: Callable[[Any], Any]) -> None:
+    """Nothing: it named the parts of a type in messages (until 0.4.24); they are numbered now."""
+
+
 # ---- jax.lax, jax.numpy, jax.nn, jax.random
 
 
@@ -140,6 +147,9 @@ def tie_in(x: Any, y: Any) -> Any:  # noqa: ARG001
     return y
 
 
+NINF, NZERO, PZERO = -np.inf, -0.0, 0.0
+
+
 def msort(a: Any) -> jax.Array:
     """Sorted along the first axis."""
     return jax.numpy.sort(a, axis=0)
@@ -148,6 +158,11 @@ def msort(a: Any) -> jax.Array:
 def shuffle(key: Any, x: Any, axis: int = 0) -> jax.Array:
     """Each line along ``axis`` shuffled for itself, by the same random bits as it always was."""
     return jax.random.permutation(key, x, axis=axis, independent=True)
+
+
+def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
+    """The capsule of ``x``, for another framework (until 0.7)."""
+    return x.__dlpack__(stream=stream)
 
 
 # ---- jax.experimental.host_callback (until 0.8)

@@ -27,8 +27,20 @@ def restore(patches: Patches, read: Read | None, *, patch: bool) -> None:
             # before, is not, and goes together with arrays on any.
             first = _first_rows if patch else stock
             patches.set(module, "unreplicate", _read_by(first, "unreplicate", read))
+        if patch and hasattr(module, "_pmap_device_order"):
+            # Flax of 2022 asks the backend, which cannot say any more (0.12).
+            patches.set(module, "_pmap_device_order", jax.local_devices)
+
+    def flax_traces(module: types.ModuleType) -> None:
+        # Flax of 2022 compares the levels of traces, which have none since 0.4.36; of later
+        # JAX, flax itself asks nothing.
+        if hasattr(module, "trace_level"):
+            patches.set(module, "trace_level", lambda main: float("-inf"))  # noqa: ARG005
+            patches.set(module, "check_trace_level", lambda base_level: None)  # noqa: ARG005
 
     when_imported("flax.jax_utils", patches, flax)
+    if patch:
+        when_imported("flax.core.tracers", patches, flax_traces)
     if read is not None:
         patches.set(jax, "device_get", _read_by(jax.device_get, "device_get", read))
 

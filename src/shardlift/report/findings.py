@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from shardlift.facts.schema import Capture, Move, Site
+from shardlift.facts.schema import Capture, Move, Read, Site
 from shardlift.report.numbers import (
     amount,
     count,
@@ -196,7 +196,7 @@ def _reads(site: Site) -> Iterator[Finding]:
         if how == "device_get":
             reads = [read for read in reads if read.path.partition(", or ")[0] in stacked]
         if reads:
-            lines = listed(dict.fromkeys(f"{read.file}:{read.line}" for read in reads))
+            lines = listed(_lines(reads, beside=site.file))
             times = sum(read.count for read in reads)
             total = sum(read.nbytes for read in reads)
             yield Finding(
@@ -207,6 +207,12 @@ def _reads(site: Site) -> Iterator[Finding]:
                 seconds=sum(read.seconds for read in reads),
                 nbytes=total,
             )
+
+
+def _lines(reads: Iterable[Read], beside: str) -> list[str]:
+    """Where they read; of the site's own file, which is named above, the line alone."""
+    known = {f"line {r.line}" if r.file == beside else f"{r.file}:{r.line}": None for r in reads}
+    return list(known)
 
 
 def _equal(site: Site) -> Iterator[Finding]:

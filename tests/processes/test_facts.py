@@ -39,7 +39,9 @@ def training(folder):
             in_axes=(0, 0, None),
             out_axes=(0, None),
         )
-        state = {"w": np.zeros((mine, 4), np.float32), "mine": np.full(mine, me, np.int32)}
+        row = {"w": np.zeros(4, np.float32), "mine": np.int32(me)}
+        # On the devices, so that the first call is given it, and has taken it when it is asked.
+        state = shardlift.device_put_replicated(row, jax.local_devices())
         for k in range(20):
             batch = np.full((mine, 2), k + me, np.float32)
             state, loss = step(state, batch, np.float32(1))

@@ -18,8 +18,9 @@ from shardlift.facts.places import HOST, IN_PLACE, place_of, sharding_text, spec
 from shardlift.facts.programs import collectives
 from shardlift.facts.schema import Collective, Leaf, Move
 from shardlift.mapping.axes import Axis, prefix_leaves, shape_of, spec_of
+from shardlift.mapping.bridge import Bridge
 from shardlift.mapping.meshes import in_context_mesh
-from shardlift.mapping.plan import Plan, dynamic_args, with_static
+from shardlift.mapping.plan import Plan, with_static
 from shardlift.mapping.site import Site
 
 PATIENCE = 0.2  # seconds that comparing the leaves of one call may take
@@ -150,11 +151,23 @@ class Look:
             dynamic, kwargs = jax.tree.unflatten(call.tree, fitted)
             args = tuple(with_static(options, args, dynamic))
         if plan.bridge is not None:
-            dynamic, kwargs = plan.bridge.globals_of(dynamic_args(options, args), kwargs)
+            dynamic, kwargs = jax.tree.unflatten(call.tree, self._global_types(plan.bridge))
             args = tuple(with_static(options, args, dynamic))
         # Arguments of these types were traced a moment ago: JAX has the result.
         traced = plan.program.trace(*args, **kwargs)
         return collectives(traced.jaxpr.jaxpr)
+
+    def _global_types(self, bridge: Bridge) -> list[Any]:
+        """What the program was traced with: the arrays themselves may have been donated to it."""
+        found = []
+        for leaf, axis in zip(self.call.leaves, self.call.axes, strict=True):
+            here = not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
+            shape = bridge.global_shape(shape_of(leaf), axis) if here else leaf.shape
+            lies = bridge.sharding(axis) if here else leaf.sharding
+            kind = jax.typeof(leaf)
+            weak = kind.weak_type
+            found.append(jax.ShapeDtypeStruct(shape, kind.dtype, sharding=lies, weak_type=weak))
+        return found
 
 
 def outputs_of(site: Site, out: Any) -> list[tuple[str, Any, Axis]]:

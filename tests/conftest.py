@@ -3,5 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+
+# A job in the background of a shell ignores Ctrl-C, and so would every program that a test starts.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.update(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu", JAX_NUMPY_DTYPE_PROMOTION="strict")

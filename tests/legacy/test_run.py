@@ -204,7 +204,10 @@ def test_a_record_of_a_program_that_is_ended(tmp_path: Path, number: int):
         assert job.stdout
         assert job.stdout.readline() == "up\n"
         job.send_signal(number)
-        _, errors = job.communicate(timeout=60)
+        try:
+            _, errors = job.communicate(timeout=60)
+        finally:
+            job.kill()
     assert job.returncode == -number, errors
     assert json.loads(record.read_text())["calls"] == 1
     if number == signal.SIGINT:

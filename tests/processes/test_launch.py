@@ -105,7 +105,10 @@ def test_interrupt_of_one_process(tmp_path: Path):
         assert job.stdout
         assert job.stdout.readline() == "up\n"
         job.send_signal(signal.SIGINT)
-        _, errors = job.communicate(timeout=20)
+        try:
+            _, errors = job.communicate(timeout=20)
+        finally:
+            job.kill()
     assert job.returncode == -signal.SIGINT
     assert errors.rstrip().endswith("KeyboardInterrupt")
 

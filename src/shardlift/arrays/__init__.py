@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shardlift._lazy import lazy
 
 if TYPE_CHECKING:
     from shardlift.arrays.batches import pad_shard_unpad as pad_shard_unpad
@@ -37,8 +38,4 @@ _WHERE = {
 
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'shardlift.arrays' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"shardlift.arrays.{_WHERE[name]}"), name)
+__getattr__, __dir__ = lazy(__name__, _WHERE)

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from shardlift.facts.files import CaptureError, read, replace_file
+from shardlift._files import replace_file
+from shardlift.facts.files import CaptureError, read
 from shardlift.facts.schema import Capture
 from shardlift.report import comparing, machine, markdown, terminal
 from shardlift.report.view import View, view_of
@@ -69,7 +70,7 @@ def _write_page(view: View, after: Capture | None, out: str) -> None:
     from shardlift.report.html import page
 
     try:
-        replace_file(out, page(view, after))
+        replace_file(out, page(view, after).encode("utf-8", "backslashreplace"))
     except OSError as error:
         _refuse(f"{out} cannot be written: {error.strerror}")
 

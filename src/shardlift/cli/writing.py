@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import subprocess
-import tempfile
 import tokenize
 from collections.abc import Sequence
 from pathlib import Path
+
+from shardlift._files import replace_file
 
 
 class WriteError(Exception):
@@ -37,7 +37,7 @@ class Contents:
             now = Path(target).read_bytes() if os.path.exists(target) else None
             if now != before:
                 raise WriteError(f"{path} has changed since it was read, and was left alone")
-            _replace(target, text.encode(_encoding(path, before or b"")))
+            replace_file(target, text.encode(_encoding(path, before or b"")))
         except (OSError, UnicodeEncodeError) as error:
             raise WriteError(f"{path} could not be written: {error}") from error
 
@@ -46,32 +46,6 @@ def _encoding(path: str, content: bytes) -> str:
     if path.endswith(".ipynb"):
         return "utf-8-sig" if content.startswith(b"\xef\xbb\xbf") else "utf-8"
     return tokenize.detect_encoding(io.BytesIO(content).readline)[0]
-
-
-def _replace(target: str, content: bytes) -> None:
-    """Write beside the file, then rename over it: a full disk leaves the old file whole."""
-    folder = os.path.dirname(target) or "."
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".shardlift-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        else:
-            os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def dirty_files(paths: Sequence[str]) -> list[str]:

@@ -5,8 +5,9 @@ Reading a capture needs no JAX; recording one does, and is loaded when it is ask
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shardlift._lazy import lazy
 
 if TYPE_CHECKING:
     from shardlift.facts.files import CaptureError as CaptureError
@@ -26,8 +27,4 @@ _WHERE = {
 }
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'shardlift.facts' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"shardlift.facts.{_WHERE[name]}"), name)
+__getattr__, __dir__ = lazy(__name__, _WHERE)

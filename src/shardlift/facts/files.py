@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
 import os
-import tempfile
 import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from shardlift._files import replace_file
 from shardlift.facts.schema import BUCKETS, SCHEMA, VERSION, Capture
 
 LARGEST_FILE = 256 * 2**20  # bytes; what a run writes stays far below
@@ -189,25 +188,4 @@ def _rounded(tree: Any) -> Any:
 
 def write(capture: Capture, path: str | os.PathLike[str]) -> None:
     """Write a file that is, at every moment, the old one or the new one."""
-    replace_file(path, dumps(capture) + "\n")
-
-
-def replace_file(path: str | os.PathLike[str], text: str) -> None:
-    """Put ``text`` in place of a file, in one step."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    replace_file(path, (dumps(capture) + "\n").encode("utf-8", "backslashreplace"))

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -23,6 +23,7 @@ from shardlift.facts.compiling import Running, here
 from shardlift.facts.lines import user_line
 from shardlift.facts.looking import Look, nbytes, outputs_of
 from shardlift.facts.making import MOST_DEVICES, kind_of_trace, name_of, process_facts, site_behind
+from shardlift.facts.origins import Origins
 from shardlift.facts.places import sharding_text
 from shardlift.facts.reading import watched_reads
 from shardlift.facts.schema import Capture, Event, Move, Overhead, Process, Read
@@ -35,30 +36,11 @@ from shardlift.mapping.inner import Call
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import Site
 
-MOST_SITES, MOST_ORIGINS, MOST_NAMES = 256, 20_000, 500
+MOST_SITES, MOST_NAMES = 256, 500
 BATCH = 512  # calls that are counted together
 EARLY = 8  # looks at a site that are always made
 SHARE = 0.01  # of the time of the run, that the looks after those may take
 _clock = time.perf_counter
-
-
-class _Origin(NamedTuple):
-    """Which output an array is: arrays of one program share the objects that say their type.
-
-    Outputs of equal type may share them with each other: then it is one of them, and an array
-    that may come from several sites is not counted for any.
-    """
-
-    aval: Any  # kept, so that the ids stay their own
-    sharding: Any
-    records: frozenset[SiteRecord]
-    paths: tuple[str, ...]
-
-    @property
-    def path(self) -> str:
-        """The output, or those that it may be."""
-        first, *others = self.paths
-        return first if not others else f"{first}, or {len(others)} of the same type"
 
 
 class Recorder:
@@ -78,7 +60,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._sites: dict[Key, SiteRecord] = {}
         self._sites_left_out: set[Key] = set()
-        self._origins: dict[tuple[int, int], _Origin] = {}
+        self._origins = Origins()
         self._unsure = 0  # reads of an array that may come from several sites
         self._timeline = Timeline()
         self._waiter = Waiter()
@@ -328,15 +310,8 @@ class Recorder:
     def _remember(self, record: SiteRecord, site: Site, out: Any) -> None:
         """By which arrays outputs of this site are known when they are read."""
         for path, leaf, _ in outputs_of(site, out):
-            if isinstance(leaf, jax.Array) and len(self._origins) < MOST_ORIGINS:
-                aval, sharding = leaf.aval, leaf.sharding
-                key = (id(aval), id(sharding))
-                known = self._origins.get(key)
-                records = frozenset({record}) | (known.records if known else frozenset())
-                paths = known.paths if known and record in known.records else ()
-                if path not in paths:
-                    paths = (*paths, path)
-                self._origins[key] = _Origin(aval, sharding, records, paths)
+            if isinstance(leaf, jax.Array):
+                self._origins.add(leaf, record, path)
 
     # ---- told by others
 
@@ -371,7 +346,7 @@ class Recorder:
     def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
         """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
         try:
-            origin = self._origins.get((id(array.aval), id(array.sharding)))
+            origin = self._origins.find(array)
             if origin is not None and len(origin.records) > 1:
                 self._unsure += 1
             elif origin is not None:

@@ -16,6 +16,8 @@ from shardlift.codemod.removed import TABLE, Removed
 
 __all__ = ["Removed", "Version", "homes", "modules", "resolve", "rows", "version"]
 
+# Private paths are text here, not in `_compat`, which imports JAX: a program chooses when JAX is
+# imported. They are looked up only for programs that ask for a name which lived there.
 _OURS = "shardlift.legacy"
 
 

@@ -101,7 +101,7 @@ def is_about_placement(error: BaseException) -> bool:
     input whose type names another mesh.
     """
     hint = hint_for(error)
-    known = hint is not None and hint.name in ("incompatible-devices", "context-mesh", "numpy")
+    known = hint is not None and hint.name in ("incompatible-devices", "context-mesh")
     return known or isinstance(error, KeyError) or "sdy.manual_computation" in str(error)
 
 

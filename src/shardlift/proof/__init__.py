@@ -6,7 +6,9 @@ loaded before it is asked for: a program that is run on tape imports JAX when it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shardlift._lazy import lazy
 
 if TYPE_CHECKING:
     from shardlift.proof.outcome import NotProven as NotProven
@@ -19,10 +21,4 @@ _WHERE = {
 }  # fmt: skip
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name not in _WHERE:
-        raise AttributeError(f"module 'shardlift.proof' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"shardlift.proof.{_WHERE[name]}"), name)
+__getattr__, __dir__ = lazy(__name__, _WHERE)

@@ -14,22 +14,18 @@ from shardlift.facts.schema import Capture, Form, Sample, Site, Values
 from shardlift.facts.values import Bytes, name_of
 from shardlift.proof.comparing import causes
 from shardlift.proof.comparing.bits import (
-    Distance,
     Tolerance,
-    about,
     distance,
-    is_float,
     numpy_dtype,
     within,
 )
 from shardlift.proof.comparing.layouts import (
     Array,
     from_root,
-    layout_of,
     same_arrays,
-    same_digest,
     together,
 )
+from shardlift.proof.comparing.leaves import identical, is_array, nearly, structure, words
 from shardlift.proof.comparing.pairing import pair, pair_collectives, pair_leaves
 from shardlift.proof.comparing.verdicts import (
     CLOSE,
@@ -50,7 +46,6 @@ UNDER = (
     "called under grad, vmap or the like, outside of any jit or pmap: such calls are not on tape"
 )
 NO_VMA = "the backward pass sums less over the devices than it did"
-MOST_ULPS = 2**16  # more do not mean anything to a reader
 MOST_CALLS = 200  # of a site, that differ, whose values are compared
 
 
@@ -235,13 +230,13 @@ class _Judge:
             self.notes[f"{path} ({forms[0].dtype}) was not compared: its bytes were not there"] = (
                 None
             )
-            self.uncompared += _is_array(forms[0])
+            self.uncompared += is_array(forms[0])
             return None
         self.leaves += part == "outputs"
-        wrong = _structure(*forms)
+        wrong = structure(*forms)
         if wrong:
             return Finding(path, call, part, *wrong[:1], cause=wrong[1])
-        if _identical(forms, digests):
+        if identical(forms, digests):
             return None
         arrays = self._arrays(samples, part, places, forms)
         if arrays is None:
@@ -308,12 +303,12 @@ class _Judge:
             self.collectives += 1
             pair_forms = forms[0][i], forms[1][j]
             digests = before.digests[i], after.digests[j]
-            if "operand" in pair_forms[0].path or _identical(pair_forms, digests):
+            if "operand" in pair_forms[0].path or identical(pair_forms, digests):
                 continue
-            if _structure(*pair_forms):
+            if structure(*pair_forms):
                 continue
             arrays = self._arrays((left, right), "inside", (i, j), pair_forms)
-            if arrays is None or _nearly(*together(*arrays)[:2]):
+            if arrays is None or nearly(*together(*arrays)[:2]):
                 continue
             found = self._compared(pair_forms[0].path, left.call, "inside", arrays, pair_forms)
             if found is not None and not found.close:
@@ -373,30 +368,6 @@ class _Judge:
             )
 
 
-def _structure(before: Form, after: Form) -> tuple[str, str] | None:
-    """What keeps two leaves from being compared, and why; None if they can be."""
-    if before.dtype != after.dtype:
-        return f"{before.dtype} before, {after.dtype} after", "the type of the numbers changed"
-    if layout_of(before.shape, after.shape) is None:
-        return (
-            f"shape {before.shape} before, {after.shape} after",
-            "neither stacked, joined nor copied over the devices, the one is not the other",
-        )
-    if before.agree and not after.agree:
-        return (
-            "one value before; after, the copies on the devices disagree",
-            "out_specs=P() or out_axes=None of a value that varies (check_vma=False does not look)",
-        )
-    return None
-
-
-def _identical(forms: tuple[Form, Form], digests: tuple[str, str]) -> bool:
-    """The same bytes; only where one side has copies and the other has one, the same root."""
-    if layout_of(forms[0].shape, forms[1].shape) == "copies":
-        return same_digest(*digests)
-    return digests[0].partition("/")[0] == digests[1].partition("/")[0]
-
-
 def _same_arrays(before: Values | None, after: Values | None) -> bool:
     if before is None or after is None:
         return False
@@ -407,29 +378,3 @@ def _common_end(left: str, right: str) -> int:
     """How many characters at their ends two paths share."""
     pairs = zip(reversed(left), reversed(right), strict=False)
     return next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
-
-
-def _is_array(form: Form) -> bool:
-    try:
-        return numpy_dtype(form.dtype).kind not in "OUSMm"
-    except (TypeError, AttributeError):  # an object of Python's, a text
-        return False
-
-
-def _nearly(before: Array, after: Array) -> bool:
-    """Equal but for rounding: collectives run in programs that are compiled apart."""
-    if not is_float(before.dtype):
-        return False
-    epsilon = float(about(before.dtype).eps)
-    return within(before, after, Tolerance(rtol=epsilon**0.5))
-
-
-def words(apart: Distance) -> str:
-    """A distance in words."""
-    where = "".join(f"[{k}]" for k in apart.place)
-    share = f"{apart.elements} of {apart.size} elements"
-    fine = apart.ulps is not None and apart.ulps <= MOST_ULPS
-    far = f"up to {apart.ulps:,} ulps, " if fine else ""
-    relative = f"by {apart.relative:.3g} of the largest number"
-    values = f"{apart.before} before, {apart.after} after"
-    return f"{share} differ, {far}{relative}; {f'at {where} ' if where else ''}{values}"

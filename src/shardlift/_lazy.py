@@ -1,0 +1,27 @@
+"""Packages whose names are loaded when they are first used (PEP 562)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["lazy"]
+
+
+def lazy(
+    package: str, where: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a package; ``where`` is the module of each name.
+
+    >>> get, names = lazy("json", {"JSONDecoder": "decoder"})
+    >>> get("JSONDecoder").__module__, names()
+    ('json.decoder', ['JSONDecoder'])
+    """
+
+    def get(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{where[name]}"), name)
+
+    return get, lambda: sorted(where)

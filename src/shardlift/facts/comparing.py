@@ -80,7 +80,7 @@ def on_host(block: jax.Array) -> bool:
 
 
 def _bytes(block: np.ndarray[Any, Any]) -> memoryview:
-    return memoryview(np.ascontiguousarray(block).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
 
 
 def _digest(data: memoryview) -> str:

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from shardlift.cli import writing
+from shardlift.cli import transaction, writing
 from shardlift.cli.files import find_files
 from shardlift.codemod.migration.engine import FileResult, Migration, migrate
 from shardlift.codemod.migration.rewrite import Goal
@@ -29,11 +29,18 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     help="shard_map: plain JAX, nothing of shardlift left. shim: shardlift.pmap, the least change.",
 )
 @click.option("--diff/--write", "diff", default=True, help="Show the change (default), or make it.")
+@click.option("--recover", is_flag=True, help="Only put right what was interrupted, and stop.")
 @click.option("--allow-dirty", is_flag=True, help="Write although git has uncommitted changes.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all.")
 @click.option("--verbose", "-v", is_flag=True, help="Also each place that was rewritten.")
 def migrate_command(
-    paths: tuple[str, ...], to: str, diff: bool, allow_dirty: bool, quiet: bool, verbose: bool
+    paths: tuple[str, ...],
+    to: str,
+    diff: bool,
+    recover: bool,
+    allow_dirty: bool,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Rewrite pmap to jax.jit(jax.shard_map(...)), with the same shapes and the same numbers.
 
@@ -47,6 +54,7 @@ def migrate_command(
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
         _stop(f"no such file or folder: {', '.join(missing)}")
+    _recover(paths, recover)
     files = list(find_files(paths))
     if not files:
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
@@ -55,7 +63,7 @@ def migrate_command(
     if diff:
         _show(migration)
     else:
-        _write(migration, contents, allow_dirty)
+        _write(migration, contents, transaction.root_of(paths), allow_dirty)
     if not quiet:
         _summary(migration, diff, verbose)
     sys.exit(_status(migration, diff))
@@ -85,9 +93,11 @@ def diff_of(file: FileResult) -> list[str]:
     ]
 
 
-def _write(migration: Migration, contents: writing.Contents, allow_dirty: bool) -> None:
+def _write(migration: Migration, contents: writing.Contents, root: str, allow_dirty: bool) -> None:
     changed = [file.path for file in migration.changed]
-    if changed and not allow_dirty:
+    if not changed:
+        return
+    if not allow_dirty:
         dirty = writing.dirty_files(changed)
         if dirty:
             listed = "".join(f"\n  {path}" for path in dirty[:10])
@@ -96,11 +106,24 @@ def _write(migration: Migration, contents: writing.Contents, allow_dirty: bool) 
                 f"git has uncommitted changes in files that would be written:{listed}{more}\n"
                 "Commit or stash them, or say --allow-dirty."
             )
-    for file in migration.changed:
-        try:
-            contents.write(file.path, file.after)
-        except writing.WriteError as error:
-            _stop(str(error))
+    try:
+        changes = [contents.change(file.path, file.after) for file in migration.changed]
+        transaction.replace_all(changes, root)
+    except transaction.WriteError as error:
+        _stop(str(error))
+
+
+def _recover(paths: tuple[str, ...], only: bool) -> None:
+    """Complete or put back what an interrupted migration left; with `only`, that is all."""
+    found = transaction.journals((*paths, "."))
+    try:
+        for journal in found:
+            click.echo(f"shardlift migrate: {transaction.recover(journal, only)}", err=True)
+    except (transaction.WriteError, OSError) as error:
+        _stop(str(error))
+    if only:
+        click.echo("" if found else "Nothing was interrupted here.", nl=not found)
+        sys.exit(0)
 
 
 def _summary(migration: Migration, diff: bool, verbose: bool) -> None:

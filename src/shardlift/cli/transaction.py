@@ -24,8 +24,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+Result = TypeVar("Result")
 JOURNAL = ".shardlift-migrate.json"
 STAGING, PLACING, TRYING = "staging", "placing", "trying"
 _MARKS = (".git", ".hg", "pyproject.toml", "setup.py")
@@ -93,14 +94,10 @@ def replace_all(changes: Sequence[Change], root: str) -> None:
         written.keep()
 
 
-def attempt(changes: Sequence[Change], root: str, holds: Callable[[], bool]) -> bool:
-    """Make the changes, and put them back unless `holds`, which may take its time."""
-    with _uninterrupted(), Transaction(changes, root, trial=True) as written:
-        with _interruptible():
-            kept = holds()
-        if kept:
-            written.keep()
-        return kept
+def during(changes: Sequence[Change], root: str, run: Callable[[], Result]) -> Result:
+    """The result of `run`, which may take its time; the changes are made for its length only."""
+    with _uninterrupted(), Transaction(changes, root, trial=True), _interruptible():
+        return run()
 
 
 class Transaction:
@@ -137,8 +134,6 @@ class Transaction:
 
     def keep(self) -> None:
         """The new texts stay."""
-        if self._state == TRYING:
-            _write_journal(self._journal, PLACING, self._entries)
         self._kept = True
         _clean(self._journal, self._entries)
 

@@ -176,6 +176,7 @@ class Sample:
     outputs: Values | None = None
     inside: Values | None = None
     replayed: Values | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,7 @@ class Site:
     names: tuple[str, ...] = ()
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
+    hints: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, str]:

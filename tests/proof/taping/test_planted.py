@@ -128,6 +128,7 @@ def test_one_key_for_all_devices():
     )
 
 
+@pytest.mark.slow
 def test_one_key_for_all_devices_in_a_train_step():
     """The gradients are averaged: every device has the same wrong numbers, as it had right ones."""
     keys = jax.random.split(jax.random.key(0), N)
@@ -290,9 +291,15 @@ def test_the_first_row_of_something_that_is_not_replicated():
 def test_the_first_row_read_between_two_functions():
     """The second function gets one value for all devices; it is not wrong itself."""
 
+    def loss_of(x):
+        return x.sum()
+
+    def weigh(x, loss):
+        return x * loss
+
     def program(read):
-        losses = jax.pmap(lambda x: x.sum(), axis_name="i")(X)
-        return jax.pmap(lambda x, loss: x * loss, axis_name="i")(X, read(losses))
+        losses = jax.pmap(loss_of)(X)
+        return jax.pmap(weigh)(X, read(losses))
 
     old = lambda: program(lambda losses: losses)
     sites = compared(old, lambda: program(lambda losses: np.stack([np.asarray(losses)[0]] * N)))

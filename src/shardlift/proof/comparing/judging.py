@@ -422,6 +422,8 @@ class _Judge:
                 "gave what they gave before. Its inputs differ: "
                 + (self.drifted or "look at the sites before it")
             )
+        elif self.drifted and not self.own:
+            yield f"its inputs differ: {self.drifted}"
 
     def _seen(self) -> Iterator[str]:
         """What is known not from the outputs, but from what was tried and looked into."""

@@ -27,6 +27,7 @@ from shardlift.proof.taping.ways import Apart
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
 DRAWS = frozenset({"random_bits"})  # its operand is a key
+# What is kept: collectives, and what tells why numbers differ.
 TELLING = EXCHANGES | DRAWS | {"axis_index"}
 SILENT = {"debug_callback", "debug_print"}  # would print once more
 TURNS = 4  # of a loop that ends by a condition
@@ -40,7 +41,7 @@ def look(mapped: Any, apart: Apart) -> tuple[list[Held], list[str]]:
         return mapped(*args, **kwargs)
 
     traced = jax.make_jaxpr(program)(apart.leaves)
-    if not has_telling(traced.jaxpr):
+    if not has(traced.jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
         return [], []
     if any("callback" in str(effect).lower() for effect in loud_effects(traced.jaxpr)):
         return [], ["collectives: the function calls back to the host, and is not run once more"]
@@ -74,10 +75,11 @@ def subjaxprs(eqn: Any) -> list[Any]:
     return found
 
 
-def has_telling(jaxpr: Any) -> bool:
-    """Is there a collective anywhere inside, or what tells why numbers differ: keys, an index?"""
+def has(jaxpr: Any, primitives: frozenset[str]) -> bool:
+    """Is one of the primitives anywhere inside?"""
     return any(
-        eqn.primitive.name in TELLING or any(map(has_telling, subjaxprs(eqn))) for eqn in jaxpr.eqns
+        eqn.primitive.name in primitives or any(has(inner, primitives) for inner in subjaxprs(eqn))
+        for eqn in jaxpr.eqns
     )
 
 
@@ -132,7 +134,7 @@ class Walk:
             return _compat.run_equation(eqn, operands), kept
         if kind in SILENT and not eqn.outvars:
             return [], []
-        if not any(map(has_telling, subjaxprs(eqn))):
+        if not any(has(inner, TELLING) for inner in subjaxprs(eqn)):
             return _compat.run_equation(eqn, operands), []
         follow = {"shard_map": self._map, "while": self._while, "cond": self._cond}.get(kind)
         if kind == "scan" and _compat.scan_parts(eqn) is not None:

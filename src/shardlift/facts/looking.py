@@ -15,8 +15,7 @@ from shardlift import _compat
 from shardlift.facts.comparing import Comparison, compare
 from shardlift.facts.compiling import Signature, signature
 from shardlift.facts.places import HOST, IN_PLACE, place_of, sharding_text, spec_text
-from shardlift.facts.programs import collectives
-from shardlift.facts.schema import Collective, Leaf, Move
+from shardlift.facts.schema import Leaf, Move
 from shardlift.mapping.axes import Axis, prefix_leaves, shape_of, spec_of
 from shardlift.mapping.bridge import Bridge
 from shardlift.mapping.meshes import in_context_mesh
@@ -138,8 +137,8 @@ class Look:
         leaves = dict(zip(self.paths, self.call.leaves, strict=True))
         return signature(leaves, self.call.tree, static, place_of)
 
-    def collectives(self, fitted: list[Any] | None) -> tuple[Collective, ...] | None:
-        """Those of the program that ran, None where it cannot be asked without tracing it anew.
+    def traced(self, fitted: list[Any] | None) -> Any:
+        """The program that ran, None where it cannot be asked without tracing it anew.
 
         ``fitted`` are the leaves that it ran with, if they are not those that were given.
         """
@@ -154,8 +153,15 @@ class Look:
             dynamic, kwargs = jax.tree.unflatten(call.tree, self._global_types(plan.bridge))
             args = tuple(with_static(options, args, dynamic))
         # Arguments of these types were traced a moment ago: JAX has the result.
-        traced = plan.program.trace(*args, **kwargs)
-        return collectives(traced.jaxpr.jaxpr)
+        return plan.program.trace(*args, **kwargs)
+
+    def owners(self) -> list[int | None]:
+        """The position of the argument that each leaf belongs to; None of one given by name."""
+        found: list[int | None] = []
+        for k, arg in enumerate(self.call.args):
+            if k not in self.site.options.static:
+                found += [k] * len(jax.tree.leaves(arg))
+        return found + [None] * (len(self.call.leaves) - len(found))
 
     def _global_types(self, bridge: Bridge) -> list[Any]:
         """What the program was traced with: the arrays themselves may have been donated to it."""

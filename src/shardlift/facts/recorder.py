@@ -25,8 +25,10 @@ from shardlift.facts.looking import Look, nbytes, outputs_of
 from shardlift.facts.making import MOST_DEVICES, kind_of_trace, name_of, process_facts, site_behind
 from shardlift.facts.origins import Origins
 from shardlift.facts.places import sharding_text
+from shardlift.facts.programs import collectives
+from shardlift.facts.proving import proofs
 from shardlift.facts.reading import watched_reads
-from shardlift.facts.schema import Capture, Event, Move, Overhead, Process, Read
+from shardlift.facts.schema import Capture, Event, Move, Overhead, Process, Proof, Read
 from shardlift.facts.sites import PROBES, Key, SiteRecord, clip
 from shardlift.facts.timeline import Timeline
 from shardlift.facts.waiting import Waiter
@@ -286,7 +288,10 @@ class Recorder:
     def _ask_program(self, record: SiteRecord, look: Look, fitted: list[Any] | None) -> None:
         running = here.running = Running()
         try:
-            found = look.collectives(fitted)
+            traced = look.traced(fitted)
+            found = None if traced is None else collectives(traced.jaxpr.jaxpr)
+            if traced is not None:
+                record.note_proofs(_proofs(record, look, traced))
         except Exception as error:
             self._faulty(error)
             found = None
@@ -430,6 +435,19 @@ def _made_program(running: Running, function: str) -> bool:
     """Was the site's own program among what was compiled, rather than a helper of JAX's?"""
     own = {f"jit({function})", function, "jit(_fun)", "_fun", ""}
     return any(name in own for name, _ in running.compiled)
+
+
+def _proofs(record: SiteRecord, look: Look, traced: Any) -> tuple[Proof, ...]:
+    owners = look.owners()
+    # Leaves beyond the bound of a record were not compared for long: the proof does without them.
+    rows = zip(owners, look.paths, look.call.axes, strict=True)
+    differ = {
+        owner
+        for owner, path, axis in rows
+        if axis is not None and (leaf := record.arguments.get(clip(path))) and leaf.equal is not True
+    }
+    seen = {owner for owner in owners if owner is not None} - differ
+    return proofs(traced.jaxpr, traced.out_info, look.paths, owners, seen)
 
 
 def _about(look: Look) -> dict[str, Any]:

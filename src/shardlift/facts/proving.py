@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+
+# Now: imported in the middle of a run, it makes JAX trace every program once more (0.12.0).
+import jax.extend.core.primitives
 from jax.tree_util import keystr
 
 from shardlift.facts.schema import Proof
@@ -81,6 +84,5 @@ def of_all_programs(old: Sequence[Proof] | None, new: Sequence[Proof]) -> tuple[
         return ()
     both = (joined(one, other) for one, other in zip(old, new, strict=True))
     return tuple(
-        dataclasses.replace(proof, leaves=one.leaves)
-        for proof, one in zip(both, new, strict=True)
+        dataclasses.replace(proof, leaves=one.leaves) for proof, one in zip(both, new, strict=True)
     )

@@ -28,7 +28,8 @@ def settle(plan: Plan, call: Call, donated: Sequence[bool]) -> list[Any] | None:
     of the program equals in structure, shapes and dtypes. Tracing for that is not wasted, unless
     something is laid out: the call itself finds the trace.
     """
-    if not any(_can_settle(leaf, plan, axis) for leaf, axis in _pairs(call)):
+    several = len(call.leaves) > 1 or any(donated)
+    if not several or not any(_can_settle(leaf, plan, axis) for leaf, axis in _pairs(call)):
         return None
     out = plan.program.eval_shape(*call.args, **call.kwargs)
     back = list(returning(_numbered(call), call.leaves, donated, out))

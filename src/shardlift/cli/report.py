@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from shardlift._files import replace_file
+from shardlift.cli.console import console
 from shardlift.facts.files import CaptureError, read
 from shardlift.facts.schema import Capture
 from shardlift.report import comparing, machine, markdown, terminal
@@ -45,7 +45,7 @@ def report(file: str, html: str | None, style: str, other: str | None, quiet: bo
     elif after is not None:
         click.echo(_compared(view.capture, after, style))
     elif style == "text":
-        terminal.show(view, _console())
+        terminal.show(view, console(piped=100))
     else:
         click.echo(machine.render(view) if style == "json" else markdown.render(view), nl=False)
     if html is not None:
@@ -59,11 +59,6 @@ def _compared(before: Capture, after: Capture, style: str) -> str:
     if style == "markdown":
         return comparing.as_markdown(before, after)
     return comparing.as_text(before, after)
-
-
-def _console() -> Console:
-    # Colours, and a width, only where there is a terminal to have them.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 100)
 
 
 def _write_page(view: View, after: Capture | None, out: str) -> None:

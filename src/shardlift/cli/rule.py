@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shardlift.cli.console import console as make_console
 from shardlift.cli.formats.terminal import COLOURS
 from shardlift.codemod.finding import Rule
 from shardlift.codemod.page import page
@@ -51,7 +51,7 @@ def _list(rules: dict[str, Rule], quiet: bool) -> None:
         for found in rules.values():
             click.echo(f"{found.code} {found.name}")
         return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console = make_console(piped=80)
     family = ""
     table = Table.grid(padding=(0, 1))
     for found in rules.values():

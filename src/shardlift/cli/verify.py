@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from shardlift.cli.console import console
 from shardlift.facts.files import CaptureError
 
 _HELP = """Run two programs and compare what their mapped functions compute.
@@ -157,8 +158,7 @@ def _print(outcome: Any, style: str, quiet: bool) -> None:
     from shardlift.proof import saying
 
     if style == "text" or quiet:
-        width = None if sys.stdout.isatty() else 100
-        saying.show(outcome, Console(highlight=False, width=width), quiet)
+        saying.show(outcome, console(piped=100), quiet)
     else:
         render = saying.machine if style == "json" else saying.markdown
         click.echo(render(outcome), nl=False)

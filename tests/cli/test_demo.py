@@ -14,10 +14,11 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from shardlift.cli.children import Done
 from shardlift.cli.demo import demo
 from shardlift.cli.demo.cost import Cost, cost_of, table
 from shardlift.cli.demo.folder import Folder, FolderError
-from shardlift.cli.demo.stage import Done, Stage, folded
+from shardlift.cli.demo.stage import Stage, folded
 from shardlift.cli.demo.steps import BEFORE, STEPS, bundled, needed_for
 
 COMMAND = [sys.executable, "-m", "shardlift", "demo"]

@@ -27,7 +27,7 @@ _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
 @click.command(
     epilog="Example: shardlift check src/ --ignore SL201 --target-jax 0.10",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option(
     "--format",
     "style",

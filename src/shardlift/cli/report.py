@@ -20,8 +20,8 @@ from shardlift.report.view import View, view_of
     short_help="Show what a recorded run did and cost.",
     epilog="Example: shardlift report run.json --html run.html",
 )
-@click.argument("file", metavar="FILE")
-@click.option("--html", metavar="OUT", help="Write one page that works offline.")
+@click.argument("file", metavar="FILE", type=click.Path())
+@click.option("--html", type=click.Path(), metavar="OUT", help="Write one page that works offline.")
 @click.option(
     "--format",
     "style",
@@ -29,7 +29,9 @@ from shardlift.report.view import View, view_of
     default="text",
     help="How to print; text.",
 )
-@click.option("--compare", "other", metavar="OTHER", help="FILE is before, OTHER is after.")
+@click.option(
+    "--compare", "other", type=click.Path(), metavar="OTHER", help="FILE is before, OTHER is after."
+)
 @click.option("--quiet", "-q", is_flag=True, help="The first sentence only.")
 def report(file: str, html: str | None, style: str, other: str | None, quiet: bool) -> None:
     """Show the capture FILE that `shardlift run --record FILE` wrote.

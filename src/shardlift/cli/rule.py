@@ -27,7 +27,11 @@ _FAMILIES = {
 
 
 @click.command(epilog="Example: shardlift rule SL402")
-@click.argument("code", required=False)
+@click.argument(
+    "code",
+    required=False,
+    shell_complete=lambda _, __, begun: [c for c in all_rules() if c.startswith(begun.upper())],
+)
 @click.option("--quiet", "-q", is_flag=True, help="Codes and names only.")
 @click.option("--verbose", "-v", is_flag=True, help="Every rule in full.")
 def rule(code: str | None, quiet: bool, verbose: bool) -> None:

@@ -53,8 +53,8 @@ class _Tolerance(click.ParamType[Any]):
     short_help="Prove that a program computes what it did.",
     epilog="Example: shardlift verify train.py train_new.py -- --steps 5",
 )
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", type=click.Path())
+@click.argument("after", type=click.Path())
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--tolerance",

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from shardlift.cli.demo.stage import Done, Stage
+from shardlift.cli.children import Done
+from shardlift.cli.demo.stage import Stage
 
 __all__ = ["Cost", "measure", "table"]
 
@@ -27,8 +28,8 @@ class Cost(NamedTuple):
 def cost_of(done: Done) -> Cost | None:
     """What the program said of itself; None if it failed.
 
-    >>> cost_of(Done(0, "warm after 1.50 s\\nloss 0.1 after 9 steps, 4.20 ms a step\\n", 3.0))
-    Cost(step=0.0042, warm=1.5, whole=3.0)
+    >>> cost_of(Done(0, "warm after 1.50 s\\nloss 0.1 after 9 steps, 4.00 ms a step\\n", 3.0))
+    Cost(step=0.004, warm=1.5, whole=3.0)
     """
     said = _SAID.search(done.output)
     if done.status or said is None:

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
+from shardlift.cli.children import Done, plain_environment, run_python
 from shardlift.cli.demo.folder import Folder
-from shardlift.launch import virtual_devices
 
-__all__ = ["DEVICES", "Done", "Stage", "folded"]
+__all__ = ["DEVICES", "Stage", "folded"]
 
 DEVICES = 8
 _INDENT = 2
 _MOST_ADDED = 14  # lines in a row that a diff adds, before they are folded
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class Done(NamedTuple):
-    """A command that has ended."""
-
-    status: int
-    output: str  # standard output and error, as they came
-    seconds: float
 
 
 class Stage:
@@ -78,34 +63,15 @@ class Stage:
             yield Text(" " * (_INDENT + (deep if k else 0))) + part
 
     def _run(self, typed: str) -> Done:
-        start = time.perf_counter()
-        with _ended_with_us(
-            subprocess.Popen(
-                [sys.executable, *_arguments(typed)],
-                cwd=self.folder.path,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches it through us, with all that it started
-                encoding="utf-8",
-                errors="replace",
-            )
-        ) as process:
-            output, _ = process.communicate()
-        return Done(process.returncode, output, time.perf_counter() - start)
+        return run_python(_arguments(typed), self._environment(), cwd=self.folder.path)
 
     def _environment(self) -> dict[str, str]:
         """Eight CPU devices, none of the user's own settings of JAX, and this terminal's width."""
-        mine = os.environ.items()
-        env = {k: v for k, v in mine if not k.startswith("JAX_") and k != "XLA_FLAGS"}
-        virtual_devices(DEVICES, env)
-        env.update(PYTHONIOENCODING="utf-8", PYTHONUNBUFFERED="1", NO_COLOR="1")
-        env["COLUMNS"] = str(max(40, self.console.width - _INDENT))
-        if self.console.is_terminal and not self.console.no_color:
-            del env["NO_COLOR"]
-            env["FORCE_COLOR"] = "1"
-        return env
+        coloured = self.console.is_terminal and not self.console.no_color
+        return plain_environment(DEVICES) | {
+            "COLUMNS": str(max(40, self.console.width - _INDENT)),
+            **({"FORCE_COLOR": "1"} if coloured else {"NO_COLOR": "1"}),
+        }
 
 
 def _arguments(typed: str) -> list[str]:
@@ -116,20 +82,6 @@ def _arguments(typed: str) -> list[str]:
     """
     program, *rest = shlex.split(typed)
     return {"shardlift": ["-m", "shardlift"], "python": []}[program] + rest
-
-
-@contextlib.contextmanager
-def _ended_with_us(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """Whatever happens here, nothing of the process is left."""
-    try:
-        yield process
-    except BaseException:
-        for number, wait in ((signal.SIGINT, 3), (signal.SIGKILL, None)):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=wait)
-        raise
 
 
 def folded(diff: str) -> str:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from rich.padding import Padding
 
 from shardlift.cli import writing
+from shardlift.cli.children import Done
 from shardlift.cli.demo.cost import STEPS as STEPS_TIMED
 from shardlift.cli.demo.cost import measure, table
-from shardlift.cli.demo.stage import DEVICES, Done, Stage, folded
+from shardlift.cli.demo.stage import DEVICES, Stage, folded
 
 __all__ = ["AFTER", "BEFORE", "STEPS", "Step", "Verdict", "bundled", "needed_for"]
 

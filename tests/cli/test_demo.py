@@ -40,74 +40,85 @@ class Played:
         parts = re.split(r"^\d/\d  .*$", self.out, flags=re.MULTILINE)
         return parts[1 + list(STEPS).index(step)]
 
+    def all_went_as_it_should(self):
+        assert self.status == 0, self.out + self.errors
+        assert re.findall(r"^✓ (\w+): ", self.out, re.MULTILINE) == list(STEPS)
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory):
-    return Played(tmp_path_factory.mktemp("demo"))
+    def it_is_readable_in_80_columns_and_without_colours(self):
+        assert "\x1b" not in self.out
+        assert [line for line in self.out.splitlines() if len(line) > 80] == []
 
+    def it_fails_on_todays_jax(self):
+        assert "$ python before/train.py" in self.said("fail")
+        assert "ModuleNotFoundError: No module named 'jax.config'" in self.said("fail")
 
-@pytest.mark.slow
-class TestTheWholeJourney:
-    def test_all_went_as_it_should(self, played):
-        assert played.status == 0, played.out + played.errors
-        assert re.findall(r"^✓ (\w+): ", played.out, re.MULTILINE) == list(STEPS)
+    def it_runs_unmodified(self):
+        assert "$ shardlift run --devices 8 --record run.json before/train.py" in self.said("run")
+        assert "on 8 devices" in self.said("run")
+        assert "jax.device_put_replicated (1)" in self.said("run")
+        assert (self.files / "before/train.py").read_bytes() == bundled()[BEFORE]
 
-    def test_it_is_readable_in_80_columns_and_without_colours(self, played):
-        assert "\x1b" not in played.out
-        assert [line for line in played.out.splitlines() if len(line) > 80] == []
+    def the_report_is_shown_and_written(self):
+        assert "2 pmap sites" in self.said("report")
+        assert (self.files / "report.html").read_text().startswith("<!doctype html>")
 
-    def test_it_fails_on_todays_jax(self, played):
-        assert "$ python before/train.py" in played.said("fail")
-        assert "ModuleNotFoundError: No module named 'jax.config'" in played.said("fail")
-
-    def test_it_runs_unmodified(self, played):
-        assert "$ shardlift run --devices 8 --record run.json before/train.py" in played.said("run")
-        assert "on 8 devices" in played.said("run")
-        assert "jax.device_put_replicated (1)" in played.said("run")
-        assert (played.files / "before/train.py").read_bytes() == bundled()[BEFORE]
-
-    def test_the_report_is_shown_and_written(self, played):
-        assert "2 pmap sites" in played.said("report")
-        assert (played.files / "report.html").read_text().startswith("<!doctype html>")
-
-    def test_check_finds_what_is_there(self, played):
-        codes = set(re.findall(r" (SL\d+) ", played.said("check")))
+    def check_finds_what_is_there(self):
+        codes = set(re.findall(r" (SL\d+) ", self.said("check")))
         assert {"SL101", "SL105", "SL107", "SL201", "SL402"} <= codes
 
-    def test_the_diff_is_shown_and_made_in_a_copy(self, played):
-        assert '-p_eval_step = jax.pmap(eval_step, axis_name="batch")' in played.said("migrate")
-        after = (played.files / "after/train.py").read_text()
+    def the_diff_is_shown_and_made_in_a_copy(self):
+        assert '-p_eval_step = jax.pmap(eval_step, axis_name="batch")' in self.said("migrate")
+        after = (self.files / "after/train.py").read_text()
         assert "jax.shard_map(" in after
         assert "shardlift" not in after
 
-    def test_every_leaf_is_compared(self, played):
-        assert "280 outputs of 20 calls" in played.said("verify")
-        assert "2 sites: 2 identical" in played.said("verify")
+    def every_leaf_is_compared(self):
+        assert "280 outputs of 20 calls" in self.said("verify")
+        assert "2 sites: 2 identical" in self.said("verify")
 
-    def test_costs_are_measured(self, played):
-        row = re.search(r"a step +([\d.]+) ms +([\d.]+) ms +([\d.]+)", played.said("cost"))
+    def costs_are_measured(self):
+        row = re.search(r"a step +([\d.]+) ms +([\d.]+) ms +([\d.]+)", self.said("cost"))
         before, after, ratio = map(float, row.groups())
         assert before > 0
         assert after > 0
         assert ratio == pytest.approx(after / before, abs=0.02 + 0.01 / before)
 
-    def test_it_ends_with_the_commands_for_ones_own_code(self, played):
-        end = played.out[played.out.index("With your own code") :]
+    def it_ends_with_the_commands_for_ones_own_code(self):
+        end = self.out[self.out.index("With your own code") :]
         for command in ("run", "report", "check", "migrate", "verify"):
             assert f"  shardlift {command} " in end
 
-    def test_a_step_alone_says_so_when_the_program_is_different(self, played):
+    def a_step_alone_says_so_when_the_program_is_different(self):
         # The user's change is looked at, and not written over.
-        after = played.files / "after/train.py"
+        after = self.files / "after/train.py"
         text = after.read_text()
         after.write_text(text + "\nbroken = True\n")
         done = subprocess.run(
-            [*COMMAND, "migrate"], cwd=played.files.parent, capture_output=True, text=True
+            [*COMMAND, "migrate"], cwd=self.files.parent, capture_output=True, text=True
         )
         assert done.returncode == 2
         assert "is not as the demo left it" in done.stderr
         assert after.read_text().endswith("broken = True\n")
         after.write_text(text)
+
+
+@pytest.mark.slow
+def test_the_whole_journey(tmp_path):
+    played = Played(tmp_path)
+    for look in (
+        played.all_went_as_it_should,
+        played.it_is_readable_in_80_columns_and_without_colours,
+        played.it_fails_on_todays_jax,
+        played.it_runs_unmodified,
+        played.the_report_is_shown_and_written,
+        played.check_finds_what_is_there,
+        played.the_diff_is_shown_and_made_in_a_copy,
+        played.every_leaf_is_compared,
+        played.costs_are_measured,
+        played.it_ends_with_the_commands_for_ones_own_code,
+        played.a_step_alone_says_so_when_the_program_is_different,
+    ):
+        look()
 
 
 @pytest.mark.slow

@@ -31,10 +31,8 @@ class _Tolerance(click.ParamType[Any]):
     name = "tolerance"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``."""
-        from shardlift.proof.comparing.bits import Tolerance
-
-        if isinstance(value, Tolerance):
+        """``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``: a number by its name."""
+        if isinstance(value, dict):
             return value
         given: dict[str, Any] = {}
         for part in value.split(","):
@@ -45,7 +43,7 @@ class _Tolerance(click.ParamType[Any]):
                     raise ValueError
             except (KeyError, ValueError):
                 self.fail(f"{part!r} is not ulps=N, rtol=X or atol=X", param, ctx)
-        return Tolerance(**given)
+        return given
 
 
 @click.command(
@@ -125,10 +123,12 @@ def verify(
     """Compare BEFORE and AFTER."""
     try:
         from shardlift.proof import running
+        from shardlift.proof.comparing.bits import Tolerance
     except ImportError as error:
-        raise click.ClickException(f'{error}: pip install "shardlift[jax]"') from None
+        click.echo(f'shardlift verify: {error}: pip install "shardlift[jax]"', err=True)
+        sys.exit(2)
     settings = running.Settings(
-        tolerance=tolerance,
+        tolerance=Tolerance(**tolerance),
         devices=devices,
         keep=keep_bytes,
         tapped=tapped,

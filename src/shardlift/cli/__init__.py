@@ -21,6 +21,8 @@ COMMANDS = {
     "verify": "shardlift.cli.verify:verify",
     "record-legacy": "shardlift.cli.record_legacy:record_legacy",
     "env": "shardlift.cli.env:env",
+    "doctor": "shardlift.cli.doctor:doctor",
+    "completion": "shardlift.cli.completion:completion",
 }
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from shardlift.cli.config import Config, ConfigError, find_config
+from shardlift.cli.console import console as make_console
 from shardlift.cli.files import find_files
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.printing import Report
@@ -26,7 +27,7 @@ _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
 @click.command(
     epilog="Example: shardlift check src/ --ignore SL201 --target-jax 0.10",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option(
     "--format",
     "style",
@@ -105,8 +106,7 @@ def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
-    # Colours, and a width, only where there is a terminal to have them.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console = make_console(piped=80)
     if style == "full":
         texts: dict[str, list[str]] = {}
         terminal.full(report, console, lambda finding: _lines(finding, texts))

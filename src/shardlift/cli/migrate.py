@@ -20,7 +20,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command("migrate", epilog="Example: shardlift migrate src/ --write")
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option(
     "--to",
     type=click.Choice([goal.value for goal in Goal]),

@@ -89,8 +89,6 @@ PXLA = (
 )
 
 MODULES = (
-    # The module; `jax.config` itself is there, an object.
-    *_renamed((0, 4, 25), "jax.config", "jax", "config"),
     Removed("jax.experimental.maps", (0, 4, 31), "jax.shard_map"),
     Removed("jax.experimental.stax", (0, 3, 16), "jax.example_libraries.stax", same=True),
     Removed(

@@ -34,11 +34,8 @@ RULE = Rule(
         "from jax.experimental.maps import xmap, Mesh  # SL107",
         "import jax.linear_util as lu  # SL107",
         "import jax\nplatform = jax.lib.xla_bridge.get_backend().platform  # SL107",
-        "from jax.config import config  # SL107\nconfig.update('jax_enable_x64', True)",
     ),
     good=(
-        "from jax import config\nconfig.update('jax_enable_x64', True)",
-        "import jax\njax.config.update('jax_enable_x64', True)",
         "from jax.example_libraries import stax",
         "from jax.extend import linear_util as lu",
         "import jax\nplatform = jax.default_backend()",

@@ -14,7 +14,7 @@ from shardlift.codemod.finding import Rule
 from shardlift.codemod.page import page
 from shardlift.codemod.rules import all_rules
 
-_FAMILIES = {
+FAMILIES = {
     "0": "the tool itself",
     "1": "removed or renamed names and flags",
     "2": "pmap sites",
@@ -63,7 +63,7 @@ def _list(rules: dict[str, Rule], quiet: bool) -> None:
             if family:
                 table.add_row("", "", "")
             family = found.code[2]
-            table.add_row(Text(f"{family}xx", style="bold"), "", Text(_FAMILIES[family], "bold"))
+            table.add_row(Text(f"{family}xx", style="bold"), "", Text(FAMILIES[family], "bold"))
         effect = Text(found.effect.value, style=COLOURS[found.effect])
         table.add_row(found.code, effect, found.summary)
     console.print(table)

@@ -158,11 +158,11 @@ def main():
     start = {"loc": jnp.array(1.0), "log_scale": jnp.array(0.0)}
     warmup = blackjax.window_adaptation(blackjax.nuts, logdensity)
     (_, parameters), _ = warmup.run(warmup_key, start, num_steps=WARMUP)
-    hmc = blackjax.hmc(logdensity, num_integration_steps=5, **parameters)
+    hmc = blackjax.hmc(logdensity, num_integration_steps=2, **parameters)
 
     n = jax.local_device_count()
     spread = jax.random.normal(init_key, (n,))
-    positions = {"loc": 3 + spread, "log_scale": 0.1 * spread}
+    positions = {"loc": 3 + 0.1 * spread, "log_scale": 0.1 * spread}
     states = jax.vmap(hmc.init)(positions)
     keys = jax.random.split(sample_key, n)
     samples, acceptance = inference_loop_multiple_chains(keys, hmc.step, states, SAMPLES)

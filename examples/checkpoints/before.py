@@ -73,7 +73,7 @@ def main(folder):
         save(path, state, keys)
         state, keys = load(path, (state, keys))
         state, keys = train(state, keys, STEPS)
-    print(f"w {np.asarray(state['params']['w'][0]).ravel()}")
+    print(f"w {np.asarray(state['params']['w'][0]).sum():.5f}")
 
 
 if __name__ == "__main__":

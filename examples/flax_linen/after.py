@@ -1,5 +1,6 @@
-"""A convolutional classifier in flax linen: train state, batch norm, dropout, gradients averaged."""
+"""A classifier in flax linen: train state, batch norm, dropout, averaged gradients."""
 
+import functools
 from typing import Any
 
 import flax.linen as nn
@@ -7,9 +8,95 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax import jax_utils
 from flax.training import common_utils, train_state
 from jax import lax
+
+
+@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once
+def shard_map_per_device(f, axis_name="devices"):
+    """`jax.shard_map` of `f`, with one row of every argument on each device.
+
+    `f` sees its row without the leading axis, which is put back on what it returns. The mesh is
+    made when `f` is traced: before that, no device is touched.
+    """
+
+    @functools.wraps(f)
+    def mapped(*args, **kwargs):
+        def one_row(args, kwargs):
+            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), (args, kwargs))
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*args, **kwargs))
+
+        rows = len(jax.tree.leaves((args, kwargs))[0])
+        devices = jax.devices()[: rows * jax.process_count()]
+        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
+        spec = jax.P(axis_name)
+        sharded = jax.shard_map(one_row, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        return sharded(args, kwargs)
+
+    return mapped
+
+
+def device_put_replicated(x, devices):
+    """Put `x` on each device: one array a leaf, whose rows are never stacked elsewhere."""
+    sharding = row_per_device(devices)
+    copies = jax.device_put(jax.tree.map(as_row, x), jax.NamedSharding(sharding.mesh, jax.P()))
+    return jax.tree.map(
+        lambda copy: join_rows([shard.data for shard in copy.addressable_shards], sharding), copies
+    )
+
+
+def replicate(tree, devices=None):
+    """Put `tree` on each of `devices`, the local ones unless given."""
+    return device_put_replicated(tree, devices or jax.local_devices())
+
+
+def row_per_device(devices):
+    """The sharding of arrays that have one row on each device."""
+    return jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
+
+
+def as_row(x):
+    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
+    return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
+
+
+add_leading_axis = jax.jit(lambda x: x[None])
+
+
+def join_rows(rows, sharding):
+    """One array of rows that are where they belong."""
+    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
+        stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
+        return jax.device_put(stacked, sharding)
+    shape = (len(rows), *rows[0].shape[1:])
+    return jax.make_array_from_single_device_arrays(shape, sharding, list(rows))
+
+
+def unreplicate(tree):
+    """The first device's row of every leaf, on that device: nothing is gathered."""
+
+    def first(x):
+        if getattr(x, "ndim", 1) == 0:
+            return x  # a scalar has no rows
+        return first_row(x) if has_rows(x) else x[0]
+
+    return jax.tree.map(first, tree)
+
+
+def has_rows(x):
+    """Whether `x` lies on devices that hold whole rows of it."""
+    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
+        return False
+    return x.ndim > 0 and x.sharding.shard_shape(x.shape)[1:] == x.shape[1:]
+
+
+def first_row(x):
+    """The row on the first local device of `x`."""
+    return first_of_block(x.addressable_data(0))
+
+
+first_of_block = jax.jit(lambda block: block[0])
+
 
 CLASSES, BATCH, STEPS = 4, 64, 24
 
@@ -71,7 +158,7 @@ def eval_step(state, batch):
 
 
 # Each device has batch statistics of its own while training: they are averaged before evaluation.
-cross_replica_mean = jax.pmap(lambda x: lax.pmean(x, "x"), "x")
+cross_replica_mean = jax.jit(shard_map_per_device(lambda x: lax.pmean(x, "x"), "x"))
 
 
 def sync_batch_stats(state):
@@ -90,10 +177,12 @@ def batches(seed):
 
 def main():
     rng, dropout_rng = jax.random.split(jax.random.PRNGKey(0))
-    state = jax_utils.replicate(create_train_state(rng))
+    state = replicate(create_train_state(rng))
     dropout_rngs = common_utils.shard_prng_key(dropout_rng)
-    p_train_step = jax.pmap(train_step, axis_name="batch", donate_argnums=(0,))
-    p_eval_step = jax.pmap(eval_step, axis_name="batch")
+    p_train_step = jax.jit(
+        shard_map_per_device(train_step, "batch"), donate_argnums=(0,)
+    )
+    p_eval_step = jax.jit(shard_map_per_device(eval_step, "batch"))
 
     train_metrics = []
     for _, batch in zip(range(STEPS), batches(seed=1)):
@@ -103,7 +192,7 @@ def main():
     print(f"loss {loss[0]:.6f} -> {loss[-1]:.6f}")
 
     state = sync_batch_stats(state)
-    metrics = jax_utils.unreplicate(p_eval_step(state, next(batches(seed=2))))
+    metrics = unreplicate(p_eval_step(state, next(batches(seed=2))))
     print(f"accuracy {metrics['accuracy']:.4f} after {int(state.step[0])} steps")
 
 

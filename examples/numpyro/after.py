@@ -99,7 +99,8 @@ def main():
     samples = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), samples)
     for name in ("mu", "tau"):
         draws = samples[name]
-        print(f"{name:3s} mean {draws.mean():.6f}  r_hat {gelman_rubin(draws):.3f}  of {draws.shape}")
+        r_hat = gelman_rubin(draws)
+        print(f"{name:3s} mean {draws.mean():.6f}  r_hat {r_hat:.3f}  of {draws.shape}")
 
 
 if __name__ == "__main__":

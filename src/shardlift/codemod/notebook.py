@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 # Cell magics whose body is ordinary Python that runs in the notebook's own namespace.
 _PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px")
+# Line magics that run the rest of their line, and the options that come before it.
+_OPTION = r"-(?:[slDT]\s*\S+|[a-zA-Z]\s*\d*)\s+"
+_RUNS_LINE = re.compile(rf"^(\s*)(%(?:time|timeit|prun)\s+(?:{_OPTION})*)(\S.*)$")
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*|[\w\s,()]+=\s*[%!].*)$")
 
 
@@ -53,12 +56,27 @@ def read_notebook(text: str) -> tuple[str, Cells]:
 
 
 def python_of_cell(source: str) -> str:
-    """The cell with its magics and shell lines replaced by `pass`, line for line."""
+    """The cell with its magics and shell lines replaced by `pass`, line for line.
+
+    What `%time` and its like run is kept, at its column.
+    """
     lines = source.replace("\r\n", "\n").split("\n")
     if lines[0].startswith("%%") and not lines[0].startswith(_PYTHON_CELLS):
         return "\n" * (len(lines) - 1)
     try:
         ast.parse(source)
     except (SyntaxError, ValueError):
-        return "\n".join(_MAGIC.sub(r"\1pass", line) for line in lines)
+        return "\n".join(_without_magic(line) for line in lines)
     return "\n".join(lines)
+
+
+def _without_magic(line: str) -> str:
+    if match := _RUNS_LINE.match(line):
+        margin, magic, code = match.groups()
+        python = f"{'None':{len(magic) - 2}}; {code}"
+        try:
+            ast.parse(python)
+        except (SyntaxError, ValueError):
+            return f"{margin}pass"
+        return margin + python
+    return _MAGIC.sub(r"\1pass", line)

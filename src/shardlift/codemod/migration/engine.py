@@ -119,8 +119,12 @@ def migrate(
                 results.append(migrate_file(project, source, goal, exists))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
-        except RecursionError:
+        except (RecursionError, MemoryError):
             unreadable.append((path, "nested too deeply"))
+        except OSError as error:  # it has gone meanwhile
+            unreadable.append((path, error.strerror or str(error)))
+        except Exception as error:  # of ours; the other files are rewritten all the same
+            unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
         project.trim()
     results = [_beside_others(result, results, project, read, goal) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)

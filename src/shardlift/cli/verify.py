@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from shardlift.cli.console import console
+from shardlift.cli.verify_options import Tolerance
 from shardlift.facts.files import CaptureError
 
 _HELP = """Run two programs and compare what their mapped functions compute.
@@ -27,25 +28,6 @@ Exit status: 0 all the same, 1 a difference or a site in one program only, 2 not
 """
 
 
-class _Tolerance(click.ParamType[Any]):
-    name = "tolerance"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``: a number by its name."""
-        if isinstance(value, dict):
-            return value
-        given: dict[str, Any] = {}
-        for part in value.split(","):
-            name, _, number = part.strip().partition("=")
-            try:
-                given[name] = {"ulps": int, "rtol": float, "atol": float}[name](number)
-                if not given[name] >= 0:
-                    raise ValueError
-            except (KeyError, ValueError):
-                self.fail(f"{part!r} is not ulps=N, rtol=X or atol=X", param, ctx)
-        return given
-
-
 @click.command(
     help=_HELP,
     short_help="Prove that a program computes what it did.",
@@ -56,7 +38,7 @@ class _Tolerance(click.ParamType[Any]):
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--tolerance",
-    type=_Tolerance(),
+    type=Tolerance(),
     default="ulps=0",
     metavar="ulps=N,rtol=X,atol=X",
     help="What passes for close; nothing. rtol is of the largest number in an array.",

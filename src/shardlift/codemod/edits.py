@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -27,6 +28,32 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[done:start], replacement]
         done = end
     return "".join([*pieces, text[done:]])
+
+
+def origin(text: str, edits: Iterable[Edit], line: int, column: int) -> tuple[int, int, bool]:
+    r"""Where a place of the text with the edits made comes from in `text`: line, column.
+
+    And whether it is text that the edits left: what they wrote comes from the beginning of what
+    was there.
+
+    >>> edit = Edit(Span(1, 4, 1, 8), "jax.jit(\n")
+    >>> origin("x = pmap(f)", [edit], 2, 1), origin("x = pmap(f)", [edit], 1, 6)
+    ((1, 9, True), (1, 4, False))
+    """
+    starts = line_starts(text)
+    after = line_starts(apply_edits(text, edits := list(edits)))
+    place, exact = after[line - 1] + column, True
+    for start, end, replacement in sorted(
+        {(*_offsets(starts, edit.span), edit.replacement) for edit in edits}
+    ):
+        if place < start:
+            break
+        if place < start + len(replacement):
+            place, exact = start, False
+            break
+        place += end - start - len(replacement)
+    found = bisect_right(starts, place) - 1
+    return found + 1, place - starts[found], exact
 
 
 def line_starts(text: str) -> list[int]:

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from shardlift.codemod.edits import apply_edits
+from shardlift.codemod.edits import apply_edits, origin
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
+from shardlift.codemod.migration.decisions import Decisions, Where
 from shardlift.codemod.migration.helpers import (
     bare,
     catalogue,
@@ -53,6 +54,7 @@ class Place:
 
     span: Span
     text: str
+    step: str = ""  # the step that rewrote it: `sites`, `placing`, ...
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,11 @@ def migrate(
     read: Callable[[str], bytes],
     exists: Exists,
     goal: Goal = Goal.SHARD_MAP,
+    decisions: Decisions | None = None,
 ) -> Migration:
     """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot."""
     project = Project(paths, lambda path: read_source(path, read(path)))
+    project.decisions = decisions or project.decisions
     worth: list[str] = []
     unreadable: list[tuple[str, str]] = []
     for path in paths:
@@ -192,9 +196,7 @@ def migrate_file(
 ) -> FileResult:
     """Rewrite one file; raises `UnreadableError` if it is not Python."""
     file = project.file(source.path, source)
-    text, rewrites, refusals = _rewritten(file, goal)
-    places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
-    refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    text, rewrites, places, refused = _rewritten(file, goal)
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
     home = home or find_home(source.path, file.index.root, exists)
@@ -220,15 +222,16 @@ def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> 
     current, text, first = file, raw, 0
     rewrites: list[Rewrite] = []
     refused: tuple[Place, ...] = ()
+    where = Where(source.path)
     for number in range(_PASSES):
-        chosen, refusals = _one_pass(current, goal)
+        chosen, refusals = _one_pass(current, goal, lambda _: where)
         if not number:
             refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
-            places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in chosen)
+            places = tuple(Place(file.span(r.node), file.brief(r.node), s) for r, s in chosen)
         if not chosen:
             break
-        rewrites += chosen
-        edits = [edit for r in chosen for edit in r.edits]
+        rewrites += [r for r, _ in chosen]
+        edits = [edit for r, _ in chosen for edit in r.edits]
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
         try:
             text = edit_cells(text, edits)
@@ -256,29 +259,73 @@ def helper_module(existing: str, names: Iterable[str]) -> str:
     return f"{text.rstrip()}\n\n\n{definitions(missing)}" if missing else text
 
 
-def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal]]:
+def _rewritten(
+    file: File, goal: Goal
+) -> tuple[str, list[Rewrite], tuple[Place, ...], tuple[Place, ...]]:
     """The text after all steps, pass by pass until none has anything left to do."""
     text = file.source.text
     rewrites: list[Rewrite] = []
-    refusals: list[Refusal] = []
+    places: list[Place] = []
+    refused: tuple[Place, ...] = ()
+    passes: list[tuple[str, list[Edit]]] = []
     current = file
+
+    def back(span: Span) -> tuple[int, int, bool]:
+        """Where a place of the current text comes from, and whether it is just that text."""
+        line, column, exact = span.line, span.column, True
+        for before, edits in reversed(passes):
+            line, column, same = origin(before, edits, line, column)
+            exact = exact and same
+        return line, column, exact
+
+    def where(span: Span) -> Where | None:
+        line, column, exact = back(span)
+        return Where(file.path, line, column) if exact else None
+
     for number in range(_PASSES):
-        chosen, refused = _one_pass(current, goal)
+        chosen, refusals = _one_pass(current, goal, where)
         if not number:
-            refusals = refused
+            refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
         if not chosen:
             break
-        rewrites += chosen
-        edits = [edit for r in chosen for edit in r.edits]
-        text = apply_edits(text, [_with_line_ends(edit, text) for edit in edits])
+        for rewrite, step in chosen:
+            rewrites.append(rewrite)
+            places.append(_place(current, rewrite, step, back))
+        edits = [_with_line_ends(edit, text) for r, _ in chosen for edit in r.edits]
+        passes.append((text, edits))
+        text = apply_edits(text, edits)
         current = File(Source(file.path, text, file.source.cells), file.project)
-    return text, rewrites, refusals
+    return text, rewrites, tuple(places), refused
 
 
-def _one_pass(file: File, goal: Goal) -> tuple[list[Rewrite], list[Refusal]]:
-    found = [result for step in STEPS for result in step(file, goal)]
-    chosen = _without_overlaps(file, [r for r in found if isinstance(r, Rewrite)])
-    return chosen, [r for r in found if isinstance(r, Refusal)]
+def _place(
+    file: File, rewrite: Rewrite, step: str, back: Callable[[Span], tuple[int, int, bool]]
+) -> Place:
+    span = file.span(rewrite.node)
+    line, column, _ = back(span)
+    last = max(line, line + span.end_line - span.line)
+    moved = replace(span, line=line, column=column, end_line=last)
+    return Place(moved, file.brief(rewrite.node), step)
+
+
+def _one_pass(
+    file: File, goal: Goal, where: Callable[[Span], Where | None]
+) -> tuple[list[tuple[Rewrite, str]], list[Refusal]]:
+    """What is rewritten, by which step, and what is not; as was decided of single places."""
+    left = file.project.decisions.left
+    wanted: dict[Rewrite, str] = {}
+    refused: list[Refusal] = []
+    for step in STEPS:
+        for result in step(file, goal):
+            place = where(file.span(result.node)) if left else None
+            if isinstance(result, Refusal):
+                refused.append(result)
+            elif place is not None and place in left:
+                refused.append(Refusal(result.node, left[place]))
+            else:
+                wanted[result] = step.__module__.rpartition(".")[2]
+    chosen = _without_overlaps(file, list(wanted))
+    return [(rewrite, wanted[rewrite]) for rewrite in chosen], refused
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,8 +16,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from shardlift._plain import plain
 from shardlift.cli import transaction, writing
-from shardlift.cli.files import find_files
+from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.verify_options import check, verify_options
 from shardlift.codemod.migration.engine import FileResult, Migration, migrate
@@ -31,7 +34,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     "migrate",
     epilog='Example: shardlift migrate src/ --write --verify "python train.py --steps 3"',
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option(
     "--to",
     type=click.Choice([goal.value for goal in Goal]),
@@ -73,8 +76,9 @@ def migrate_command(
     if missing:
         _stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
-    files = list(find_files(paths))
-    if not files:
+    passed = Passed()
+    files = list(find_files(paths, passed))
+    if not files and not passed.failed:
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
     rewritten = partial(migrate, files, contents.read, os.path.exists, Goal(to))
@@ -86,6 +90,7 @@ def migrate_command(
             proved = _proved(rewritten, contents, root, {**asked, "verbose": verbose})
             migration = proved.migration
         _write(migration, contents, root)
+    migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
     if style == "json":
         click.echo(formats.machine(migration, status, not diff, proved), nl=False)
@@ -119,27 +124,36 @@ def _proved(
 
 
 def _status(migration: Migration, diff: bool) -> int:
-    if any(file.refused for file in migration.files) or (diff and migration.changed):
-        return 1
-    return 2 if migration.unreadable else 0
+    if migration.unreadable:
+        return 2
+    return int(any(file.refused for file in migration.files) or bool(diff and migration.changed))
 
 
 def _show(migration: Migration) -> None:
+    """The diff: for eyes on a terminal, elsewhere byte by byte, so that it can be applied."""
     console = Console(highlight=False, soft_wrap=True)
     for file in migration.changed:
         for line in diff_of(file):
-            console.print(Text(line, style=_COLOURS.get(line[:1], "")), end="")
+            if console.is_terminal:
+                shown = plain(line.replace("\r\n", "\n"), keep="\n\t")
+                console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
+            else:
+                click.echo(line, nl=False)
 
 
 def diff_of(file: FileResult) -> list[str]:
     """The change of one file as a unified diff."""
-    before = file.before.splitlines(keepends=True)
-    after = file.after.splitlines(keepends=True)
-    old = f"a/{file.path}" if before else "/dev/null"
-    lines = list(difflib.unified_diff(before, after, old, f"b/{file.path}"))
+    before, after = _for_diff(file.before), _for_diff(file.after)
+    old = f"a/{plain(file.path)}" if before else "/dev/null"
+    lines = list(difflib.unified_diff(before, after, old, f"b/{plain(file.path)}"))
     return [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     ]
+
+
+def _for_diff(text: str) -> list[str]:
+    """Lines as diff and patch see them: neither a `\\r` nor a form feed ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:
@@ -179,15 +193,19 @@ def _recover(paths: tuple[str, ...], only: bool) -> None:
 def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for place in file.rewritten if verbose else ():
-            click.echo(f"{_where(file, place.span)}: rewritten: {place.text}", err=diff)
+            _say(f"{_where(file, place.span)}: rewritten: {place.text}", diff)
         for place in file.refused:
-            click.echo(f"{_where(file, place.span)}: left as it is: {place.text}", err=diff)
+            _say(f"{_where(file, place.span)}: left as it is: {place.text}", diff)
     for path, reason in migration.unreadable:
-        click.echo(f"{path}: not looked at: {reason}", err=diff)
+        _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
     changed = migration.changed
     if diff and changed:
         click.echo("Next: the same command with --write.", err=True)
+
+
+def _say(line: str, aside: bool) -> None:
+    click.echo(plain(line), err=aside)
 
 
 def _totals(migration: Migration, diff: bool) -> str:
@@ -216,5 +234,5 @@ def _count(number: int, what: str) -> str:
 
 
 def _stop(message: str) -> NoReturn:
-    click.echo(f"shardlift migrate: {message}", err=True)
+    click.echo(plain(f"shardlift migrate: {message}", keep="\n"), err=True)
     sys.exit(2)

@@ -304,7 +304,7 @@ def wanted(
 ) -> Wanted:
     """What the options of `migrate` ask for."""
     settings = running.Settings(
-        tolerance=asked["tolerance"] or Tolerance(),
+        tolerance=Tolerance(**(asked["tolerance"] or {})),
         devices=asked["devices"],
         verbose=asked["verbose"],
     )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from shardlift.cli.console import console
 from shardlift.cli.verify_options import Tolerance
 from shardlift.facts.files import CaptureError
 
@@ -32,8 +33,8 @@ Exit status: 0 all the same, 1 a difference or a site in one program only, 2 not
     short_help="Prove that a program computes what it did.",
     epilog="Example: shardlift verify train.py train_new.py -- --steps 5",
 )
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", type=click.Path())
+@click.argument("after", type=click.Path())
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--tolerance",
@@ -104,10 +105,12 @@ def verify(
     """Compare BEFORE and AFTER."""
     try:
         from shardlift.proof import running
+        from shardlift.proof.comparing.bits import Tolerance
     except ImportError as error:
-        raise click.ClickException(f'{error}: pip install "shardlift[jax]"') from None
+        click.echo(f'shardlift verify: {error}: pip install "shardlift[jax]"', err=True)
+        sys.exit(2)
     settings = running.Settings(
-        tolerance=tolerance,
+        tolerance=Tolerance(**tolerance),
         devices=devices,
         keep=keep_bytes,
         tapped=tapped,
@@ -137,8 +140,7 @@ def _print(outcome: Any, style: str, quiet: bool) -> None:
     from shardlift.proof import saying
 
     if style == "text" or quiet:
-        width = None if sys.stdout.isatty() else 100
-        saying.show(outcome, Console(highlight=False, width=width), quiet)
+        saying.show(outcome, console(piped=100), quiet)
     else:
         render = saying.machine if style == "json" else saying.markdown
         click.echo(render(outcome), nl=False)

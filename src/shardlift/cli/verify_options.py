@@ -16,10 +16,8 @@ class Tolerance(click.ParamType[Any]):
     name = "tolerance"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """A tolerance of `comparing.bits`, which wants NumPy: imported when it is given."""
-        from shardlift.proof.comparing import bits
-
-        if isinstance(value, bits.Tolerance):
+        """A number by its name, for the tolerance of `comparing.bits`, which wants NumPy."""
+        if isinstance(value, dict):
             return value
         given: dict[str, Any] = {}
         for part in value.split(","):
@@ -30,7 +28,7 @@ class Tolerance(click.ParamType[Any]):
                     raise ValueError
             except (KeyError, ValueError):
                 self.fail(f"{part!r} is not ulps=N, rtol=X or atol=X", param, ctx)
-        return bits.Tolerance(**given)
+        return given
 
 
 _OPTIONS = (

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
 from shardlift.codemod.finding import Edit, Span
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class OverlapError(ValueError):
@@ -54,11 +58,18 @@ def origin(text: str, edits: Iterable[Edit], line: int, column: int) -> tuple[in
 
 def line_starts(text: str) -> list[int]:
     """The offset at which each line starts, lines counted as Python's tokenizer counts them."""
-    starts = [0]
-    for index, character in enumerate(text):
-        if character == "\n" or (character == "\r" and text[index + 1 : index + 2] != "\n"):
-            starts.append(index + 1)
-    return starts
+    return [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text with their ends, counted as Python's parser counts them.
+
+    >>> split_lines("a\rb\r\n\x0cc\n")
+    ['a\r', 'b\r\n', '\x0cc\n']
+    """
+    starts = [*line_starts(text), len(text)]
+    found = [text[a:b] for a, b in pairwise(starts)]
+    return found if found[-1] else found[:-1]
 
 
 def _offsets(starts: list[int], span: Span) -> tuple[int, int]:

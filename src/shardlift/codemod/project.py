@@ -96,7 +96,7 @@ class Project:
         if path not in self._texts:
             try:
                 self._texts[path] = self._read(path).text
-            except (UnreadableError, OSError, KeyError):
+            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
                 self._texts[path] = ""
         text = self._texts[path]
         if name not in text:
@@ -109,7 +109,7 @@ class Project:
         if path not in self._files:
             try:
                 self.file(path)
-            except (UnreadableError, OSError, KeyError):
+            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
                 self._files[path] = None
         return self._files[path]
 

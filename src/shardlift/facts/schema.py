@@ -86,6 +86,17 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """On what condition a part of the output is the same on all devices, whatever is computed."""
+
+    path: str
+    leaves: int
+    needs: tuple[int, ...] | None = None
+    leaf: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class Compile:
     """One time that a program was compiled."""
 
@@ -212,6 +223,7 @@ class Site:
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
     hints: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -262,7 +274,7 @@ class Capture:
 def parts_of_schema() -> list[type]:
     """Every dataclass of the schema, the outermost first."""
     return [
-        Capture, Process, Site, Times, Distribution, Leaf, Compile, Move, Read, Collective,
+        Capture, Process, Site, Times, Distribution, Leaf, Proof, Compile, Move, Read, Collective,
         Form, Values, Sample, Event, Overhead,
     ]  # fmt: skip
 

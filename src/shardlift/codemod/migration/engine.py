@@ -22,7 +22,7 @@ from shardlift.codemod.migration.helpers import (
     import_block,
     required,
 )
-from shardlift.codemod.migration.home import Exists, Home, find_home
+from shardlift.codemod.migration.home import Exists, Home, beside, find_home
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
 from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
@@ -123,8 +123,12 @@ def migrate(
                 results.append(migrate_file(project, source, goal, exists))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
-        except RecursionError:
+        except (RecursionError, MemoryError):
             unreadable.append((path, "nested too deeply"))
+        except OSError as error:  # it has gone meanwhile
+            unreadable.append((path, error.strerror or str(error)))
+        except Exception as error:  # of ours; the other files are rewritten all the same
+            unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
         project.trim()
     results = [_beside_others(result, results, project, read, goal) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)
@@ -197,7 +201,10 @@ def migrate_file(
         return FileResult(source.path, text, text, (), refused)
     home = home or find_home(source.path, file.index.root, exists)
     helpers = frozenset(name for r in rewrites for name in r.helpers)
-    if home.path is None and (taken := _taken(text, helpers)):
+    taken = _taken(text, helpers) if home.path is None else None
+    if taken is not None and taken not in map(bare, helpers):
+        home = beside(source.path)  # only what the helpers need among themselves is in the way
+    elif taken is not None:
         refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
         return FileResult(source.path, source.text, source.text, (), refused)
     statements = {line for r in rewrites for line in r.imports}
@@ -371,5 +378,5 @@ def _taken(text: str, names: frozenset[str]) -> str | None:
     there = [node for name in names for node in bound.get(bare(name), ())]
     if any(isinstance(node, ast.FunctionDef) for node in there):
         return None  # an earlier migration wrote them
-    helpers = (helper.name for helper in required(names))
+    helpers = [*map(bare, names), *(helper.name for helper in required(names))]
     return next((name for name in helpers if name in bound), None)

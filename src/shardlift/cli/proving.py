@@ -166,9 +166,8 @@ class _Prover:
             loose = {places[p]: out.get(p, "not tried yet") for p in places if p not in kept}
             return replace(self.settled, strict_vma=True, loose=loose)
 
-        plain = self.settled
         strict = search(sites, lambda kept: self._trial(decided(kept, {}), kept), self._rest())
-        self._settle(decided(strict.kept, strict.out) if strict.kept else plain)
+        self._settle(decided(strict.kept, strict.out))
 
     def _settle(self, decisions: Decisions) -> None:
         """The decisions with their reasons; the texts are those of the run that held."""

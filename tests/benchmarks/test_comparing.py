@@ -6,7 +6,6 @@ import importlib
 import json
 
 import pytest
-
 from bench import __main__ as command
 from bench import comparing, page
 from bench.comparing import Entry, better_of, entries, load, save, slower

@@ -55,21 +55,24 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 
-def __getattr__(name: str) -> Any:
-    try:
-        module = _WHERE[name]
-    except KeyError:
-        raise AttributeError(f"module 'shardlift' has no attribute {name!r}") from None
-    try:
-        value = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
-            raise
-        raise ImportError(
-            f'shardlift.{name} needs JAX, which is not installed here: pip install "shardlift[jax]"'
-        ) from error
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or a checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        try:
+            module = _WHERE[name]
+        except KeyError:
+            raise AttributeError(f"module 'shardlift' has no attribute {name!r}") from None
+        try:
+            value = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
+                raise
+            raise ImportError(
+                f"shardlift.{name} needs JAX, which is not installed here: "
+                'pip install "shardlift[jax]"'
+            ) from error
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -46,7 +46,11 @@ class Runner:
             if not for_this_jax(block) or "not run" in block.marks:
                 continue
             if "file" in block.marks:
-                (self.folder / block.marks["file"]).write_text(block.text)
+                path = self.folder / block.marks["file"]
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(block.text)
+            elif "part of" in block.marks:
+                contains(block, (self.folder / block.marks["part of"]).read_text())
             elif block.language == "python":
                 self._expect_no_error()
                 self._python(block)
@@ -55,6 +59,8 @@ class Runner:
                 self._commands(block)
             elif block.language == "output":
                 compare(block, self.printed)
+            elif block.language == "diff":
+                contains(block, self.printed)
             elif block.language == "pytb":
                 compare(block, message(self.raised))
                 self.raised = None
@@ -132,6 +138,12 @@ def compare(block: Block, happened: str, shown: str | None = None) -> None:
     checker = doctest.OutputChecker()
     if not checker.check_output(want, got, _FLAGS):
         raise Mismatch(f"{block.place} shows\n{want}\nbut there was\n{got}")
+
+
+def contains(block: Block, text: str) -> None:
+    """Raise unless all that is shown is in the text, in one piece."""
+    if block.text not in text:
+        raise Mismatch(f"{block.place}: this is not there\n{block.text}\nbut\n{text}")
 
 
 def plain(text: str) -> str:

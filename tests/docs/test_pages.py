@@ -62,10 +62,7 @@ def test_every_block_is_of_a_known_kind(page: Path) -> None:
 
 def test_what_is_not_run_is_listed() -> None:
     marked = Counter(
-        _name(block.page)
-        for page in PAGES
-        for block in blocks_of(page)
-        if "not run" in block.marks
+        _name(block.page) for page in PAGES for block in blocks_of(page) if "not run" in block.marks
     )
     assert dict(marked) == NOT_RUN
     blocks = [block for page in PAGES for block in blocks_of(page) if block.language in RUN]

@@ -37,7 +37,8 @@ def test_a_source_that_is_one_string() -> None:
 @pytest.mark.parametrize(
     "magic",
     [
-        "%timeit f(x)",
+        "%timeit for _ in x: f(x)",
+        "%time",
         "!pip install jax",
         "?jax.pmap",
         "jax.pmap?",
@@ -50,6 +51,15 @@ def test_magics_are_set_aside(magic: str) -> None:
     first = "if True:" if magic.startswith(" ") else "a = 1"
     lines = python_of_cell(f"{first}\n{magic}\nb = 2").split("\n")
     assert [line.strip() for line in lines] == [first, "pass", "b = 2"]
+
+
+@pytest.mark.parametrize("magic", ["%time ", "%timeit ", "%timeit -n 3 -r 1 ", "  %prun -s cum "])
+def test_what_a_magic_runs_is_looked_at_where_it_stands(magic: str) -> None:
+    first = "if True:" if magic.startswith(" ") else "x = 1"
+    text = _notebook("import jax", f"{first}\n{magic}y = jax.tree_map(f, x)")
+    (finding,) = check_texts({"n.ipynb": text})["n.ipynb"].findings
+    where = (finding.span.cell, finding.span.line, finding.span.column)
+    assert where == (3, 2, len(magic) + 4)
 
 
 def test_cell_magics() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from typing import Any
 
@@ -21,6 +22,8 @@ COMMANDS = {
     "verify": "shardlift.cli.verify:verify",
     "record-legacy": "shardlift.cli.record_legacy:record_legacy",
     "env": "shardlift.cli.env:env",
+    "doctor": "shardlift.cli.doctor:doctor",
+    "completion": "shardlift.cli.completion:completion",
 }
 
 
@@ -55,5 +58,10 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="shardlift")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """The way off jax.pmap: run it, check it, rewrite it, prove it."""
+    # A name that the terminal has no letters for is shown all the same. What a program prints
+    # itself, under `run`, is left as python has it.
+    if ctx.invoked_subcommand != "run" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shardlift.cli.console import console as make_console
 from shardlift.cli.formats.terminal import COLOURS
 from shardlift.codemod.finding import Rule
 from shardlift.codemod.page import page
@@ -27,7 +27,11 @@ FAMILIES = {
 
 
 @click.command(epilog="Example: shardlift rule SL402")
-@click.argument("code", required=False)
+@click.argument(
+    "code",
+    required=False,
+    shell_complete=lambda _, __, begun: [c for c in all_rules() if c.startswith(begun.upper())],
+)
 @click.option("--quiet", "-q", is_flag=True, help="Codes and names only.")
 @click.option("--verbose", "-v", is_flag=True, help="Every rule in full.")
 def rule(code: str | None, quiet: bool, verbose: bool) -> None:
@@ -51,7 +55,7 @@ def _list(rules: dict[str, Rule], quiet: bool) -> None:
         for found in rules.values():
             click.echo(f"{found.code} {found.name}")
         return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console = make_console(piped=80)
     family = ""
     table = Table.grid(padding=(0, 1))
     for found in rules.values():

@@ -60,7 +60,7 @@ status is returned.
     help="How long the processes wait for each other when they start; 300.",
 )
 @click.option("-m", "module", is_flag=True, help="PROGRAM is the name of a module.")
-@click.argument("program")
+@click.argument("program", type=click.Path())
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def run(
     devices: int | None,

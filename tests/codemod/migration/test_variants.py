@@ -40,7 +40,10 @@ def chosen(text: str) -> str:
         ("g = jax.pmap(f, devices=jax.devices()[:2])\n", WHOLE),
         ("def h(name):\n    return jax.pmap(f, axis_name=name)\n", WHOLE),
         ("g = jax.pmap(jax.pmap(f, 'i'), 'j')\n", WHOLE),
+        # A lambda that is mapped once may be remembered.
+        ("p = jax.pmap(lambda x: x)\ndef h():\n    return jax.pmap(f)\n", f"{NAME}[plain, cached]"),
         # One that must be remembered, and one that must not.
+        ("p = [jax.pmap(lambda x: n) for n in N]\ndef h():\n    return jax.pmap(f)\n", WHOLE),
         ("def h():\n    return jax.pmap(f), jax.pmap(lambda x: x)\n", WHOLE),
         ("def h(self):\n    return jax.pmap(f), jax.pmap(self.f)\n", WHOLE),
     ],

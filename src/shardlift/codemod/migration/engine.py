@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from shardlift.codemod.edits import apply_edits
+from shardlift.codemod.edits import apply_edits, origin
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
+from shardlift.codemod.migration.decisions import Decisions, Where
 from shardlift.codemod.migration.helpers import (
     bare,
     catalogue,
@@ -21,7 +22,7 @@ from shardlift.codemod.migration.helpers import (
     import_block,
     required,
 )
-from shardlift.codemod.migration.home import Exists, Home, find_home
+from shardlift.codemod.migration.home import Exists, Home, beside, find_home
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
 from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
@@ -53,6 +54,7 @@ class Place:
 
     span: Span
     text: str
+    step: str = ""  # the step that rewrote it: `sites`, `placing`, ...
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,11 @@ def migrate(
     read: Callable[[str], bytes],
     exists: Exists,
     goal: Goal = Goal.SHARD_MAP,
+    decisions: Decisions | None = None,
 ) -> Migration:
     """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot."""
     project = Project(paths, lambda path: read_source(path, read(path)))
+    project.decisions = decisions or project.decisions
     worth: list[str] = []
     unreadable: list[tuple[str, str]] = []
     for path in paths:
@@ -119,8 +123,12 @@ def migrate(
                 results.append(migrate_file(project, source, goal, exists))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
-        except RecursionError:
+        except (RecursionError, MemoryError):
             unreadable.append((path, "nested too deeply"))
+        except OSError as error:  # it has gone meanwhile
+            unreadable.append((path, error.strerror or str(error)))
+        except Exception as error:  # of ours; the other files are rewritten all the same
+            unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
         project.trim()
     results = [_beside_others(result, results, project, read, goal) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)
@@ -188,14 +196,15 @@ def migrate_file(
 ) -> FileResult:
     """Rewrite one file; raises `UnreadableError` if it is not Python."""
     file = project.file(source.path, source)
-    text, rewrites, refusals = _rewritten(file, goal)
-    places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
-    refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    text, rewrites, places, refused = _rewritten(file, goal)
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
     home = home or find_home(source.path, file.index.root, exists)
     helpers = frozenset(name for r in rewrites for name in r.helpers)
-    if home.path is None and (taken := _taken(text, helpers)):
+    taken = _taken(text, helpers) if home.path is None else None
+    if taken is not None and taken not in map(bare, helpers):
+        home = beside(source.path)  # only what the helpers need among themselves is in the way
+    elif taken is not None:
         refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
         return FileResult(source.path, source.text, source.text, (), refused)
     statements = {line for r in rewrites for line in r.imports}
@@ -213,15 +222,16 @@ def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> 
     current, text, first = file, raw, 0
     rewrites: list[Rewrite] = []
     refused: tuple[Place, ...] = ()
+    where = Where(source.path)
     for number in range(_PASSES):
-        chosen, refusals = _one_pass(current, goal)
+        chosen, refusals = _one_pass(current, goal, lambda _: where)
         if not number:
             refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
-            places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in chosen)
+            places = tuple(Place(file.span(r.node), file.brief(r.node), s) for r, s in chosen)
         if not chosen:
             break
-        rewrites += chosen
-        edits = [edit for r in chosen for edit in r.edits]
+        rewrites += [r for r, _ in chosen]
+        edits = [edit for r, _ in chosen for edit in r.edits]
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
         try:
             text = edit_cells(text, edits)
@@ -249,29 +259,73 @@ def helper_module(existing: str, names: Iterable[str]) -> str:
     return f"{text.rstrip()}\n\n\n{definitions(missing)}" if missing else text
 
 
-def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal]]:
+def _rewritten(
+    file: File, goal: Goal
+) -> tuple[str, list[Rewrite], tuple[Place, ...], tuple[Place, ...]]:
     """The text after all steps, pass by pass until none has anything left to do."""
     text = file.source.text
     rewrites: list[Rewrite] = []
-    refusals: list[Refusal] = []
+    places: list[Place] = []
+    refused: tuple[Place, ...] = ()
+    passes: list[tuple[str, list[Edit]]] = []
     current = file
+
+    def back(span: Span) -> tuple[int, int, bool]:
+        """Where a place of the current text comes from, and whether it is just that text."""
+        line, column, exact = span.line, span.column, True
+        for before, edits in reversed(passes):
+            line, column, same = origin(before, edits, line, column)
+            exact = exact and same
+        return line, column, exact
+
+    def where(span: Span) -> Where | None:
+        line, column, exact = back(span)
+        return Where(file.path, line, column) if exact else None
+
     for number in range(_PASSES):
-        chosen, refused = _one_pass(current, goal)
+        chosen, refusals = _one_pass(current, goal, where)
         if not number:
-            refusals = refused
+            refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
         if not chosen:
             break
-        rewrites += chosen
-        edits = [edit for r in chosen for edit in r.edits]
-        text = apply_edits(text, [_with_line_ends(edit, text) for edit in edits])
+        for rewrite, step in chosen:
+            rewrites.append(rewrite)
+            places.append(_place(current, rewrite, step, back))
+        edits = [_with_line_ends(edit, text) for r, _ in chosen for edit in r.edits]
+        passes.append((text, edits))
+        text = apply_edits(text, edits)
         current = File(Source(file.path, text, file.source.cells), file.project)
-    return text, rewrites, refusals
+    return text, rewrites, tuple(places), refused
 
 
-def _one_pass(file: File, goal: Goal) -> tuple[list[Rewrite], list[Refusal]]:
-    found = [result for step in STEPS for result in step(file, goal)]
-    chosen = _without_overlaps(file, [r for r in found if isinstance(r, Rewrite)])
-    return chosen, [r for r in found if isinstance(r, Refusal)]
+def _place(
+    file: File, rewrite: Rewrite, step: str, back: Callable[[Span], tuple[int, int, bool]]
+) -> Place:
+    span = file.span(rewrite.node)
+    line, column, _ = back(span)
+    last = max(line, line + span.end_line - span.line)
+    moved = replace(span, line=line, column=column, end_line=last)
+    return Place(moved, file.brief(rewrite.node), step)
+
+
+def _one_pass(
+    file: File, goal: Goal, where: Callable[[Span], Where | None]
+) -> tuple[list[tuple[Rewrite, str]], list[Refusal]]:
+    """What is rewritten, by which step, and what is not; as was decided of single places."""
+    left = file.project.decisions.left
+    wanted: dict[Rewrite, str] = {}
+    refused: list[Refusal] = []
+    for step in STEPS:
+        for result in step(file, goal):
+            place = where(file.span(result.node)) if left else None
+            if isinstance(result, Refusal):
+                refused.append(result)
+            elif place is not None and place in left:
+                refused.append(Refusal(result.node, left[place]))
+            else:
+                wanted[result] = step.__module__.rpartition(".")[2]
+    chosen = _without_overlaps(file, list(wanted))
+    return [(rewrite, wanted[rewrite]) for rewrite in chosen], refused
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:
@@ -324,5 +378,5 @@ def _taken(text: str, names: frozenset[str]) -> str | None:
     there = [node for name in names for node in bound.get(bare(name), ())]
     if any(isinstance(node, ast.FunctionDef) for node in there):
         return None  # an earlier migration wrote them
-    helpers = (helper.name for helper in required(names))
+    helpers = [*map(bare, names), *(helper.name for helper in required(names))]
     return next((name for name in helpers if name in bound), None)

@@ -26,12 +26,13 @@ from shardlift.codemod.migration.options import (
 )
 from shardlift.codemod.migration.references import OWN, Reference, references
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite
-from shardlift.codemod.scopes import FUNCTIONS
+from shardlift.codemod.scopes import FUNCTIONS, LOOPS
 from shardlift.codemod.sites import Role
 from shardlift.codemod.values import Known
 
 BY_OPTIONS = "jit_per_device"
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
+_MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Functions that look at pmap and do not call it.
 _LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
 
@@ -244,10 +245,13 @@ def _lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:
     if operand is None:
         top = file.index.parents.get(file.index.parents[site]) is file.index.root
         return "any" if top else "uncached"
+    around = tuple(file.index.ancestors(site))
+    once = not any(isinstance(node, FUNCTIONS) for node in around)
+    if isinstance(operand, ast.Lambda) and once and not any(isinstance(n, _MANY) for n in around):
+        return "any"
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.node not in value.file.index.root.body:
         return "uncached"
-    once = not any(isinstance(around, FUNCTIONS) for around in file.index.ancestors(site))
     return "any" if once else "cached"
 
 

@@ -136,6 +136,7 @@ class _Judge:
         self.notes: dict[str, None] = {}
         self.leaves = self.collectives = self.replays = self.differing = self.bad_replays = 0
         self.uncompared = self.calls = 0
+        self.own = False  # a call differs that was given the same
 
     def verdict(self) -> SiteVerdict:
         """Compare everything."""
@@ -158,7 +159,13 @@ class _Judge:
             findings=tuple(self.findings.values()),
             causes=tuple(self._causes()),
             notes=tuple(self.notes),
+            itself=self._itself(),
         )
+
+    def _itself(self) -> bool | None:
+        if self.own or self.bad_replays:
+            return True
+        return False if self.replays else None
 
     def _word(self) -> str:
         counted = [one for one in self.findings.values() if one.part != "replayed"]
@@ -180,6 +187,7 @@ class _Judge:
             if left.failed != right.failed:
                 which = "before" if left.failed else "after"
                 self._add(Finding("", left.call, "calls", f"the call raised an error {which}"))
+                self.own |= _same_arrays(left.inputs, right.inputs)
             return
         if left.outputs is None or right.outputs is None:
             self.uncompared += 1
@@ -189,6 +197,7 @@ class _Judge:
         bad = self._outputs(left, right, "outputs", right.outputs)
         self.calls += 1
         self.differing += bad
+        self.own |= bad and same_inputs
         if bad and not same_inputs:
             self.notes["from some call on the inputs differ too, so the outputs must"] = None
         if left.inside is not None and right.inside is not None and same_inputs:
@@ -312,6 +321,7 @@ class _Judge:
                 continue
             found = self._compared(pair_forms[0].path, left.call, "inside", arrays, pair_forms)
             if found is not None and not found.close:
+                self.own = True
                 self._add(self._with_cause(found, forms, *together(*arrays)[:2]))
 
     def _with_cause(

@@ -1,0 +1,177 @@
+"""Chains of blackjax, one on each device: HMC with a step size found by window adaptation."""
+
+import functools
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import jax.scipy.stats as stats
+import numpy as np
+
+
+def shard_map_per_device(
+    f, axis_name=None, in_specs=None, out_specs=None, *, devices=None, static_argnums=()
+):
+    """`jax.shard_map` of `f`, with one row on each device.
+
+    `f` sees its row without the axes that `in_specs` shards; those of `out_specs` are added to
+    what it returns. Both are the leading axes unless given, and always for keyword arguments.
+    The mesh is made when `f` is traced, of as many devices as there are rows: before that, no
+    device is touched. A tuple of names makes a mesh of as many axes.
+    """
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    devices = None if devices is None else tuple(devices)
+    options = ("devices" if axis_name is None else axis_name, in_specs, out_specs, devices, static)
+    if getattr(f, "__closure__", f) is None and not hasattr(f, "__self__"):
+        try:  # a plain function, mapped before: jit finds again what it compiled
+            return mapped_before(f, *options)
+        except TypeError:  # something that has no hash, such as a dict of specs
+            pass
+    return map_rows(f, *options)
+
+
+def map_rows(f, axis_name, in_specs, out_specs, devices, static):
+    leading = jax.P(*axis_name) if isinstance(axis_name, tuple) else jax.P(axis_name)
+    in_specs = leading if in_specs is None else in_specs
+    out_specs = leading if out_specs is None else out_specs
+
+    def rows_of(args, kwargs):
+        """The numbers of the arguments that are rows, the rows, and a spec for each leaf."""
+        numbers = [k for k in range(len(args)) if k not in static and k - len(args) not in static]
+        specs = [in_specs[k] for k in numbers] if isinstance(in_specs, tuple) else in_specs
+        rows = ([args[k] for k in numbers], kwargs)
+        return numbers, rows, jax.tree.map(spec_of_leaves, (specs, leading), rows, is_leaf=is_spec)
+
+    def mesh_for(sizes):
+        return device_mesh(leading, sizes, devices)
+
+    @functools.wraps(f)
+    def mapped(*args, **kwargs):
+        numbers, rows, specs = rows_of(args, kwargs)
+
+        def one_row(blocks):
+            row, named = jax.tree.map(lambda s, x: jnp.squeeze(x, sharded_axes(s)), specs, blocks)
+            out = f(*replace_at(args, numbers, row), **named)
+            return jax.tree.map(add_axes, out_specs, out, is_leaf=is_spec)
+
+        return jax.shard_map(
+            one_row,
+            mesh=mesh_for(count_rows(specs, rows)),
+            in_specs=(specs,),
+            out_specs=out_specs,
+            check_vma=False,
+        )(rows)
+
+    mapped.rows_of, mapped.mesh_for, mapped.out_specs = rows_of, mesh_for, out_specs
+    mapped.devices = devices
+    return mapped
+
+
+mapped_before = functools.lru_cache(maxsize=64)(map_rows)
+
+
+def device_mesh(axis_names, sizes, devices=None):
+    """A mesh with an axis for each name: the first devices, or those given."""
+    if not sizes and devices is not None:
+        sizes = {axis_names[0]: len(devices)}
+    shape = [sizes[name] for name in axis_names]
+    needed = int(np.prod(shape))
+    if devices is None:
+        processes = range(jax.process_count())
+        devices = [device for process in processes for device in jax.local_devices(process)]
+        devices = devices[:needed] if len(processes) == 1 else devices
+    if len(devices) != needed:
+        raise ValueError(
+            f"one row on each device, but {sizes} rows and {len(devices)} devices "
+            f"in {jax.process_count()} processes"
+        )
+    return jax.sharding.Mesh(np.array(devices).reshape(shape), tuple(axis_names))
+
+
+def count_rows(specs, tree):
+    """How many rows there are along each axis of the mesh."""
+    sizes = {}
+    for spec, x in zip(jax.tree.leaves(specs), jax.tree.leaves(tree)):
+        for axis in sharded_axes(spec):
+            rows = jnp.shape(x)[axis] if axis < jnp.ndim(x) else None
+            if rows is None or sizes.setdefault(spec[axis], rows) != rows:
+                wanted = sizes.get(spec[axis], "some")
+                raise ValueError(f"{spec} wants {wanted} rows, but got the shape {jnp.shape(x)}")
+    return sizes
+
+
+def replace_at(args, numbers, values):
+    """The arguments with those of some numbers replaced."""
+    new = list(args)
+    for number, value in zip(numbers, values):
+        new[number] = value
+    return new
+
+
+def add_axes(spec, tree):
+    """A row of every leaf as a block again."""
+    return jax.tree.map(lambda x: jnp.expand_dims(x, sharded_axes(spec)), tree)
+
+
+def sharded_axes(spec):
+    return tuple(axis for axis, name in enumerate(spec) if name is not None)
+
+
+def spec_of_leaves(spec, tree):
+    return jax.tree.map(lambda _: spec, tree)
+
+
+def is_spec(x):
+    return isinstance(x, jax.P)
+
+
+WARMUP, SAMPLES = 200, 300
+
+
+def logdensity(position):
+    """Where the data come from, and how wide they are spread."""
+    prior = stats.norm.logpdf(position["loc"], 0, 5) + position["log_scale"]
+    scale = jnp.exp(position["log_scale"])
+    return prior - scale + stats.norm.logpdf(OBSERVED, position["loc"], scale).sum()
+
+
+OBSERVED = np.random.default_rng(0).normal(3.0, 0.7, size=100).astype(np.float32)
+
+
+def inference_loop(rng_key, kernel, initial_state, num_samples):
+    def one_step(state, rng_key):
+        state, info = kernel(rng_key, state)
+        return state, (state, info.acceptance_rate)
+
+    keys = jax.random.split(rng_key, num_samples)
+    _, (states, acceptance) = jax.lax.scan(one_step, initial_state, keys)
+    return states.position, acceptance
+
+
+inference_loop_multiple_chains = jax.jit(
+    shard_map_per_device(inference_loop, static_argnums=(1, 3)), static_argnums=(1, 3)
+)
+
+
+def main():
+    warmup_key, init_key, sample_key = jax.random.split(jax.random.PRNGKey(0), 3)
+    start = {"loc": jnp.array(1.0), "log_scale": jnp.array(0.0)}
+    warmup = blackjax.window_adaptation(blackjax.nuts, logdensity)
+    (_, parameters), _ = warmup.run(warmup_key, start, num_steps=WARMUP)
+    hmc = blackjax.hmc(logdensity, num_integration_steps=2, **parameters)
+
+    n = jax.local_device_count()
+    spread = jax.random.normal(init_key, (n,))
+    positions = {"loc": 3 + 0.1 * spread, "log_scale": 0.1 * spread}
+    states = jax.vmap(hmc.init)(positions)
+    keys = jax.random.split(sample_key, n)
+    samples, acceptance = inference_loop_multiple_chains(keys, hmc.step, states, SAMPLES)
+
+    for name, draws in jax.device_get(samples).items():
+        r_hat = blackjax.diagnostics.potential_scale_reduction(draws)
+        print(f"{name:9s} mean {draws.mean():.6f}  r_hat {r_hat:.3f}  of {draws.shape}")
+    print(f"accepted {acceptance.mean():.4f}")
+
+
+if __name__ == "__main__":
+    main()

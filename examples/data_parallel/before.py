@@ -1,0 +1,64 @@
+"""Data-parallel training in plain JAX: the state on every device, a shard of each batch."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+STEPS, BATCH = 60, 64
+
+
+def init_params(key, sizes=(4, 32, 1)):
+    keys = jax.random.split(key, len(sizes) - 1)
+    return [
+        {"w": jax.random.normal(k, (n, m)) / np.sqrt(n), "b": jnp.zeros(m)}
+        for k, n, m in zip(keys, sizes[:-1], sizes[1:])
+    ]
+
+
+def predict(params, x):
+    for layer in params[:-1]:
+        x = jnp.tanh(x @ layer["w"] + layer["b"])
+    return x @ params[-1]["w"] + params[-1]["b"]
+
+
+def loss_fn(params, batch):
+    return jnp.mean((predict(params, batch["x"]) - batch["y"]) ** 2)
+
+
+@functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))
+def train_step(params, batch):
+    loss, grads = jax.value_and_grad(loss_fn)(params, batch)
+    grads = lax.pmean(grads, axis_name="batch")
+    params = jax.tree_map(lambda p, g: p - 0.1 * g, params, grads)
+    return params, lax.pmean(loss, axis_name="batch")
+
+
+def batches(seed=0):
+    rng = np.random.default_rng(seed)
+    slope = rng.normal(size=(4, 1)).astype(np.float32)
+    while True:
+        x = rng.normal(size=(BATCH, 4)).astype(np.float32)
+        yield {"x": x, "y": np.sin(x @ slope)}
+
+
+def shard(batch):
+    n = jax.local_device_count()
+    return jax.tree_map(lambda x: x.reshape(n, x.shape[0] // n, *x.shape[1:]), batch)
+
+
+def main():
+    params = init_params(jax.random.PRNGKey(0))
+    params = jax.device_put_replicated(params, jax.local_devices())
+    for step, batch in zip(range(STEPS), batches()):
+        params, loss = train_step(params, shard(batch))
+        if step % 20 == 0 or step == STEPS - 1:
+            print(f"step {step:3d}  loss {loss[0]:.6f}")
+    params = jax.tree_map(lambda x: x[0], params)
+    print(f"bias of the last layer {params[-1]['b'][0]:.6f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Data-parallel training by eqx.filter_pmap, which takes a whole model, and not only its arrays."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+STEPS, BATCH = 60, 64
+optimizer = optax.adam(1e-2)
+
+
+def loss_fn(model, x, y):
+    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
+
+
+@functools.partial(
+    eqx.filter_pmap, axis_name="batch", in_axes=(None, None, 0, 0), out_axes=(None, None, 0)
+)
+def train_step(model, opt_state, x, y):
+    loss, grads = eqx.filter_value_and_grad(loss_fn)(model, x, y)
+    grads = jax.lax.pmean(grads, "batch")
+    updates, opt_state = optimizer.update(grads, opt_state)
+    return eqx.apply_updates(model, updates), opt_state, loss
+
+
+def batches():
+    rng = np.random.default_rng(0)
+    slope = rng.normal(size=(4, 1)).astype(np.float32)
+    n = jax.local_device_count()
+    while True:
+        x = rng.normal(size=(n, BATCH // n, 4)).astype(np.float32)
+        yield x, np.sin(x @ slope)
+
+
+def main():
+    model = eqx.nn.MLP(4, 1, width_size=32, depth=2, key=jax.random.PRNGKey(0))
+    opt_state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
+    losses = []
+    for _, (x, y) in zip(range(STEPS), batches()):
+        model, opt_state, loss = train_step(model, opt_state, x, y)
+        losses.append(float(loss.mean()))
+    print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}")
+    print(f"prediction {model(jnp.ones(4))[0]:.6f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""PPO on a pole to balance: environments by vmap on each device, devices by pmap, pure JAX."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+
+
+def shard_map_per_device(f, axis_name="devices"):
+    """`jax.shard_map` of `f`, with one row of every argument on each device.
+
+    `f` sees its row without the leading axis, which is put back on what it returns. The mesh is
+    made when `f` is traced: before that, no device is touched.
+    """
+
+    @functools.wraps(f)
+    def mapped(*args, **kwargs):
+        def one_row(args, kwargs):
+            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), (args, kwargs))
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*args, **kwargs))
+
+        rows = len(jax.tree.leaves((args, kwargs))[0])
+        devices = jax.devices()[: rows * jax.process_count()]
+        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
+        spec = jax.P(axis_name)
+        sharded = jax.shard_map(one_row, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        return sharded(args, kwargs)
+
+    return mapped
+
+
+def device_put_replicated(x, devices):
+    """Put `x` on each device: one array a leaf, whose rows are never stacked elsewhere."""
+    sharding = row_per_device(devices)
+    copies = jax.device_put(jax.tree.map(as_row, x), jax.NamedSharding(sharding.mesh, jax.P()))
+    return jax.tree.map(
+        lambda copy: join_rows([shard.data for shard in copy.addressable_shards], sharding), copies
+    )
+
+
+def row_per_device(devices):
+    """The sharding of arrays that have one row on each device."""
+    return jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
+
+
+def as_row(x):
+    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
+    return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
+
+
+add_leading_axis = jax.jit(lambda x: x[None])
+
+
+def join_rows(rows, sharding):
+    """One array of rows that are where they belong."""
+    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
+        stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
+        return jax.device_put(stacked, sharding)
+    shape = (len(rows), *rows[0].shape[1:])
+    return jax.make_array_from_single_device_arrays(shape, sharding, list(rows))
+
+
+ENVS, STEPS, UPDATES, EPOCHS = 16, 32, 25, 4  # environments on each device
+GAMMA, LAMBDA, CLIP = 0.97, 0.9, 0.2
+optimizer = optax.adam(2e-2)
+
+
+def reset(key):
+    return jax.random.uniform(key, (2,), minval=-0.2, maxval=0.2)
+
+
+def env_step(key, pole, action):
+    """Angle and speed of a pole that falls over; it starts anew when it has."""
+    angle, speed = pole
+    speed = speed + 0.1 * (jnp.sin(angle) * 9.8 + (2.0 * action - 1) * 5)
+    pole = jnp.array([angle + 0.1 * speed, speed])
+    fallen = jnp.abs(pole[0]) > 0.8
+    return jnp.where(fallen, reset(key), pole), 1.0 - fallen, fallen
+
+
+def init_params(key):
+    k1, k2, k3 = jax.random.split(key, 3)
+    return {
+        "hidden": jax.random.normal(k1, (2, 32)),
+        "policy": 0.01 * jax.random.normal(k2, (32, 2)),
+        "value": 0.01 * jax.random.normal(k3, (32,)),
+        "bias": jnp.zeros(33),
+    }
+
+
+def network(params, pole):
+    hidden = jnp.tanh(pole @ params["hidden"] + params["bias"][1:])
+    value = hidden @ params["value"] + params["bias"][0]
+    return jax.nn.log_softmax(hidden @ params["policy"]), value
+
+
+def rollout(params, key, poles):
+    def one_step(poles, key):
+        act_key, env_key = jax.random.split(key)
+        logits, value = network(params, poles)
+        action = jax.random.categorical(act_key, logits)
+        log_prob = jnp.take_along_axis(logits, action[:, None], 1)[:, 0]
+        env_keys = jax.random.split(env_key, ENVS)
+        new, reward, done = jax.vmap(env_step)(env_keys, poles, action)
+        return new, (poles, action, log_prob, value, reward, done)
+
+    return lax.scan(one_step, poles, jax.random.split(key, STEPS))
+
+
+def advantages(values, rewards, dones, last_value):
+    def backwards(carry, step):
+        advantage, next_value = carry
+        value, reward, done = step
+        delta = reward + GAMMA * next_value * (1 - done) - value
+        advantage = delta + GAMMA * LAMBDA * (1 - done) * advantage
+        return (advantage, value), advantage
+
+    start = (jnp.zeros_like(last_value), last_value)
+    return lax.scan(backwards, start, (values, rewards, dones), reverse=True)[1]
+
+
+def ppo_loss(params, poles, actions, old_log_probs, advantage, returns):
+    logits, value = network(params, poles)
+    log_prob = jnp.take_along_axis(logits, actions[..., None], -1)[..., 0]
+    ratio = jnp.exp(log_prob - old_log_probs)
+    clipped = jnp.clip(ratio, 1 - CLIP, 1 + CLIP)
+    policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()
+    return policy_loss + 0.5 * ((value - returns) ** 2).mean()
+
+
+@jax.jit
+@functools.partial(shard_map_per_device, axis_name="devices")
+def update(params, opt_state, key, poles):
+    key, rollout_key = jax.random.split(key)
+    poles, (seen, actions, log_probs, values, rewards, dones) = rollout(params, rollout_key, poles)
+    last_value = network(params, poles)[1]
+    advantage = advantages(values, rewards, dones, last_value)
+    returns = advantage + values
+    # Normalised over all devices.
+    mean = lax.pmean(advantage.mean(), "devices")
+    var = lax.pmean(((advantage - mean) ** 2).mean(), "devices")
+    advantage = (advantage - mean) / jnp.sqrt(var + 1e-8)
+
+    def epoch(carry, _):
+        params, opt_state = carry
+        grads = jax.grad(ppo_loss)(params, seen, actions, log_probs, advantage, returns)
+        grads = lax.pmean(grads, "devices")
+        updates, opt_state = optimizer.update(grads, opt_state)
+        return (optax.apply_updates(params, updates), opt_state), None
+
+    (params, opt_state), _ = lax.scan(epoch, (params, opt_state), None, length=EPOCHS)
+    metrics = {"falls": lax.psum(dones.sum(), "devices"), "value": values.mean()}
+    return params, opt_state, key, poles, metrics
+
+
+def main():
+    n = jax.local_device_count()
+    init_key, env_key, key = jax.random.split(jax.random.PRNGKey(0), 3)
+    params = init_params(init_key)
+    params, opt_state = device_put_replicated(
+        (params, optimizer.init(params)), jax.local_devices()
+    )
+    poles = jax.vmap(jax.vmap(reset))(jax.random.split(env_key, (n, ENVS)))
+    keys = jax.random.split(key, n)
+    for step in range(UPDATES):
+        params, opt_state, keys, poles, metrics = update(params, opt_state, keys, poles)
+        if step % 8 == 0 or step == UPDATES - 1:
+            metrics = jax.tree.map(np.asarray, metrics)
+            falls = metrics["falls"][0] / (n * ENVS * STEPS)
+            print(
+                f"update {step:2d}  falls {100 * falls:.3f} %  value {metrics['value'].mean():.5f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

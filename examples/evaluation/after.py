@@ -89,7 +89,9 @@ def eval_step(params, batch):
 
 
 # Takes batches of any size: pads them to a multiple of the devices, and takes that off again.
-p_predict = jax_utils.pad_shard_unpad(jax.jit(shard_map_per_device(predict)), static_argnums=(0,))
+p_predict = jax_utils.pad_shard_unpad(jax.jit(
+    shard_map_per_device(predict)
+), static_argnums=(0,))
 
 
 def dataset():

@@ -179,7 +179,9 @@ def main():
     rng, dropout_rng = jax.random.split(jax.random.PRNGKey(0))
     state = replicate(create_train_state(rng))
     dropout_rngs = common_utils.shard_prng_key(dropout_rng)
-    p_train_step = jax.jit(shard_map_per_device(train_step, "batch"), donate_argnums=(0,))
+    p_train_step = jax.jit(
+        shard_map_per_device(train_step, "batch"), donate_argnums=(0,)
+    )
     p_eval_step = jax.jit(shard_map_per_device(eval_step, "batch"))
 
     train_metrics = []

@@ -90,9 +90,11 @@ def main():
     sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
     n = jax.local_device_count()
     rng_keys = jax.random.split(jax.random.PRNGKey(0), n)
-    samples = jax.jit(shard_map_per_device(do_mcmc, in_specs=(jax.P("devices"), jax.P(), jax.P())))(
-        rng_keys, sigma, y
-    )
+    samples = jax.jit(
+        shard_map_per_device(
+            do_mcmc, in_specs=(jax.P("devices"), jax.P(), jax.P())
+        )
+    )(rng_keys, sigma, y)
     # The device axis goes into that of the chains.
     samples = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), samples)
     for name in ("mu", "tau"):

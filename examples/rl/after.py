@@ -160,7 +160,9 @@ def main():
     n = jax.local_device_count()
     init_key, env_key, key = jax.random.split(jax.random.PRNGKey(0), 3)
     params = init_params(init_key)
-    params, opt_state = device_put_replicated((params, optimizer.init(params)), jax.local_devices())
+    params, opt_state = device_put_replicated(
+        (params, optimizer.init(params)), jax.local_devices()
+    )
     poles = jax.vmap(jax.vmap(reset))(jax.random.split(env_key, (n, ENVS)))
     keys = jax.random.split(key, n)
     for step in range(UPDATES):

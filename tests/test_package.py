@@ -87,17 +87,6 @@ def test_changelog_has_a_fragment_for_the_engine():
     assert kinds
 
 
-PAGES = ["README.md", "docs/conformance.md", "docs/report.md", "docs/capture.md"]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_python_in_the_documentation_runs(page):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, page, "exec"), {})
-
-
 def test_the_example_learns():
     path = ROOT / "examples" / "data_parallel.py"
     module: dict[str, Any] = {"__name__": "example"}

@@ -32,7 +32,7 @@ def test_a_page_has_all_its_parts(page: Path) -> None:
     text = page.read_text()
     title = text.split("\n", 1)[0].removeprefix("# ")
     assert f"- [{title}]({page.name})" in INDEX
-    assert re.search(rf"^{page.stem}$", INDEX, re.MULTILINE)
+    assert f"\n{page.stem} <{page.stem}>\n" in INDEX
     program, why, fix = re.split(r"^## (?:Why|Fix)\n", text, flags=re.MULTILINE)
     assert re.search(r"^```(pytb|output)\n", program, re.MULTILINE)
     assert why.strip()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
 
 from shardlift._files import replace_file
+from shardlift._plain import plain
 from shardlift.facts.files import CaptureError, read
 from shardlift.facts.schema import Capture
 from shardlift.report import comparing, machine, markdown, terminal
@@ -82,9 +84,8 @@ def _read(path: str) -> Capture:
         _refuse(str(error))
     except OSError as error:
         _refuse(f"{path} cannot be read: {error.strerror}")
-    raise AssertionError  # not reached
 
 
-def _refuse(message: str) -> None:
-    click.echo(f"shardlift report: {message}", err=True)
+def _refuse(message: str) -> NoReturn:
+    click.echo(f"shardlift report: {plain(message)}", err=True)
     sys.exit(2)

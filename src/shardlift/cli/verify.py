@@ -8,6 +8,8 @@ from typing import Any
 import click
 from rich.console import Console
 
+from shardlift._plain import plain
+from shardlift.cli.needs_jax import refuse_no_jax, refuse_old_jax
 from shardlift.facts.files import CaptureError
 
 _HELP = """Run two programs and compare what their mapped functions compute.
@@ -122,10 +124,11 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
+    refuse_old_jax("verify")
     try:
         from shardlift.proof import running
     except ImportError as error:
-        raise click.ClickException(f'{error}: pip install "shardlift[jax]"') from None
+        refuse_no_jax("verify", error)
     settings = running.Settings(
         tolerance=tolerance,
         devices=devices,
@@ -145,7 +148,7 @@ def verify(
                 notes = running.check_determinism(sources[0], settings, status.update)
             outcome = running.compare(sources[0], sources[1], settings, status.update)
     except (running.CannotRunError, CaptureError) as error:
-        click.echo(f"shardlift verify: {error}", err=True)
+        click.echo(plain(f"shardlift verify: {error}", keep="\n\t"), err=True)
         sys.exit(2)
     if check_determinism:
         outcome = running.with_determinism(outcome, notes)

@@ -69,11 +69,16 @@ def understood(text: str, args: Sequence[str] = ()) -> Source:
     >>> understood("-m pkg.train --lr 1", ["--steps", "3"]).program
     Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
     """
+    if "\0" in text:
+        raise CannotRunError(f"{text!r} is no path")
     if _is_capture(text):
         return Source(text, None)
     if os.path.isfile(text) or os.path.isdir(text):
         return Source(text, Program(text, tuple(args)))
-    words = shlex.split(text)
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CannotRunError(f"{text!r} is no command: {error}") from None
     if words and os.path.basename(words[0]).startswith("python"):
         words = words[1:]
     if not words:
@@ -104,8 +109,13 @@ def _is_module(name: str) -> bool:
 def _is_capture(path: str) -> bool:
     if not os.path.isfile(path) or path.endswith(".py"):
         return False
-    with open(path, "rb") as file:
-        return f'"{SCHEMA}"'.encode() in file.read(200)
+    if path.endswith(".json"):
+        return True  # and if it is none, reading it says what it is instead
+    try:
+        with open(path, "rb") as file:
+            return f'"{SCHEMA}"'.encode() in file.read(200)
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
 
 
 # ---- running
@@ -203,7 +213,10 @@ def _recorded(
 
 
 def _read(side: Side, path: str) -> tuple[Side, Recorded]:
-    capture = facts.read(path)
+    try:
+        capture = facts.read(path)
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
     version = capture.processes[0].jax if capture.processes else ""
     return replace(side, jax=version), Recorded(capture, values.load(path))
 

@@ -65,7 +65,7 @@ def __getattr__(name: str) -> "Any":
     try:
         value = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
+        if error.name not in ("jax", "jaxlib", "numpy"):
             raise
         raise ImportError(
             f'shardlift.{name} needs JAX, which is not installed here: pip install "shardlift[jax]"'

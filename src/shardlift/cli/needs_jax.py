@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from typing import NoReturn
 
 import click
 
@@ -28,7 +29,7 @@ def refuse_old_jax(command: str) -> None:
     sys.exit(2)
 
 
-def refuse_no_jax(command: str, error: ImportError) -> None:
+def refuse_no_jax(command: str, error: ImportError) -> NoReturn:
     """Exit with 2 because JAX, or what it needs, cannot be imported."""
     click.echo(f'shardlift {command}: {error}: pip install "shardlift[jax]"', err=True)
     sys.exit(2)

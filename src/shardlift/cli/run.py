@@ -98,6 +98,7 @@ def run_here(program: Program, devices: int | None, watch: Watch) -> None:
     """Run it in this process, and exit with its status."""
     if devices is not None:
         virtual_devices(devices, os.environ)
+        _tell_jax(devices)
     watching = watch.begin(program)
     status: Any = 0
     try:
@@ -112,6 +113,21 @@ def run_here(program: Program, devices: int | None, watch: Watch) -> None:
     finally:
         written = watching.end()
     sys.exit(status if status or written else 2)
+
+
+def _tell_jax(devices: int) -> None:
+    """JAX was imported before this, by a sitecustomize say: then it has read the environment."""
+    jax: Any = sys.modules.get("jax")
+    if jax is None:
+        return
+    try:
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", devices)
+    except RuntimeError as error:
+        raise click.UsageError(
+            f"--devices {devices} comes too late, JAX has started: {error}. Set "
+            f"JAX_PLATFORMS=cpu JAX_NUM_CPU_DEVICES={devices} in the environment instead."
+        ) from None
 
 
 def run_many(

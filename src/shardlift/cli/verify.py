@@ -33,8 +33,10 @@ class _Tolerance(click.ParamType[Any]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``."""
-        from shardlift.proof.comparing.bits import Tolerance
-
+        try:
+            from shardlift.proof.comparing.bits import Tolerance
+        except ImportError as error:
+            refuse_no_jax("verify", error)
         if isinstance(value, Tolerance):
             return value
         given: dict[str, Any] = {}

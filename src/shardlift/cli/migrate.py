@@ -20,6 +20,7 @@ from shardlift._plain import plain
 from shardlift.cli import transaction, writing
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
+from shardlift.cli.needs_jax import refuse_no_jax
 from shardlift.cli.verify_options import check, verify_options
 from shardlift.codemod.migration.engine import FileResult, Migration, migrate
 from shardlift.codemod.migration.rewrite import Goal
@@ -114,7 +115,7 @@ def _proved(
     try:
         from shardlift.cli import proving
     except ImportError as error:
-        raise click.ClickException(f'{error}: pip install "shardlift[jax]"') from None
+        refuse_no_jax("migrate", error)
     try:
         with Console(stderr=True).status("starting") as status:
             wanted = proving.wanted(rewritten, contents, root, asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardlift.codemod.edits import apply_edits
@@ -23,12 +23,14 @@ from shardlift.codemod.migration.helpers import (
 )
 from shardlift.codemod.migration.home import Exists, Home, find_home
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
+from shardlift.codemod.migration.layouts.texts import plan
 from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
 from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project
 from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, UnreadableError, read_source
+from shardlift.facts.schema import Capture
 
 # A file that says none of this, nor a name that JAX no longer has, is not parsed.
 _WORDS = re.compile(
@@ -53,6 +55,16 @@ class Place:
 
     span: Span
     text: str
+
+
+@dataclass(frozen=True)
+class Start:
+    """A file after what was done to all files together, and what was said of it."""
+
+    source: Source
+    rewrites: tuple[Rewrite, ...] = ()
+    places: tuple[Place, ...] = ()
+    kept: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,8 +105,13 @@ def migrate(
     read: Callable[[str], bytes],
     exists: Exists,
     goal: Goal = Goal.SHARD_MAP,
+    facts: Capture | None = None,
+    strict: bool = False,
 ) -> Migration:
-    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot."""
+    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot.
+
+    `facts` is what a run recorded, and `strict` asks for check_vma: both are for `Goal.GLOBAL`.
+    """
     project = Project(paths, lambda path: read_source(path, read(path)))
     worth: list[str] = []
     unreadable: list[tuple[str, str]] = []
@@ -107,6 +124,13 @@ def migrate(
         project.many_processes |= _is_for_many_processes(content)
         if _is_worth(path, content):
             worth.append(path)
+    starts: Mapping[str, Start] = {}
+    if goal is Goal.GLOBAL:
+        starts = to_global(project, paths, facts, strict)
+        many = project.many_processes
+        project = Project(paths, lambda path: _source(path, read, starts))
+        project.many_processes = many
+        worth += [path for path in starts if path not in worth]
     results: list[FileResult] = []
     for path in worth:
         try:
@@ -116,13 +140,13 @@ def migrate(
                 raw = content.decode("utf-8-sig")
                 results.append(migrate_notebook(project, source, raw, goal))
             else:
-                results.append(migrate_file(project, source, goal, exists))
+                results.append(migrate_file(project, source, goal, exists, start=starts.get(path)))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
         except RecursionError:
             unreadable.append((path, "nested too deeply"))
         project.trim()
-    results = [_beside_others(result, results, project, read, goal) for result in results]
+    results = [_beside_others(result, results, project, read, goal, starts) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
 
@@ -133,6 +157,7 @@ def _beside_others(
     project: Project,
     read: Callable[[str], bytes],
     goal: Goal,
+    starts: Mapping[str, Start],
 ) -> FileResult:
     """A script shares the helpers of the files beside it, and most of all those that lie there."""
     path, folder = result.path, os.path.dirname(result.path)
@@ -144,8 +169,43 @@ def _beside_others(
         return result
     for home in here or homes:
         if not home.module.startswith("."):
-            return migrate_file(project, read_source(path, read(path)), goal, home=home)
+            source, start = read_source(path, read(path)), starts.get(path)
+            return migrate_file(project, source, goal, home=home, start=start)
     return result
+
+
+def to_global(
+    project: Project, paths: Sequence[str], facts: Capture | None, strict: bool
+) -> dict[str, Start]:
+    """The files that change because their arrays lose the device axis, or cannot."""
+    files = [file for path in paths if (file := _parsed(project, path)) is not None]
+    planned = plan(files, facts, strict)
+    starts: dict[str, Start] = {}
+    for file in files:
+        rewrites = planned.rewrites.get(file.path, [])
+        kept = tuple(
+            Place(file.span(found.at.node), found.text)
+            for found in planned.findings
+            if found.at.file is file
+        )
+        if rewrites or kept:
+            edits = [_with_line_ends(e, file.source.text) for r in rewrites for e in r.edits]
+            text = apply_edits(file.source.text, edits) if edits else file.source.text
+            places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
+            source = replace(file.source, text=text)
+            starts[file.path] = Start(source, tuple(rewrites), places, kept)
+    return starts
+
+
+def _parsed(project: Project, path: str) -> File | None:
+    try:
+        return project.file(path)
+    except (UnreadableError, OSError, RecursionError):
+        return None
+
+
+def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Start]) -> Source:
+    return starts[path].source if path in starts else read_source(path, read(path))
 
 
 def _is_for_many_processes(content: bytes) -> bool:
@@ -185,12 +245,18 @@ def migrate_file(
     goal: Goal,
     exists: Exists = lambda _: False,
     home: Home | None = None,
+    start: Start | None = None,
 ) -> FileResult:
-    """Rewrite one file; raises `UnreadableError` if it is not Python."""
-    file = project.file(source.path, source)
+    """Rewrite one file; raises `UnreadableError` if it is not Python.
+
+    `start` is what was done to it before, with all files in view.
+    """
+    start = start or Start(source)
+    file = project.file(source.path, start.source)
     text, rewrites, refusals = _rewritten(file, goal)
-    places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
-    refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    places = start.places + tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
+    refused = start.kept + tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    rewrites = [*start.rewrites, *rewrites]
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
     home = home or find_home(source.path, file.index.root, exists)

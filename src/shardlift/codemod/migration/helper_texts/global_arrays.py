@@ -1,0 +1,85 @@
+"""Global arrays: `jax.shard_map` over all devices, and values that are whole on each of them."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+
+
+def shard_map_on_devices(
+    f, axis_name, in_specs, out_specs, row_args=(), row_outputs=(), check_vma=False
+):
+    """`jax.shard_map` of `f` over all devices, on global arrays.
+
+    `row_args` are the arguments that have one row for each device, `row_outputs` the outputs that
+    get one: `f` takes and returns the row itself. The mesh is made when `f` is traced: before
+    that, no device is touched. With `check_vma`, what is whole on every device goes into `f` as
+    varying, so that its gradients are those of one device.
+    """
+
+    @functools.wraps(f)
+    def mapped(*args):
+        def on_one_device(*args):
+            args = [jax.tree.map(lambda x: x[0], x) if k in row_args else x for k, x in enumerate(args)]
+            if check_vma:
+                args = jax.tree.map(lambda x: as_varying(x, axis_name), args)
+            return add_rows(f(*args), out_specs, row_outputs)
+
+        return jax.shard_map(
+            on_one_device,
+            mesh=mesh_of_devices(axis_name),
+            in_specs=in_specs,
+            out_specs=out_specs,
+            check_vma=check_vma,
+        )(*args)
+
+    mapped.layout = (axis_name, in_specs, out_specs)
+    return mapped
+
+
+def host_local_arrays(jitted):
+    """A jitted `shard_map_on_devices` that each process calls with its own part of every array.
+
+    They are stitched into global arrays on the way in, and it gets back its own part.
+    """
+    axis_name, in_specs, out_specs = jitted.__wrapped__.layout
+
+    @functools.wraps(jitted)
+    def call(*args):
+        if jax.process_count() == 1:
+            return jitted(*args)
+        mesh = mesh_of_devices(axis_name)
+        args = multihost_utils.host_local_array_to_global_array(args, mesh, in_specs)
+        return multihost_utils.global_array_to_host_local_array(jitted(*args), mesh, out_specs)
+
+    return call
+
+
+def put_on_every_device(tree, axis_name="devices"):
+    """A copy of `tree`, whole on each device of this process."""
+    mesh = jax.sharding.Mesh(np.array(jax.local_devices()), (axis_name,))
+    return jax.device_put(jax.tree.map(jnp.copy, tree), jax.NamedSharding(mesh, jax.P()))
+
+
+def mesh_of_devices(axis_name):
+    """All devices in a row, those of a process next to each other."""
+    processes = range(jax.process_count())
+    devices = [device for process in processes for device in jax.local_devices(process)]
+    return jax.sharding.Mesh(np.array(devices), (axis_name,))
+
+
+def add_rows(out, out_specs, row_outputs):
+    """The outputs of one device, those that are rows as blocks of one row."""
+    if not isinstance(out_specs, tuple):
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out) if row_outputs else out
+    return tuple(
+        jax.tree.map(lambda x: jnp.expand_dims(x, 0), x) if k in row_outputs else x
+        for k, x in enumerate(out)
+    )
+
+
+def as_varying(x, axis_name):
+    """`x` as a value that may be another one on each device."""
+    return x if axis_name in jax.typeof(x).vma else jax.lax.pcast(x, axis_name, to="varying")

@@ -15,25 +15,52 @@ from shardlift.cli import writing
 from shardlift.cli.files import find_files
 from shardlift.codemod.migration.engine import FileResult, Migration, migrate
 from shardlift.codemod.migration.rewrite import Goal
+from shardlift.facts import Capture, CaptureError, read
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@click.command("migrate", epilog="Example: shardlift migrate src/ --write")
+_EXAMPLES = """\b
+Examples:
+  shardlift migrate src/ --write
+  shardlift run --record run.json train.py
+  shardlift migrate src/ --to global --facts run.json
+"""
+
+
+@click.command("migrate", epilog=_EXAMPLES)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--to",
     type=click.Choice([goal.value for goal in Goal]),
     default=Goal.SHARD_MAP.value,
     show_default=True,
-    help="shard_map: plain JAX, nothing of shardlift left. shim: shardlift.pmap, the least change.",
+    help="shard_map: plain JAX, nothing of shardlift left. global: and no device axis where every "
+    "array could be followed. shim: shardlift.pmap, the least change.",
+)
+@click.option(
+    "--facts",
+    metavar="FILE",
+    help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
+)
+@click.option(
+    "--strict-vma",
+    is_flag=True,
+    help="For --to global with --facts: check_vma=True, gradients kept by jax.lax.pcast.",
 )
 @click.option("--diff/--write", "diff", default=True, help="Show the change (default), or make it.")
 @click.option("--allow-dirty", is_flag=True, help="Write although git has uncommitted changes.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all.")
 @click.option("--verbose", "-v", is_flag=True, help="Also each place that was rewritten.")
 def migrate_command(
-    paths: tuple[str, ...], to: str, diff: bool, allow_dirty: bool, quiet: bool, verbose: bool
+    paths: tuple[str, ...],
+    to: str,
+    facts: str | None,
+    strict_vma: bool,
+    diff: bool,
+    allow_dirty: bool,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Rewrite pmap to jax.jit(jax.shard_map(...)), with the same shapes and the same numbers.
 
@@ -51,7 +78,9 @@ def migrate_command(
     if not files:
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
-    migration = migrate(files, contents.read, os.path.exists, Goal(to))
+    _check_strict(Goal(to), facts, strict_vma, diff)
+    capture = _capture(facts, Goal(to))
+    migration = migrate(files, contents.read, os.path.exists, Goal(to), capture, strict_vma)
     if diff:
         _show(migration)
     else:
@@ -59,6 +88,31 @@ def migrate_command(
     if not quiet:
         _summary(migration, diff, verbose)
     sys.exit(_status(migration, diff))
+
+
+def _check_strict(goal: Goal, facts: str | None, strict: bool, diff: bool, verify: str = "") -> None:
+    """check_vma changes gradients: it is kept only where the numbers were compared."""
+    if not strict:
+        return
+    if goal is not Goal.GLOBAL or facts is None:
+        _stop("--strict-vma goes with --to global and --facts FILE")
+    if not diff and not verify:
+        _stop(
+            "--strict-vma can change gradients, and is written only where they were compared: "
+            'say --verify "COMMAND" as well, or look at the diff'
+        )
+
+
+def _capture(path: str | None, goal: Goal) -> Capture | None:
+    if path is None:
+        return None
+    if goal is not Goal.GLOBAL:
+        _stop("--facts is for --to global")
+    try:
+        return read(path)
+    except (OSError, CaptureError) as error:
+        _stop(str(error))
+    return None
 
 
 def _status(migration: Migration, diff: bool) -> int:

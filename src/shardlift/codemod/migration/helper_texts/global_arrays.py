@@ -15,17 +15,13 @@ def shard_map_on_devices(
 
     `row_args` are the arguments that have one row for each device, `row_outputs` the outputs that
     get one: `f` takes and returns the row itself. The mesh is made when `f` is traced: before
-    that, no device is touched. With `check_vma`, what is whole on every device goes into `f` as
-    varying, so that its gradients are those of one device.
+    that, no device is touched.
     """
 
     @functools.wraps(f)
     def mapped(*args):
         def on_one_device(*args):
-            args = [jax.tree.map(lambda x: x[0], x) if k in row_args else x for k, x in enumerate(args)]
-            if check_vma:
-                args = jax.tree.map(lambda x: as_varying(x, axis_name), args)
-            return add_rows(f(*args), out_specs, row_outputs)
+            return run_on_row(f, args, out_specs, row_args, row_outputs)
 
         return jax.shard_map(
             on_one_device,
@@ -70,16 +66,22 @@ def mesh_of_devices(axis_name):
     return jax.sharding.Mesh(np.array(devices), (axis_name,))
 
 
-def add_rows(out, out_specs, row_outputs):
-    """The outputs of one device, those that are rows as blocks of one row."""
+def run_on_row(f, args, out_specs, row_args, row_outputs):
+    """`f` on one device, all arrays seen by the compiler as blocks of one row, as pmap had them.
+
+    XLA fuses by shape, and rounds by how it fuses: this keeps every bit of what pmap computed.
+    """
+    blocks = [x if k in row_args else add_row(x) for k, x in enumerate(args)]
+    rows = drop_row(jax.lax.optimization_barrier(blocks))
+    out = jax.lax.optimization_barrier(add_row(f(*rows)))
     if not isinstance(out_specs, tuple):
-        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out) if row_outputs else out
-    return tuple(
-        jax.tree.map(lambda x: jnp.expand_dims(x, 0), x) if k in row_outputs else x
-        for k, x in enumerate(out)
-    )
+        return out if row_outputs else drop_row(out)
+    return tuple(x if k in row_outputs else drop_row(x) for k, x in enumerate(out))
 
 
-def as_varying(x, axis_name):
-    """`x` as a value that may be another one on each device."""
-    return x if axis_name in jax.typeof(x).vma else jax.lax.pcast(x, axis_name, to="varying")
+def add_row(tree):
+    return jax.tree.map(lambda x: jnp.expand_dims(x, 0), tree)
+
+
+def drop_row(tree):
+    return jax.tree.map(lambda x: jnp.squeeze(x, 0), tree)

@@ -337,7 +337,12 @@ class Expressions:
     def _pmap(self, node: ast.Call) -> Cell:
         site = self.program.sites[node]
         for child in (*node.args, *(keyword.value for keyword in node.keywords)):
-            self.lose(child, "is given to pmap")
+            values = self.file.values(child)
+            if isinstance(child, ast.Name) and all(isinstance(one, Known) for one in values):
+                for one in values:  # that a name stands for it here says nothing of the name later
+                    self._handed_on(one, child)
+            else:
+                self.lose(child, "is given to pmap")
         cell = add_made(Cell(), Made("mapped", self.at(node), None, site))
         self.program.mapped.append((site, cell))
         return cell

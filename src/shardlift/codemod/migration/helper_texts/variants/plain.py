@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..global_arrays import add_rows
+from ..global_arrays import run_on_row
 
 
 def shard_map_per_device(f, axis_name="devices"):
@@ -43,8 +43,7 @@ def shard_map_on_devices(f, axis_name, in_specs, out_specs, row_args=(), row_out
     @functools.wraps(f)
     def mapped(*args):
         def on_one_device(*args):
-            rows = [jax.tree.map(lambda x: x[0], x) if k in row_args else x for k, x in enumerate(args)]
-            return add_rows(f(*rows), out_specs, row_outputs)
+            return run_on_row(f, args, out_specs, row_args, row_outputs)
 
         mesh = jax.sharding.Mesh(np.array(jax.devices()), (axis_name,))
         return jax.shard_map(

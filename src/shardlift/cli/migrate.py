@@ -90,7 +90,9 @@ def migrate_command(
     sys.exit(_status(migration, diff))
 
 
-def _check_strict(goal: Goal, facts: str | None, strict: bool, diff: bool, verify: str = "") -> None:
+def _check_strict(
+    goal: Goal, facts: str | None, strict: bool, diff: bool, verify: str = ""
+) -> None:
     """check_vma changes gradients: it is kept only where the numbers were compared."""
     if not strict:
         return

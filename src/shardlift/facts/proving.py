@@ -81,6 +81,5 @@ def of_all_programs(old: Sequence[Proof] | None, new: Sequence[Proof]) -> tuple[
         return ()
     both = (joined(one, other) for one, other in zip(old, new, strict=True))
     return tuple(
-        dataclasses.replace(proof, leaves=one.leaves)
-        for proof, one in zip(both, new, strict=True)
+        dataclasses.replace(proof, leaves=one.leaves) for proof, one in zip(both, new, strict=True)
     )

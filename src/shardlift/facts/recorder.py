@@ -444,7 +444,9 @@ def _proofs(record: SiteRecord, look: Look, traced: Any) -> tuple[Proof, ...]:
     differ = {
         owner
         for owner, path, axis in rows
-        if axis is not None and (leaf := record.arguments.get(clip(path))) and leaf.equal is not True
+        if axis is not None
+        and (leaf := record.arguments.get(clip(path)))
+        and leaf.equal is not True
     }
     seen = {owner for owner in owners if owner is not None} - differ
     return proofs(traced.jaxpr, traced.out_info, look.paths, owners, seen)

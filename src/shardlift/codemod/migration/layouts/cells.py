@@ -103,7 +103,7 @@ def unify(one: Cell, other: Cell) -> Cell:
     one, other = find(one), find(other)
     if one is other:
         return one
-    if one.collapsed or other.collapsed:
+    if one.collapsed or other.collapsed or _holds(one, other) or _holds(other, one):
         collapse(one)
         collapse(other)
         one, other = find(one), find(other)
@@ -112,7 +112,7 @@ def unify(one: Cell, other: Cell) -> Cell:
     elif (EACH in one.parts) != (EACH in other.parts):
         _to_list(one if other.parts.get(EACH) else other)
         one, other = find(one), find(other)
-    keys = [key for key in {**one.parts, **other.parts}]
+    keys = list({**one.parts, **other.parts})
     pairs = [(part(one, key), part(other, key)) for key in keys]
     one, other = find(one), find(other)
     if one is other:
@@ -125,6 +125,19 @@ def unify(one: Cell, other: Cell) -> Cell:
     for left, right in pairs:
         unify(left, right)
     return find(one)
+
+
+def _holds(outer: Cell, inner: Cell) -> bool:
+    """Whether a value is somewhere inside another, as in a tree that is walked down in a loop."""
+    waiting, seen = [find(part) for part in outer.parts.values()], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if one is inner:
+            return True
+        if id(one) not in seen:
+            seen.add(id(one))
+            waiting += [find(part) for part in one.parts.values()]
+    return False
 
 
 def _to_list(cell: Cell) -> None:

@@ -42,7 +42,7 @@ class Decision:
 
     def argument(self, site: Site, position: int) -> Layout:
         """The layout of an argument of a pmapped function; whole where in_axes is None."""
-        if site.in_axis(position) is None:
+        if site.in_axis(position) is None or position in site.static:
             return Layout.WHOLE
         return self.of(site.given[position][0]) if position in site.given else Layout.STACKED
 
@@ -78,8 +78,7 @@ class Decision:
         """Whether a pmapped function takes or gives anything but stacked arrays."""
         if site.obstacles or not site.results:
             return False
-        given = [k for k in range(site.arguments or 0) if site.in_axis(k) is not None]
-        inputs = [self.argument(site, k) for k in given]
+        inputs = [self.argument(site, k) for k in site.given]
         numbers: list[int | None] = [None]
         if not find(site.results[0]).collapsed:
             numbers = list(range(site.length() or 0))
@@ -133,7 +132,7 @@ def _withdraw(decision: Decision) -> bool:
     for key, root in decision.classes.items():
         if decision.layouts[key] is Layout.STACKED:
             continue
-        why = _unproven(decision, root) or _unanchored(decision, root)
+        why = _unproven(decision, root) or _unanchored(root)
         if why is not None:
             decision.layouts[key] = Layout.STACKED
             decision.reasons[key] = why
@@ -149,7 +148,7 @@ def _unproven(decision: Decision, root: Cell) -> str | None:
     return None
 
 
-def _unanchored(decision: Decision, root: Cell) -> str | None:
+def _unanchored(root: Cell) -> str | None:
     """A site is laid over all devices only where it is certain to have been."""
     for site in _sites(root):
         classes = [find(cells[0]) for cells in site.given.values()]
@@ -191,11 +190,11 @@ def _not_whole(root: Cell) -> str | None:
     for use in root.uses:
         if use.kind == "prefetch":
             return f"it is put on devices row by row at {use.at}"
-    obstacle = _obstacle(root) or _edits_in_the_way(root)
-    if obstacle is None and not any(use.kind == "argument" for use in root.uses):
-        if not any(made.kind == "output" for made in root.made):
-            return "it is not given to a pmapped function"
-    return obstacle
+    mapped = any(use.kind == "argument" for use in root.uses) or any(
+        made.kind == "output" for made in root.made
+    )
+    alone = None if mapped else "it is not given to a pmapped function"
+    return _obstacle(root) or _edits_in_the_way(root) or alone
 
 
 def _not_global(root: Cell) -> str | None:
@@ -229,7 +228,8 @@ def _origin(made: Made) -> str:
     if made.kind == "rows":
         return "it has one row for each device"
     if isinstance(made.at.node, ast.arg):
-        return f"it comes from the parameter `{made.at.node.arg}` at {made.at}, whose callers are not all known"
+        name = made.at.node.arg
+        return f"it comes from the parameter `{name}` at {made.at}, whose callers are not all known"
     return f"it comes from `{text}` at {made.at}, as it is"
 
 
@@ -243,7 +243,7 @@ def findings(program: Program, decision: Decision) -> list[Finding]:
     found: list[Finding] = []
     for site in program.sites.values():
         if site.obstacles:
-            text = f"its arrays keep their device axis: {site.obstacles[0]}"
+            text = f"the arrays of {site.name} keep their device axis: {site.obstacles[0]}"
             found.append(Finding(Place(site.file, site.node), text))
             continue
         said: set[int] = set()
@@ -257,7 +257,7 @@ def findings(program: Program, decision: Decision) -> list[Finding]:
                 shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
                 found.append(Finding(at, f"{shown} keeps its device axis: {why}"))
         found += _of_outputs(site, decision, said)
-    return found
+    return list({(str(one.at), one.text): one for one in found}.values())
 
 
 def _of_outputs(site: Site, decision: Decision, said: set[int]) -> list[Finding]:

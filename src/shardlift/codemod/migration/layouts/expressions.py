@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from shardlift.codemod.file import File
+from shardlift.codemod.idioms import TREE_MAPS
 from shardlift.codemod.migration.layouts.cells import (
     EACH,
     Cell,
@@ -27,13 +28,12 @@ from shardlift.codemod.migration.layouts.program import Indexed, PendingCall, Pr
 from shardlift.codemod.scopes import FUNCTIONS, Scope, positional
 from shardlift.codemod.values import Instance, Known, Value
 
-Env = Mapping[str, frozenset[Cell]]
 # Functions that give back what they are given, or its elements, laid out as it was.
 _SAME = frozenset(
     {
-        "jax.block_until_ready", "jax.device_get", "builtins.iter", "builtins.next",
-        "builtins.list", "builtins.tuple", "builtins.dict", "itertools.islice", "itertools.cycle",
-        "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+        "jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray",
+        "builtins.iter", "builtins.next", "builtins.list", "builtins.tuple", "builtins.dict",
+        "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     }
 )  # fmt: skip
 _PREFETCH = frozenset({"flax.jax_utils.prefetch_to_device"})
@@ -56,7 +56,7 @@ class Expressions:
         self.file = file
         self.scope = scope
         self.shared = shared_names(file, scope)
-        self.env: dict[str, frozenset[Cell]] = {}
+        self.env: dict[str, frozenset[ast.AST]] = {}
 
     # ---- small words
 
@@ -105,9 +105,8 @@ class Expressions:
     def _handed_on(self, value: Value, node: ast.AST) -> None:
         if isinstance(value, Instance):
             self.program.leak(value.node, value.file, self.at(node))
-        elif isinstance(value, Known):
-            if isinstance(value.node, FUNCTIONS):
-                self.program.hand_on(value, self.at(node))
+        elif isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+            self.program.hand_on(value, self.at(node))
 
     def lookup(self, node: ast.Name) -> Cell:
         """The cell of a name, as far as the statements before have told."""
@@ -119,7 +118,7 @@ class Expressions:
                 self.program.read.add((self.file, node.id))
             cell = Cell()
             for one in self.env[node.id]:
-                cell = unify(cell, one)
+                cell = unify(cell, self.program.bound(self.file, one))
             return cell
         return self.program.every_binding(self.file, scope, node.id)
 
@@ -137,7 +136,7 @@ class Expressions:
     def _namedexpr(self, node: ast.NamedExpr) -> Cell:
         cell = self.value(node.value)
         unify(self.program.binding(node.target), cell)
-        self.env[node.target.id] = frozenset({self.program.binding(node.target)})
+        self.env[node.target.id] = frozenset({node.target})
         return cell
 
     def _ifexp(self, node: ast.IfExp) -> Cell:
@@ -324,8 +323,17 @@ class Expressions:
             cell = self.value(node.args[0])
             add_use(part(cell, EACH), Use("metrics", self.at(node), node.args[0]))
             return self.plain(node)
+        if name == "builtins.dict" and not node.args and all(k.arg for k in node.keywords):
+            cell = Cell()
+            for keyword in node.keywords:
+                unify(part(cell, keyword.arg or ""), self.value(keyword.value))
+            return cell
         if name in _SAME and node.args:
             return self._same(node, name or "")
+        if name in TREE_MAPS:
+            mapped = self._tree_mapped(node)
+            if mapped is not None:
+                return mapped
         if name in ("builtins.enumerate", "builtins.zip", "builtins.map"):
             return self._iterator(node, name or "")
         if isinstance(node.func, ast.Attribute) and name is None:
@@ -378,7 +386,9 @@ class Expressions:
             return self._map(node)
         cell = Cell()
         each = part(cell, EACH)
-        sources = [part(self.value(arg), EACH) for arg in node.args[: 1 if "enum" in name else None]]
+        sources = [
+            part(self.value(arg), EACH) for arg in node.args[: 1 if "enum" in name else None]
+        ]
         sources = [Cell(), *sources] if "enum" in name else sources
         for number, source in enumerate(sources):
             unify(part(each, number), source)
@@ -398,6 +408,21 @@ class Expressions:
         for element in elements:
             escape(element, Escape(self.at(node), "is given to map"))
         return self.plain(node)
+
+    def _tree_mapped(self, node: ast.Call) -> Cell | None:
+        """A function of the program on every leaf: each has the layout of its tree."""
+        if len(node.args) < 2 or node.keywords or not isinstance(node.args[0], ast.expr):
+            return None
+        values = self.file.values(node.args[0])
+        known = values[0] if len(values) == 1 else None
+        if not isinstance(known, Known) or not self.program.is_plain(known):
+            return None
+        if any(isinstance(arg, ast.Starred) for arg in node.args):
+            return None
+        if isinstance(node.args[0], ast.Lambda):
+            self.value(node.args[0])
+        leaves = [tree(self.value(arg)) for arg in node.args[1:]]
+        return tree(self.enter(known, node, leaves))
 
     def _method(self, node: ast.Call, func: ast.Attribute) -> Cell | None:
         """Methods of lists, dicts, trees and arrays that say where their values go."""
@@ -446,9 +471,9 @@ class Expressions:
         unpacked = any(keyword.arg is None for keyword in node.keywords)
         functions = [value for value in values if isinstance(value, Known)]
         plain = not starred and not unpacked
-        if functions and len(functions) == len(values) and plain:
-            if all(self.program.is_plain(one) for one in functions):
-                return self._enter_all(functions, node)
+        known = functions and len(functions) == len(values) and plain
+        if known and all(self.program.is_plain(one) for one in functions):
+            return self._enter_all(functions, node)
         constructed = [v for v in functions if isinstance(v.node, ast.ClassDef)]
         if len(constructed) == len(values) == 1 and plain:
             return self._construct(constructed[0], node)
@@ -458,9 +483,7 @@ class Expressions:
         ]
         named = [self.value(keyword.value) for keyword in node.keywords]
         result = Cell()
-        at = self.at(node)
-        by_position = plain and not named
-        pending = PendingCall(at, node, function, arguments + named, result, by_position)
+        pending = PendingCall(self.at(node), node, function, arguments, named, result, plain)
         self.program.pending.append(pending)
         return result
 
@@ -494,7 +517,7 @@ class Expressions:
     def _construct(self, known: Known, node: ast.Call) -> Cell:
         """An object of a class of the program: its `__init__` is called."""
         assert isinstance(known.node, ast.ClassDef)
-        inits = [v for v in known.file.resolver.member(known.node, "__init__")]
+        inits = list(known.file.resolver.member(known.node, "__init__"))
         if len(inits) == 1 and isinstance(inits[0], Known) and self.program.is_plain(inits[0]):
             self._enter_all([inits[0]], node)
             return self.plain(node)

@@ -115,7 +115,7 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
     found = _by_hand(value.file, bodies[0])
     if found is None or not _is_parameter(value, found.tree):
         return None
-    return Idiom(found.kind, tree) if _does_nothing_else(value, bodies[0]) else None
+    return Idiom(found.kind, tree) if _does_nothing_else(value) else None
 
 
 def _is_parameter(function: Known, node: ast.expr) -> bool:
@@ -207,22 +207,22 @@ def _home_made(file: File, call: ast.Call) -> Idiom | None:
     bodies = returns(value)
     if len(bodies) != 1 or not isinstance(bodies[0], ast.Call):
         return None
-    if not _does_nothing_else(value, bodies[0]) or getattr(value.node, "decorator_list", []):
+    if not _does_nothing_else(value) or getattr(value.node, "decorator_list", []):
         return None
     if tree is not None:
-        return Idiom("first", tree) if _only_given(value, call, tree) else None
+        return Idiom("first", tree) if _only_given(call, tree) else None
     inner = idiom(value.file, bodies[0], value)
     if inner is None or not _is_parameter(value, inner.tree):
         return None
     argument = value.file.only(inner.tree)
     assert isinstance(argument, Argument)
     tree = given(value, argument.node.arg, call)
-    if tree is None or not _only_given(value, call, tree):
+    if tree is None or not _only_given(call, tree):
         return None
     return Idiom(inner.kind, tree)
 
 
-def _only_given(function: Known, call: ast.Call, tree: ast.expr) -> bool:
+def _only_given(call: ast.Call, tree: ast.expr) -> bool:
     """Whether the tree is all that the call gives: devices, say, are left to their default."""
     return len(call.args) + len(call.keywords) == 1 and any(
         tree is one for one in (*call.args, *(k.value for k in call.keywords))
@@ -232,7 +232,7 @@ def _only_given(function: Known, call: ast.Call, tree: ast.expr) -> bool:
 _QUIET = (ast.Return, ast.FunctionDef)
 
 
-def _does_nothing_else(function: Known, returned: ast.expr) -> bool:
+def _does_nothing_else(function: Known) -> bool:
     """Whether the body is a return, after assignments of names and counts that it may use."""
     if isinstance(function.node, ast.Lambda):
         return True

@@ -38,6 +38,7 @@ class Site:
     in_axes: Axes = 0
     out_axes: Axes = 0
     donated: tuple[int, ...] = ()
+    static: tuple[int, ...] = ()
     facts: schema.Site | None = None
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
@@ -48,11 +49,12 @@ class Site:
     @property
     def name(self) -> str:
         """What it maps, for messages."""
+        function = mapped_function(self.mapped) if self.mapped is not None else None
+        named = getattr(function.node, "name", None) if function is not None else None
+        if named is not None:
+            return str(named)
         operand = self.options.operand
-        if operand is not None:
-            return self.file.brief(operand)
-        function = self.file.index.parents[self.node]
-        return str(getattr(function, "name", "the function"))
+        return self.file.brief(operand) if operand is not None else "the function"
 
     def in_axis(self, position: int) -> int | None:
         """The axis along which an argument is mapped."""
@@ -136,10 +138,9 @@ def _site_node(file: File, reference: Reference) -> ast.expr | None:
     if parent.func is reference:
         return parent if parent.args or any(k.arg == "fun" for k in parent.keywords) else None
     around = file.index.parents.get(parent)
-    if file.called(parent) == "functools.partial" and len(parent.args) == 1:
-        if isinstance(around, ast.FunctionDef) and around.decorator_list == [parent]:
-            return parent
-    return None
+    partial = file.called(parent) == "functools.partial" and len(parent.args) == 1
+    alone = isinstance(around, ast.FunctionDef) and around.decorator_list == [parent]
+    return parent if partial and alone else None
 
 
 def _site(file: File, node: ast.expr) -> Site | None:
@@ -160,6 +161,7 @@ def _site(file: File, node: ast.expr) -> Site | None:
         site.in_axes = _axes(options, "in_axes")
         site.out_axes = _axes(options, "out_axes")
         site.donated = options.numbers("donate_argnums")
+        site.static = options.numbers("static_broadcasted_argnums")
     except (NotLiteralError, UnsupportedError) as error:
         return Site(file, node, Options(file, None, {}), None, obstacles=[str(error)])
     site.obstacles += _obstacles(site, decorated if decorates else None)
@@ -169,22 +171,24 @@ def _site(file: File, node: ast.expr) -> Site | None:
 def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
     if site.file.source.cells is not None:
         yield "it is in a notebook, whose cells may run in any order"
-    given = ("static_broadcasted_argnums", "devices", "backend", "axis_size")
+    given = ("devices", "backend", "axis_size")
     for name in given:
         text = site.options.text(name)
         if text is not None and text not in ("()", "[]"):
             yield f"it is given {name}"
-    name = site.options.keywords.get("axis_name")
-    while isinstance(name, ast.Attribute):
-        name = name.value
-    if name is not None and not isinstance(name, (ast.Constant, ast.Name)):
+    axis = site.options.keywords.get("axis_name")
+    while isinstance(axis, ast.Attribute):
+        axis = axis.value
+    if axis is not None and not isinstance(axis, (ast.Constant, ast.Name)):
         yield "its axis name is computed"
-    if isinstance(name, ast.Constant) and not isinstance(name.value, str):
+    if isinstance(axis, ast.Constant) and not isinstance(axis.value, str):
         yield "its axis name is no text"
     if site.out_axes != 0:
         yield "its out_axes are not all 0"
-    if any(number < 0 for number in site.donated):
-        yield "donate_argnums counts from the end"
+    if any(number < 0 for number in (*site.donated, *site.static)):
+        yield "an argument is counted from the end"
+    if site.static and "in_axes" in site.options.keywords:
+        yield "it has static arguments and in_axes"
     if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
         yield "it maps a method"
 

@@ -23,8 +23,8 @@ from shardlift.codemod.migration.layouts.cells import (
     unify,
 )
 from shardlift.codemod.migration.layouts.mapped import Site, find_sites
-from shardlift.codemod.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.codemod.outputs import used_as_number
+from shardlift.codemod.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.codemod.values import External, Known, Output
 from shardlift.facts import schema
 
@@ -52,8 +52,9 @@ class PendingCall:
     call: ast.Call
     function: Cell
     arguments: list[Cell]
+    named: list[Cell]
     result: Cell
-    plain: bool  # positional arguments only
+    plain: bool  # nothing is unpacked into it
 
 
 @dataclass
@@ -153,7 +154,9 @@ class Program:
         seen = {owner}
         while True:
             known = [v for base in owner.bases for v in file.values(base)]
-            classes = [v for v in known if isinstance(v, Known) and isinstance(v.node, ast.ClassDef)]
+            classes = [
+                v for v in known if isinstance(v, Known) and isinstance(v.node, ast.ClassDef)
+            ]
             paths = {v.path for v in known if isinstance(v, External)}
             others = [v for v in known if not isinstance(v, (Known, External))]
             if len(classes) > 1 or others or paths - _PLAIN_BASES or owner.keywords:
@@ -240,7 +243,9 @@ class Program:
         outputs = [made for made in base.made if made.kind == "output"]
         kinds = {m.site.structure(m.path) for m in outputs if m.site is not None}
         elements = EACH in base.parts or any(isinstance(key, int) for key in base.parts)
-        if not base.collapsed and (elements or (kinds == {"tree"} and len(outputs) == len(base.made))):
+        if not base.collapsed and (
+            elements or (kinds == {"tree"} and len(outputs) == len(base.made))
+        ):
             unify(part(base, indexed.index), indexed.result)
             return
         add_made(indexed.result, Made("elsewhere", indexed.at))
@@ -277,18 +282,22 @@ class Program:
         (site,) = sites
         site.calls.append((call.at.file, call.call))
         if not call.plain:
-            site.obstacles.append(f"at {call.at}, it is called by keyword, or with unpacked arguments")
+            site.obstacles.append(f"at {call.at}, it is called with unpacked arguments")
         if site.arguments not in (None, len(call.arguments)):
             site.obstacles.append(f"at {call.at}, it is called with another number of arguments")
         site.arguments = len(call.arguments)
         for position, argument in enumerate(call.arguments):
-            if site.in_axis(position) is None:
+            if position in site.static:
+                escape(argument, Escape(call.at, "is given as a static argument"))
+            elif site.in_axis(position) is None:
                 escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
             else:
                 at = Place(call.at.file, call.call.args[position]) if call.plain else call.at
                 add_use(argument, Use("argument", at, None, site, position))
                 site.given.setdefault(position, []).append(argument)
                 self.tracked.append(argument)
+        for argument in call.named:
+            escape(argument, Escape(call.at, "is given by keyword"))
         add_made(call.result, Made("output", call.at, None, site))
         site.results.append(call.result)
         self.tracked.append(call.result)
@@ -296,7 +305,7 @@ class Program:
 
     def _unknown_call(self, call: PendingCall) -> None:
         what = call.at.file.brief(call.call.func)
-        for argument in call.arguments:
+        for argument in (*call.arguments, *call.named):
             escape(argument, Escape(call.at, f"is given to {what}"))
         add_made(call.result, Made("elsewhere", call.at))
 
@@ -311,21 +320,25 @@ class Program:
                 name = getattr(node, "name", "")
                 at = Place(file, node)
                 if name in self._unresolved and not self._is_local(file, node):
-                    self._open(called, Escape(self._unresolved[name], f"may be what {name} returns"))
+                    self._open(
+                        called, Escape(self._unresolved[name], f"may be what {name} returns")
+                    )
                 elif node in overridden:
                     self._open(called, Escape(at, f"is returned by {name}, which is overridden"))
                 elif not called.calls:
-                    what = f"is returned by {name}, which nothing here calls" if name else "leaves a lambda"
-                    self._open(called, Escape(at, what))
-            for name, bound in file.index.module.names.items():
-                if (file, name) not in self.read:
-                    for node in bound:
-                        said = Escape(Place(file, node), f"is `{name}` of its module, which nothing here reads")
-                        escape(self.bound(file, node), said)
+                    what = f"is returned by {name}, which nothing here calls"
+                    self._open(called, Escape(at, what if name else "is returned by a lambda"))
+            self._close_globals(file)
         for (owner, _), cell in self._fields.items():
             if owner in self._leaked:
                 escape(cell, self._leaked[owner])
                 add_made(cell, Made("elsewhere", self._leaked[owner].at))
+
+    def _close_globals(self, file: File) -> None:
+        for name, bound in file.index.module.names.items():
+            for node in bound if (file, name) not in self.read else ():
+                why = f"is `{name}` of its module, which nothing here reads"
+                escape(self.bound(file, node), Escape(Place(file, node), why))
 
     def note_handed_on(self) -> None:
         """A pmapped function that goes where it is not followed has to stay as it is."""

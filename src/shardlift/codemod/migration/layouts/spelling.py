@@ -32,12 +32,12 @@ _SIMPLE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 
 def in_the_way(thing: Made | Use) -> str | None:
     """Why the text of a use cannot be changed."""
-    file, node, inner = thing.at.file, thing.at.node, thing.inner
+    file, node = thing.at.file, thing.at.node
     if file.source.cells is not None:
         return "it is in a notebook, whose cells may run in any order"
-    if thing.kind in ("replicate", "shard", "first", "index", "metrics") and inner is not None:
-        if _has_comment(file, node, inner):
-            return f"there are comments inside `{file.brief(node)}` at {thing.at}"
+    changed = thing.kind in ("replicate", "shard", "first", "index", "metrics")
+    if changed and _has_comment(file, node):
+        return f"there are comments inside `{file.brief(node)}` at {thing.at}"
     if thing.kind == "replicate" and not is_free(file, node, PUT):
         return f"the name `{PUT}` means something else at {thing.at}"
     if thing.kind in ("first", "index", "metrics") and is_shadowed(file, node, jax_name(file)[0]):
@@ -54,7 +54,7 @@ def _function(node: ast.AST) -> ast.expr:
     return node.func
 
 
-def _has_comment(file: File, node: ast.AST, inner: ast.expr) -> bool:
+def _has_comment(file: File, node: ast.AST) -> bool:
     text = file.text(node)
     if "#" not in text:
         return False
@@ -108,7 +108,8 @@ def metrics(use: Use) -> tuple[list[Edit], frozenset[str]]:
     """flax's `get_metrics` without its first step, which takes the first row."""
     file, node = use.at.file, use.at.node
     function = _function(node)
-    assert isinstance(function, ast.Attribute) and use.inner is not None
+    assert isinstance(function, ast.Attribute)
+    assert use.inner is not None
     jax, imports = jax_name(file)
     module = file.text(function.value)
     opening = f"{module}.stack_forest({jax}.device_get("
@@ -140,13 +141,15 @@ def _is_looked_at(file: File, node: ast.AST) -> bool:
         node, parent = parent, file.index.parents.get(parent)
     if isinstance(parent, ast.FormattedValue):
         return True
-    return isinstance(parent, ast.Call) and node is not parent.func and file.called(parent) in _LOOKS
+    return (
+        isinstance(parent, ast.Call) and node is not parent.func and file.called(parent) in _LOOKS
+    )
 
 
 def _numpy_name(file: File, jax: str) -> str:
     """What `jax.numpy` is called in a file."""
     for name, bound in file.index.module.names.items():
-        if len(bound) == 1 and isinstance(bound[0], ast.alias):
-            if file.resolver.bound(bound[0]) == (External("jax.numpy"),):
-                return name
+        alias = bound[0] if len(bound) == 1 else None
+        if isinstance(alias, ast.alias) and file.resolver.bound(alias) == (External("jax.numpy"),):
+            return name
     return f"{jax}.numpy"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shardlift.codemod.file import File
 from shardlift.codemod.migration.layouts.cells import (
@@ -12,25 +12,21 @@ from shardlift.codemod.migration.layouts.cells import (
     Escape,
     Made,
     add_made,
-    collapse,
     escape,
     part,
     unify,
 )
 from shardlift.codemod.migration.layouts.expressions import Expressions
-from shardlift.codemod.migration.layouts.program import Program
-from shardlift.codemod.scopes import FUNCTIONS, LOOPS, Function, Scope, all_arguments
+from shardlift.codemod.migration.layouts.program import Called, Program
+from shardlift.codemod.migration.layouts.reaching import Env, anywhere_in, around_loop, joined
+from shardlift.codemod.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.codemod.values import Known
-
-_Env = dict[str, frozenset[Cell]]
 
 
 def walk_file(program: Program, file: File) -> None:
     """Every statement of a file, and of the functions in it."""
     body = Statements(program, file, file.index.module)
     body.block(file.index.root.body)
-    if "__main__" not in file.source.text and file.source.cells is not None:
-        body.shows = True
 
 
 def walk_function(program: Program, file: File, node: Function) -> None:
@@ -38,10 +34,10 @@ def walk_function(program: Program, file: File, node: Function) -> None:
     inner = Statements(program, file, file.index.opens[node])
     inner.called = program.function(Known(node, file))
     for argument in all_arguments(node.args):
-        inner.env[argument.arg] = frozenset({program.binding(argument)})
-    for argument in (node.args.vararg, node.args.kwarg):
-        if argument is not None:
-            add_made(program.binding(argument), Made("elsewhere", inner.at(argument)))
+        inner.env[argument.arg] = frozenset({argument})
+    for rest in (node.args.vararg, node.args.kwarg):
+        if rest is not None:
+            add_made(program.binding(rest), Made("elsewhere", inner.at(rest)))
     if isinstance(node, ast.Lambda):
         unify(inner.called.result, inner.value(node.body))
     else:
@@ -54,10 +50,9 @@ class Statements(Expressions):
     def __init__(self, program: Program, file: File, scope: Scope) -> None:
         """Names are unbound at first."""
         super().__init__(program, file, scope)
-        self.called = None  # the function whose body it is
+        self.called: Called | None = None  # the function whose body it is
         self.dead = False  # after a return, a raise, a break
         self.outer: Expressions | None = None  # of a comprehension: where it stands
-        self.shows = False
 
     def lookup(self, node: ast.Name) -> Cell:
         """A comprehension sees the names around it as they are where it stands."""
@@ -81,7 +76,7 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             binding = self.program.binding(target)
             unify(binding, cell)
-            self.env[target.id] = frozenset({binding})
+            self.env[target.id] = frozenset({target})
         elif isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(one, ast.Starred) for one in target.elts):
                 escape(cell, Escape(self.at(target), "is unpacked with a star"))
@@ -161,13 +156,13 @@ class Statements(Expressions):
         self._children(node)
         self.dead = True
 
-    def _break(self, node: ast.Break) -> None:
+    def _break(self, _: ast.Break) -> None:
         self.dead = True
 
     _continue = _break
 
-    def _pass(self, node: ast.Pass) -> None:
-        pass
+    def _pass(self, _: ast.Pass) -> None:
+        """Nothing happens, or nothing that a value is part of."""
 
     _global = _nonlocal = _import = _importfrom = _pass
 
@@ -199,13 +194,13 @@ class Statements(Expressions):
         for argument, default in _defaults(node):
             if not isinstance(default, ast.Constant):
                 add_made(self.program.binding(argument), Made("elsewhere", self.at(default)))
-        self.env[node.name] = frozenset({binding})
+        self.env[node.name] = frozenset({node})
         walk_function(self.program, self.file, node)
 
     _asyncfunctiondef = _functiondef
 
     def _classdef(self, node: ast.ClassDef) -> None:
-        self.env[node.name] = frozenset({self.program.binding(node)})
+        self.env[node.name] = frozenset({node})
         inner = Statements(self.program, self.file, self.file.index.opens[node])
         for child in (*node.decorator_list, *node.bases, *(k.value for k in node.keywords)):
             self._children(child)
@@ -220,17 +215,16 @@ class Statements(Expressions):
 
     def _if(self, node: ast.If) -> None:
         self.test(node.test)
-        before = dict(self.env)
-        self._branches(before, [node.body, node.orelse])
+        self._branches(self.env, [node.body, node.orelse])
 
-    def _branches(self, before: _Env, bodies: Sequence[Sequence[ast.stmt]]) -> None:
+    def _branches(self, before: Env, bodies: Sequence[Sequence[ast.stmt]]) -> None:
         dead, ends = self.dead, []
         for body in bodies:
             self.env, self.dead = dict(before), False
             self.block(body)
             if not self.dead:
                 ends.append(self.env)
-        self.env = _joined(ends) if ends else dict(before)
+        self.env = joined(ends) if ends else dict(before)
         self.dead = dead or not ends
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
@@ -242,30 +236,14 @@ class Statements(Expressions):
     def _while(self, node: ast.While) -> None:
         self._loop(node, lambda: self.test(node.test))
 
-    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, enter: object) -> None:
-        """At its head a name may stand for what it was before, or for what any turn gave it."""
-        before = dict(self.env)
-        around = self._with_all(before, node)
-        self.env = dict(around)
-        assert callable(enter)
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, enter: Callable[[], None]) -> None:
+        head, after = around_loop(self.file, self.scope, node, self.env)
+        self.env = dict(head)
         enter()
         self.block(node.body)
-        self.env, self.dead = dict(around), False
+        self.env, self.dead = dict(head), False
         self.block(node.orelse)
-
-    def _with_all(self, env: _Env, node: ast.AST) -> _Env:
-        """What names may stand for if any of the statements of a node have run."""
-        found = dict(env)
-        for name in ast.walk(node):
-            if isinstance(name, ast.Name) and not isinstance(name.ctx, ast.Load):
-                if self.file.index.scope_of.get(name) is self.scope:
-                    cells = found.get(name.id, frozenset())
-                    found[name.id] = cells | {self.program.binding(name)}
-            elif isinstance(name, (ast.FunctionDef, ast.ClassDef)) and name is not node:
-                if self.file.index.scope_of.get(name) is self.scope:
-                    cells = found.get(name.name, frozenset())
-                    found[name.name] = cells | {self.program.binding(name)}
-        return found
+        self.env, self.dead = dict(after), False
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
@@ -277,47 +255,32 @@ class Statements(Expressions):
     _asyncwith = _with
 
     def _try(self, node: ast.Try) -> None:
-        before = dict(self.env)
-        dead = self.dead
-        self.block(node.body)
-        self.block(node.orelse)
+        before, dead = self.env, self.dead
+        self.env = dict(before)
+        self.block([*node.body, *node.orelse])
         ends = [] if self.dead else [self.env]
-        anywhere = dict(before)
-        for statement in node.body:
-            anywhere = self._with_all(anywhere, statement)
+        thrown = anywhere_in(self.file, self.scope, node.body, before)
         for handler in node.handlers:
-            self.env, self.dead = dict(anywhere), False
+            self.env, self.dead = dict(thrown), False
             if handler.name:
-                binding = self.program.binding(handler)
-                self.env[handler.name] = frozenset({binding})
+                self.env[handler.name] = frozenset({handler})
             self.block(handler.body)
             if not self.dead:
                 ends.append(self.env)
         if node.finalbody:
-            final = dict(before)
-            for part_of in (node.body, node.orelse, *(h.body for h in node.handlers)):
-                for statement in part_of:
-                    final = self._with_all(final, statement)
-            self.env, self.dead = final, False
+            self.env, self.dead = dict(anywhere_in(self.file, self.scope, [node], before)), False
             self.block(node.finalbody)
+            self.dead = dead or not ends
             return
-        self.env = _joined(ends) if ends else dict(before)
+        self.env = joined(ends) if ends else dict(before)
         self.dead = dead or not ends
 
     _trystar = _try
 
     def _match(self, node: ast.Match) -> None:
         self.lose(node.subject, "is matched")
-        before = self._with_all(dict(self.env), node)
+        before = anywhere_in(self.file, self.scope, [node], self.env)
         self._branches(before, [case.body for case in node.cases] + [[]])
-
-
-def _joined(envs: Sequence[_Env]) -> _Env:
-    found: _Env = {}
-    for env in envs:
-        for name, cells in env.items():
-            found[name] = found.get(name, frozenset()) | cells
-    return found
 
 
 def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[ast.arg, ast.expr]]:
@@ -325,6 +288,3 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[ast.ar
     pairs = list(zip(reversed(positional), reversed(node.args.defaults), strict=False))
     named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     return pairs + [(argument, default) for argument, default in named if default is not None]
-
-
-__all__ = ["LOOPS", "Statements", "collapse", "walk_file", "walk_function"]

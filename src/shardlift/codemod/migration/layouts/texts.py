@@ -45,8 +45,8 @@ def plan(files: Iterable[File], facts: schema.Capture | None, strict: bool = Fal
         site.obstacles += _cannot_be_written(site)
     for file in program.files:
         walk_file(program, file)
-    program.settle()
     program.close()
+    program.settle()
     program.note_handed_on()
     decision = decide(program)
     found = Plan(findings=findings(program, decision))
@@ -124,29 +124,39 @@ def _site(site: Site, decision: Decision, strict: bool) -> Rewrite:
     length = None if cell.collapsed else site.length()
     numbers: list[int | None] = [None] if length is None else list(range(length))
     outputs = [decision.output(site, n) for n in numbers]
-    inner: list[Argument] = [_specs("in_specs", inputs, jax, axis, always=True)]
-    inner.append(_specs("out_specs", outputs, jax, axis, always=False))
+    inner: list[Argument] = [_specs("in_specs", inputs, jax, axis, True, site.static)]
+    inner.append(_specs("out_specs", outputs, jax, axis, False))
     rows = [k for k, one in enumerate(inputs) if one is Layout.STACKED]
     given = [k for k, one in enumerate(outputs) if one is Layout.STACKED]
     inner += [f"row_args={_numbers(rows)}"] if rows else []
     inner += [f"row_outputs={_numbers(given)}"] if given else []
+    static = [f"static_argnums={_numbers(list(site.static))}"] if site.static else []
+    inner += static
     inner += ["check_vma=True"] if strict else []
     donated = site.options.text("donate_argnums")
-    outer = (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
-    form = Form(tuple(inner), outer, axis, name=ON_DEVICES, host_local=HOST_LOCAL)
+    outer = [f"donate_argnums={donated}"] if donated and donated not in ("()", "[]") else []
+    form = Form(tuple(inner), (*static, *outer), axis, name=ON_DEVICES, host_local=HOST_LOCAL)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
     return Rewrite(site.node, edits, imports, _helpers(site, strict))
 
 
 def _helpers(site: Site, strict: bool) -> frozenset[str]:
-    if site.file.project.many_processes or strict:
+    if site.file.project.many_processes or strict or site.static:
         return frozenset({ON_DEVICES, *([HOST_LOCAL] if site.file.project.many_processes else [])})
     lifetime = shard_map_sites.lifetime(site.file, site.node, site.options.operand)
     return frozenset({f"{ON_DEVICES}[plain, {lifetime}]"})
 
 
-def _specs(name: str, layouts: list[Layout], jax: str, axis: str, always: bool) -> Argument:
+def _specs(
+    name: str,
+    layouts: list[Layout],
+    jax: str,
+    axis: str,
+    always: bool,
+    static: tuple[int, ...] = (),
+) -> Argument:
     texts = [f"{jax}.P()" if one is Layout.WHOLE else f"{jax}.P({axis})" for one in layouts]
+    texts = ["None" if k in static else text for k, text in enumerate(texts)]
     same = len(set(texts)) == 1 and len(set(layouts)) == 1
     if not always and (len(texts) == 1 or same):
         return f"{name}={texts[0]}"

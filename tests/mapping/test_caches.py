@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import threading
 import weakref
@@ -33,6 +34,36 @@ def test_equal_pmaps_of_one_function_share_their_programs():
     assert len(traced) == 1
     shardlift.pmap(f, "j")(X)
     assert len(traced) == 2
+
+
+@pytest.mark.parametrize("place", [shardlift.device_put_replicated, shardlift.replicate])
+def test_a_state_that_was_placed_is_compiled_once(place):
+    """Its mesh has an axis of another name than the pmap that takes it, and returns its own."""
+    traced = []
+
+    @functools.partial(shardlift.pmap, axis_name="batch", donate_argnums=0)
+    def step(state, x):
+        traced.append(1)
+        total = lax.psum(x, "batch")
+        return jax.tree.map(lambda leaf: leaf + total, state)
+
+    first = state = place({"w": np.ones(3, np.float32)}, jax.local_devices())
+    for _ in range(3):
+        state = step(state, X)
+    assert len(traced) == 1
+    assert first["w"].is_deleted()
+    np.testing.assert_array_equal(np.asarray(state["w"]), np.full((N, 3), 1 + 3 * X.sum()))
+
+
+def test_keys_that_were_placed():
+    keys = shardlift.replicate(jax.random.key(0))
+    assert shardlift.pmap(jax.random.uniform)(keys).shape == (N,)
+
+
+def test_a_weak_type_stays_weak_under_another_name():
+    weak = shardlift.replicate(2.0)
+    assert shardlift.pmap(lambda w: w * jnp.ones(2, jnp.bfloat16))(weak).dtype == jnp.bfloat16
+    assert weak.weak_type
 
 
 def test_options_that_differ_do_not_share():

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import AxisType, NamedSharding
 
-from shardlift.arrays.moving import move, nbytes, rewrap
+from shardlift import _compat
+from shardlift.arrays.moving import is_key, move, nbytes, rewrap
 from shardlift.mapping.axes import Axis
 from shardlift.mapping.options import Reshard
 from shardlift.mapping.plan import Plan
@@ -65,6 +66,29 @@ def fit_leaves(
         fitted[k] = move(leaves[k], plan.sharding(axes[k]), free=donated[k])
     changed = any(new is not old for new, old in zip(fitted, leaves, strict=True))
     return Fit(fitted if changed else None, bool(to_move))
+
+
+def renamed_leaves(plan: Plan, leaves: Sequence[Any], axes: Sequence[Axis]) -> list[Any] | None:
+    """The leaves, those that lie well on a mesh of another name under the plan's; None if none do.
+
+    `device_put_replicated` cannot know the axis name of the pmap that its result goes to. The
+    name is part of an array's type (0.10 to 0.12), so jit would make one program for the first
+    call, and a second one for the next, whose arguments are outputs of the first.
+    """
+    wanted = [plan.sharding(axis) for axis in axes]
+    found = [
+        _compat.rewrapped(leaf, leaf.shape, lies) if _has_other_name(leaf, lies) else leaf
+        for leaf, lies in zip(leaves, wanted, strict=True)
+    ]
+    return found if any(new is not old for new, old in zip(found, leaves, strict=True)) else None
+
+
+def _has_other_name(leaf: Any, wanted: NamedSharding) -> bool:
+    if not _is_placed(leaf) or is_key(leaf) or not isinstance(leaf.sharding, NamedSharding):
+        return False
+    if leaf.sharding == wanted or AxisType.Explicit in leaf.sharding.mesh.axis_types:
+        return False
+    return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
 
 
 def _is_placed(leaf: Any) -> bool:

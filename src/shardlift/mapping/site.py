@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from shardlift.mapping.axes import (
     without_static,
 )
 from shardlift.mapping.bridge import spans_processes
-from shardlift.mapping.fit import fit_leaves
+from shardlift.mapping.fit import fit_leaves, renamed_leaves
 from shardlift.mapping.inner import Call, call_inner
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import (
@@ -81,6 +82,7 @@ class Site:
         self._hot_plans: dict[int, Plan] = {}  # by number of rows
         self._rows: Counter = lambda args: None  # noqa: ARG005
         self._plans: dict[Any, Plan] = {}
+        self._called: weakref.WeakSet[Plan] = weakref.WeakSet()  # have run once
         self._inner: dict[Any, InnerAxes] = {}
         self._moves = False  # did inputs have to be moved, so that it pays to look first?
         self._warned = False
@@ -144,13 +146,28 @@ class Site:
             args, kwargs = fitted or (call.args, call.kwargs)
             with own_context(plan.mesh):
                 return self._hinted(self._whole_program(plan), *args, **kwargs)
+        args, kwargs = self._renamed(plan, call)
         try:
-            out = self._whole_program(plan)(*call.args, **call.kwargs)
+            out = self._whole_program(plan)(*args, **kwargs)
         except Exception as error:
             return self._place_and_run(plan, call, error)
         if not call.kwargs and not _compat.tracing():
             self._arm(plan, call)
         return out
+
+    def _renamed(self, plan: Plan, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a plan's first call, so that the next one finds the same program."""
+        first = plan not in self._called
+        self._called.add(plan)
+        if not first or plan.bridge is not None or _compat.tracing():
+            return call.args, call.kwargs
+        leaves = renamed_leaves(plan, call.leaves, call.axes)
+        return (call.args, call.kwargs) if leaves is None else self._rebuilt(call, leaves)
+
+    def _rebuilt(self, call: Call, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call with other leaves."""
+        args, kwargs = jax.tree.unflatten(call.tree, leaves)
+        return tuple(with_static(self.options, call.args, args)), kwargs
 
     def _arm(self, plan: Plan, call: Call) -> None:
         """Serve calls like this one from the hot path from now on.
@@ -209,8 +226,7 @@ class Site:
         if fit.leaves is None:
             return None
         self._warned = self._warned or (fit.moved and policy == "warn")
-        args, kwargs = jax.tree.unflatten(call.tree, fit.leaves)
-        return tuple(with_static(self.options, call.args, args)), kwargs
+        return self._rebuilt(call, fit.leaves)
 
     def donated(self, call: Call) -> list[bool]:
         """Which leaves of a call it may reuse."""

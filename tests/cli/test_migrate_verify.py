@@ -103,7 +103,10 @@ def test_a_site_that_differs_is_backed_out(project, monkeypatch):
     result = _run("--verify", "python train.py")
     assert result.exit_code == 1, result.output
     line = "lib.py:20:10: left as it is: numbers differ: "
-    assert f"{line}1 of 1 differing leaves: 2.000 times too large, the number of devices" in result.stdout
+    assert (
+        f"{line}1 of 1 differing leaves: 2.000 times too large, the number of devices"
+        in result.stdout
+    )
     assert "lib.py:25:12: not reached: the command does not reach it" in result.stdout
     assert "`python train.py`: 2 verified, 1 not reached, 1 backed out, after 2 runs." in (
         result.stdout

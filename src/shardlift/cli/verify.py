@@ -8,7 +8,9 @@ from typing import Any
 import click
 from rich.console import Console
 
+from shardlift._plain import plain
 from shardlift.cli.console import console
+from shardlift.cli.needs_jax import refuse_no_jax, refuse_old_jax
 from shardlift.cli.verify_options import Tolerance
 from shardlift.facts.files import CaptureError
 
@@ -103,12 +105,12 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
+    refuse_old_jax("verify")
     try:
         from shardlift.proof import running
         from shardlift.proof.comparing.bits import Tolerance
     except ImportError as error:
-        click.echo(f'shardlift verify: {error}: pip install "shardlift[jax]"', err=True)
-        sys.exit(2)
+        refuse_no_jax("verify", error)
     settings = running.Settings(
         tolerance=Tolerance(**tolerance),
         devices=devices,
@@ -128,7 +130,7 @@ def verify(
                 notes = running.check_determinism(sources[0], settings, status.update)
             outcome = running.compare(sources[0], sources[1], settings, status.update)
     except (running.CannotRunError, CaptureError) as error:
-        click.echo(f"shardlift verify: {error}", err=True)
+        click.echo(plain(f"shardlift verify: {error}", keep="\n\t"), err=True)
         sys.exit(2)
     if check_determinism:
         outcome = running.with_determinism(outcome, notes)

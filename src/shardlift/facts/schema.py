@@ -187,6 +187,7 @@ class Sample:
     outputs: Values | None = None
     inside: Values | None = None
     replayed: Values | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,7 @@ class Site:
     names: tuple[str, ...] = ()
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
+    hints: tuple[str, ...] = ()
     proofs: tuple[Proof, ...] = ()
 
     @property

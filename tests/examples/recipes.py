@@ -1,0 +1,81 @@
+"""The recipes of examples/: what they need, and what their last lines must show."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A folder of examples/, and how to tell from its output that it works."""
+
+    name: str
+    needs: tuple[str, ...] = ()  # modules besides jax
+    watched: str = "loss"  # the number after this word
+    below: float = 0.1  # is under this at the end
+    learns: bool = True  # and was not at the beginning
+    exact: bool = True  # idiomatic.py computes the same, up to the order of sums
+    suffix: str = ".py"
+
+    @property
+    def folder(self) -> Path:
+        """Where its programs are."""
+        return EXAMPLES / self.name
+
+    def check(self, output: str) -> None:
+        """Does this output show that it works?"""
+        seen = [float(text) for text in re.findall(rf"(?:{self.watched}|->) +([\d.]+)", output)]
+        assert seen, output
+        assert seen[-1] < self.below, output
+        assert not self.learns or seen[0] > 2 * self.below, output
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("blackjax", ("blackjax",), "r_hat", 1.05, learns=False),
+        Recipe("checkpoints"),
+        Recipe("data_parallel"),
+        Recipe("equinox", ("equinox", "optax")),
+        Recipe("evaluation", ("flax",), "loss", 1.1, learns=False),
+        Recipe("flax_linen", ("flax", "optax"), below=0.3, exact=False),
+        Recipe("flax_nnx", ("flax", "optax"), exact=False),
+        Recipe("haiku", ("haiku", "optax"), below=0.4, exact=False),
+        Recipe("notebook", (), "loss", 1.0, suffix=".ipynb"),
+        Recipe("numpyro", ("numpyro",), "r_hat", 1.05, learns=False, exact=False),
+        Recipe("prefetch", ("flax",), below=0.01),
+        Recipe("processes"),
+        Recipe("rl", ("optax",), "falls", 1.0, exact=False),
+    )
+}
+
+
+def needed(*modules: str) -> pytest.MarkDecorator:
+    """Skips a test where a library is missing, and says which."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    reason = f'{", ".join(missing)} not installed: pip install "shardlift[examples]"'
+    return pytest.mark.skipif(bool(missing), reason=reason)
+
+
+def run(cache: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """`python` with these arguments, on 8 virtual devices; what is in the cache is not compiled."""
+    plain = {key: text for key, text in os.environ.items() if not key.startswith("JAX_")}
+    env = {
+        **plain,
+        "JAX_PLATFORMS": "cpu",
+        "JAX_NUM_CPU_DEVICES": "8",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    return subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True)

@@ -84,14 +84,3 @@ def test_changelog_has_a_fragment_for_the_engine():
     kinds = {path.name.split(".")[-2] for path in (ROOT / "news").glob("*.md")}
     assert kinds <= {"added", "changed", "fixed"}
     assert kinds
-
-
-PAGES = ["README.md", "docs/conformance.md", "docs/report.md", "docs/capture.md"]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_python_in_the_documentation_runs(page):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, page, "exec"), {})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from shardlift.cli import main, writing
+from shardlift.cli import main
 
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 DONE = "step = jax.jit(shard_map_per_device(train, 'i'))\n"
@@ -157,16 +157,6 @@ def test_a_link_stays_a_link(project: Path) -> None:
     _run("link.py", "--write")
     assert (project / "link.py").is_symlink()
     assert "jax.pmap" not in (project / "pkg/train.py").read_text()
-
-
-def test_a_file_that_changed_meanwhile_is_left_alone(project: Path) -> None:
-    contents = writing.Contents()
-    path = str(project / "pkg/train.py")
-    contents.read(path)
-    Path(path).write_text("# another editor\n")
-    with pytest.raises(writing.WriteError, match="has changed since"):
-        contents.write(path, "new")
-    assert Path(path).read_text() == "# another editor\n"
 
 
 def test_a_full_disk_loses_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shardlift.cli import COMMANDS
 from shardlift.codemod.rules import all_rules
-from shardlift.facts.schema import Capture, Collective, Compile, Move, Read
+from shardlift.facts.schema import Capture, Collective, Compile, Distribution, Move, Read, Times
 from shardlift.report.findings import findings_of
 from tests.facts.captures import everything, leaf, process, site
 
@@ -102,6 +102,19 @@ def test_the_fix_follows_from_the_reason(reason, advice):
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert advice in finding.fix
     assert reason in finding.what
+
+
+def test_a_second_program_is_a_finding_when_it_took_long():
+    compiles = (Compile(0, 0, 4, ("first call",)), Compile(1, 0, 4, ("x: host → P('i') on cpu:0",)))
+    slow = Times(compiling=Distribution(count=2, total=8.0, max=4.0))
+    (finding,) = findings_of(site(compiles=compiles, compile_count=2, times=slow), ONE)
+    assert (finding.kind, finding.seconds) == ("compiles", 4.0)
+
+
+def test_one_value_for_all_that_goes_out_at_every_call_is_to_be_put_there_once():
+    move = Move("w", "cpu:0", "whole on each of cpu:0-7", 2**24, 4, "program")
+    (finding,) = findings_of(site(moves=(move,)), ONE)
+    assert "in_axes=None" in finding.fix
 
 
 def test_every_command_can_be_typed():

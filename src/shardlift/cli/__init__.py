@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
+import os
 import sys
 from typing import Any
 
@@ -21,6 +24,8 @@ COMMANDS = {
     "verify": "shardlift.cli.verify:verify",
     "record-legacy": "shardlift.cli.record_legacy:record_legacy",
     "env": "shardlift.cli.env:env",
+    "doctor": "shardlift.cli.doctor:doctor",
+    "completion": "shardlift.cli.completion:completion",
 }
 
 
@@ -51,9 +56,31 @@ class LazyGroup(click.Group):
         except Interrupted:
             sys.excepthook = lambda *_: None
             raise KeyboardInterrupt from None
+        except OSError as error:  # of ours: a full disk below stdout, a current folder that is gone
+            _drop_output()
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(f"shardlift: {where}{error.strerror or error}", err=True)
+            sys.exit(2)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="shardlift")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """The way off jax.pmap: run it, check it, rewrite it, prove it."""
+    if ctx.invoked_subcommand != "run":  # what a program prints itself is left as python has it
+        _prepare_output()
+
+
+def _prepare_output() -> None:
+    """Whatever is printed can be: to nothing if stdout is closed, in letters that there are."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Forget what could not be written: python would try once more at its end, and complain."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
 
+from shardlift._plain import plain
 from shardlift.cli.config import Config, ConfigError, find_config
-from shardlift.cli.files import find_files
+from shardlift.cli.console import console as make_console
+from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.printing import Report
+from shardlift.cli.reading import read_bytes
 from shardlift.cli.runner import run
+from shardlift.codemod.edits import split_lines
 from shardlift.codemod.engine import FileReport, Options
 from shardlift.codemod.finding import Finding, version
 from shardlift.codemod.rules import all_rules
-from shardlift.codemod.source import UnreadableError, read_source
+from shardlift.codemod.source import read_source
 from shardlift.codemod.target import NEWEST
 
 _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
@@ -26,7 +33,7 @@ _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
 @click.command(
     epilog="Example: shardlift check src/ --ignore SL201 --target-jax 0.10",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option(
     "--format",
     "style",
@@ -53,7 +60,8 @@ def check(
     """Look for what is removed, broken, slow or dangerous in pmap code.
 
     Reads .py and .ipynb under each PATH (the current folder if none is given) and imports
-    nothing of them. Exits 0 without findings, 1 with, 2 if it could not look.
+    nothing of them. Exits 0 without findings, 1 with, 2 if there was a file or folder that it
+    could not look at, findings in others or not.
     """
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
@@ -64,18 +72,22 @@ def check(
         options = _options(config, select, ignore, target_jax)
     except (ConfigError, ValueError) as error:
         _refuse(str(error))
-    skipped: list[str] = []
-    files = list(find_files(paths, skipped))
-    if not files:
+    passed = Passed()
+    files = list(find_files(paths, passed))
+    if not files and not passed.failed:
         _refuse(f"no .py or .ipynb file under {', '.join(paths)}")
-    reports = tuple(_look(files, options, jobs, quiet))
-    report = Report(reports, options.target, tuple(skipped))
+    try:
+        reports = tuple(_look(files, options, jobs, quiet))
+    except BrokenProcessPool:
+        _refuse("a process of it was killed, perhaps for want of memory: --jobs 1 needs least")
+    folders = tuple(FileReport(path, unreadable=why) for path, why in passed.failed)
+    report = Report(reports + folders, options.target, tuple(passed.skipped))
     style = style or ("full" if sys.stdout.isatty() else "concise")
     if style in _MACHINE:
         click.echo(_MACHINE[style](report))
     else:
         _print(report, style, quiet, verbose)
-    sys.exit(2 if report.unreadable and not report.findings else int(bool(report.findings)))
+    sys.exit(2 if report.unreadable else int(bool(report.findings)))
 
 
 def _look(files: list[str], options: Options, jobs: int, quiet: bool) -> list[FileReport]:
@@ -101,12 +113,12 @@ def _options(
 
 
 def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())
+    codes = (code.strip().upper() for value in values for code in value.split(","))
+    return tuple(code for code in codes if code)
 
 
 def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
-    # Colours, and a width, only where there is a terminal to have them.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console = make_console(piped=80)
     if style == "full":
         texts: dict[str, list[str]] = {}
         terminal.full(report, console, lambda finding: _lines(finding, texts))
@@ -115,9 +127,9 @@ def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
     if verbose:
         for file in report.files:
             if not file.parsed and file.unreadable is None:
-                console.print(f"passed over: {file.path}", soft_wrap=True)
+                console.print(Text(f"passed over: {plain(file.path)}"), soft_wrap=True)
         for path in report.skipped:
-            console.print(f"left out: {path}", soft_wrap=True)
+            console.print(Text(f"left out: {plain(path)}"), soft_wrap=True)
     if not quiet:
         if report.findings and style == "concise":
             console.print()
@@ -129,17 +141,17 @@ def _lines(finding: Finding, texts: dict[str, list[str]]) -> list[str]:
     key = f"{finding.path}\0{finding.span.cell}"
     if key not in texts:
         try:
-            source = read_source(finding.path, Path(finding.path).read_bytes())
-        except (OSError, UnreadableError):
-            return []
-        lines = source.text.splitlines()
-        if source.cells is not None and finding.span.cell is not None:
-            first = source.cells.first_lines[source.cells.numbers.index(finding.span.cell)]
-            lines = lines[first - 1 :]
+            source = read_source(finding.path, read_bytes(finding.path))
+            lines = split_lines(source.text)
+            if source.cells is not None and finding.span.cell is not None:
+                first = source.cells.first_lines[source.cells.numbers.index(finding.span.cell)]
+                lines = lines[first - 1 :]
+        except (OSError, ValueError):  # it has gone, or is another one by now
+            lines = []
         texts[key] = lines
     return texts[key]
 
 
-def _refuse(message: str) -> None:
-    click.echo(f"shardlift check: {message}", err=True)
+def _refuse(message: str) -> NoReturn:
+    click.echo(f"shardlift check: {plain(message)}", err=True)
     sys.exit(2)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shardlift.cli.reading import read_bytes, reason
 from shardlift.codemod.finding import Version, version
 from shardlift.codemod.target import newest_allowed
 
@@ -46,10 +47,16 @@ def find_config(start: Path) -> Config:
 def read_config(path: Path) -> Config:
     """Read one pyproject.toml."""
     try:
-        document = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = tomllib.loads(read_bytes(str(path)).decode())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {reason(error)}") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
+    except ValueError as error:  # not TOML, not UTF-8, a number of thousands of digits
         raise ConfigError(f"{path}: {error}") from error
-    table = document.get("tool", {}).get("shardlift", {})
+    table = _table(document, "tool").get("shardlift", {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: tool.shardlift is a table, not {table!r}")
     unknown = set(table) - _KEYS
     if unknown:
         known = ", ".join(sorted(_KEYS))
@@ -83,14 +90,19 @@ def _codes(path: Path, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _requirements(document: dict[str, Any]) -> list[str]:
-    project = document.get("project", {})
-    found = [str(line) for line in project.get("dependencies", [])]
-    for lines in project.get("optional-dependencies", {}).values():
-        found += [str(line) for line in lines]
-    poetry = document.get("tool", {}).get("poetry", {}).get("dependencies", {}).get("jax")
+    """What a project says that it needs; what is not as it should be is other tools' business."""
+    project = _table(document, "project")
+    groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
+    found = [str(line) for group in groups if isinstance(group, list) for line in group]
+    poetry = _table(_table(_table(document, "tool"), "poetry"), "dependencies").get("jax")
     if isinstance(poetry, dict):
         poetry = poetry.get("version")
     return [*found, f"jax{poetry}"] if isinstance(poetry, str) and poetry != "*" else found
+
+
+def _table(document: dict[str, Any], key: str) -> dict[str, Any]:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _requirement_files(folder: Path) -> list[str]:
@@ -103,6 +115,6 @@ def _requirement_files(folder: Path) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")
+        return read_bytes(str(path)).decode(errors="replace")
     except OSError:
         return ""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from shardlift.cli.reading import read_bytes, reason
 
 SUFFIXES = (".py", ".ipynb")
 # Other people's code, and copies of our own.
@@ -14,42 +18,63 @@ _NEVER = {".venv", "venv", "node_modules", ".tox", ".nox", ".eggs", ".ipynb_chec
 _NOT_CODE = {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 
-def find_files(paths: tuple[str, ...], skipped: list[str] | None = None) -> Iterator[str]:
-    """Every .py and .ipynb under the paths, in order, once; a file that is named always counts.
+@dataclass
+class Passed:
+    """What was not looked into on the way: on purpose, or because it could not be."""
 
-    What is left out, folders as a whole, is added to `skipped`.
-    """
-    skipped = [] if skipped is None else skipped
+    skipped: list[str] = field(default_factory=list)  # files and folders, folders as a whole
+    failed: list[tuple[str, str]] = field(default_factory=list)  # with the reason
+
+
+def find_files(paths: tuple[str, ...], passed: Passed | None = None) -> Iterator[str]:
+    """Every .py and .ipynb under the paths, in order, once; a file that is named always counts."""
+    passed = passed or Passed()
     seen: set[str] = set()
     for path in paths:
-        for found in [path] if os.path.isfile(path) else _walk(Path(path), skipped):
+        for found in _walk(Path(path), passed) if os.path.isdir(path) else [path]:
             key = os.path.normpath(found)
             if key not in seen:
                 seen.add(key)
                 yield key
 
 
-def _walk(root: Path, skipped: list[str]) -> Iterator[str]:
-    outer = [_Ignore(folder) for folder in _parents_in_repository(root)]
-    yield from _walk_folder(root, outer, skipped)
+def _walk(root: Path, passed: Passed) -> Iterator[str]:
+    # Folders wait in a list, not in calls: a tree may be deeper than Python can call.
+    waiting: list[tuple[str, list[_Ignore] | None]]
+    waiting = [(str(root), [_Ignore(folder) for folder in _parents_in_repository(root)])]
+    while waiting:
+        path, rules = waiting.pop()
+        if rules is None:
+            yield path
+        else:
+            waiting += reversed(_inside(path, rules, passed))
 
 
-def _walk_folder(folder: Path, outer: list[_Ignore], skipped: list[str]) -> Iterator[str]:
-    rules = [*outer, _Ignore(folder)] if (folder / ".gitignore").is_file() else outer
+def _inside(
+    folder: str, outer: list[_Ignore], passed: Passed
+) -> list[tuple[str, list[_Ignore] | None]]:
+    """The files and folders of a folder that count, in order, folders with their rules."""
+    has_rules = os.path.isfile(os.path.join(folder, ".gitignore"))
+    rules = [*outer, _Ignore(Path(folder))] if has_rules else outer
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
+        with os.scandir(folder) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
+    except OSError as error:
+        passed.failed.append((os.path.normpath(folder), reason(error)))
+        return []
+    found: list[tuple[str, list[_Ignore] | None]] = []
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(SUFFIXES)):
             continue
-        if entry.name in _NEVER or _ignored(rules, Path(entry.path), is_folder):
-            skipped.append(os.path.normpath(entry.path))
-        elif is_folder:
-            yield from _walk_folder(Path(entry.path), rules, skipped)
-        elif entry.is_file():
-            yield entry.path
+        # Neither is a pipe, a device, or a link to nothing, to itself or to a folder a file.
+        is_file = not is_folder and os.path.isfile(entry.path)
+        unwanted = entry.name in _NEVER or _ignored(rules, Path(entry.path), is_folder)
+        if unwanted or not (is_folder or is_file):
+            passed.skipped.append(os.path.normpath(entry.path))
+        else:
+            found.append((entry.path, rules if is_folder else None))
+    return found
 
 
 def _parents_in_repository(root: Path) -> list[Path]:
@@ -79,9 +104,10 @@ class _Ignore:
     @cached_property
     def patterns(self) -> list[tuple[bool, bool, re.Pattern[str]]]:
         try:
-            lines = (self.folder / ".gitignore").read_text(errors="replace").splitlines()
+            content = read_bytes(str(self.folder / ".gitignore"))
         except OSError:
             return []
+        lines = content.decode(errors="surrogateescape").splitlines()
         return [parsed for line in lines if (parsed := _parse(line))]
 
     def decide(self, path: Path, is_folder: bool, verdict: bool) -> bool:
@@ -108,7 +134,12 @@ def _parse(line: str) -> tuple[bool, bool, re.Pattern[str]] | None:
     anchored = "/" in line
     line = line.lstrip("/")
     prefix = "" if anchored else "(?:.*/)?"
-    return negated, folders_only, re.compile(prefix + _glob(line))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what Python may one day read as a set of sets
+            return negated, folders_only, re.compile(prefix + _glob(line))
+    except re.error:  # `[z-a]`: git matches nothing by it
+        return None
 
 
 def _glob(pattern: str) -> str:
@@ -120,7 +151,7 @@ def _glob(pattern: str) -> str:
             result, index = result + ".*", index + 2
         elif pattern[index] == "[" and "]" in pattern[index + 2 :]:
             close = pattern.index("]", index + 2)
-            inner = pattern[index + 1 : close].replace("\\", "\\\\")
+            inner = pattern[index + 1 : close].replace("\\", "\\\\").replace("[", "\\[")
             inner = "^" + inner[1:] if inner.startswith("!") else inner
             result, index = f"{result}[{inner}]", close + 1
         else:

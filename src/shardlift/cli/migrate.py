@@ -4,117 +4,237 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
 from rich.text import Text
 
-from shardlift.cli import writing
-from shardlift.cli.files import find_files
+from shardlift._plain import plain
+from shardlift.cli import transaction, writing
+from shardlift.cli.files import Passed, find_files
+from shardlift.cli.formats import migration as formats
+from shardlift.cli.needs_jax import refuse_no_jax
+from shardlift.cli.verify_options import check, verify_options
+from shardlift.codemod.migration.decisions import Decisions
 from shardlift.codemod.migration.engine import FileResult, Migration, migrate
 from shardlift.codemod.migration.rewrite import Goal
+from shardlift.facts import Capture, CaptureError, read
+
+if TYPE_CHECKING:
+    from shardlift.cli.proving import Proved
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@click.command("migrate", epilog="Example: shardlift migrate src/ --write")
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.command(
+    "migrate",
+    epilog='Example: shardlift migrate src/ --write --verify "python train.py --steps 3"',
+)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option(
     "--to",
     type=click.Choice([goal.value for goal in Goal]),
     default=Goal.SHARD_MAP.value,
     show_default=True,
-    help="shard_map: plain JAX, nothing of shardlift left. shim: shardlift.pmap, the least change.",
+    help="shard_map: plain JAX, nothing of shardlift left. global: and no device axis where every "
+    "array could be followed. shim: shardlift.pmap, the least change.",
+)
+@click.option(
+    "--facts",
+    metavar="FILE",
+    help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
 )
 @click.option("--diff/--write", "diff", default=True, help="Show the change (default), or make it.")
+@click.option("--recover", is_flag=True, help="Only put right what was interrupted, and stop.")
 @click.option("--allow-dirty", is_flag=True, help="Write although git has uncommitted changes.")
+@verify_options
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
 @click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all.")
 @click.option("--verbose", "-v", is_flag=True, help="Also each place that was rewritten.")
 def migrate_command(
-    paths: tuple[str, ...], to: str, diff: bool, allow_dirty: bool, quiet: bool, verbose: bool
+    paths: tuple[str, ...],
+    to: str,
+    facts: str | None,
+    diff: bool,
+    recover: bool,
+    allow_dirty: bool,
+    style: str,
+    quiet: bool,
+    verbose: bool,
+    **asked: Any,
 ) -> None:
     """Rewrite pmap to jax.jit(jax.shard_map(...)), with the same shapes and the same numbers.
 
     Reads .py and .ipynb under each PATH (the current folder if none is given) and runs nothing
-    of them. What cannot be rewritten is left as it is and listed with the reason.
+    of them, unless --verify says what to run. What cannot be rewritten is left as it is and listed
+    with the reason.
 
     Exits 0 if there was nothing to do or all of it was written, 1 if there is a diff to look at
-    or something was refused, 2 if a file could not be read or written.
+    or something was refused or backed out, 2 if a file could not be read or written, or COMMAND
+    showed nothing.
     """
+    check(asked, diff)
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
         _stop(f"no such file or folder: {', '.join(missing)}")
-    files = list(find_files(paths))
-    if not files:
+    _recover(paths, recover)
+    passed = Passed()
+    files = list(find_files(paths, passed))
+    if not files and not passed.failed:
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
-    migration = migrate(files, contents.read, os.path.exists, Goal(to))
+    capture = _capture(facts, Goal(to))
+    _check_strict(Goal(to), facts, asked["strict_vma"])
+    rewritten = partial(migrate, files, contents.read, os.path.exists, Goal(to), facts=capture)
+    strict = Decisions(strict_vma=asked["strict_vma"])
+    migration, proved = rewritten(decisions=strict), None
+    if not diff:
+        _refuse_dirty(migration, allow_dirty)
+        root = transaction.root_of(paths)
+        if asked["verify"] is not None and migration.changed:
+            proved = _proved(rewritten, contents, root, {**asked, "verbose": verbose})
+            migration = proved.migration
+        _write(migration, contents, root)
+    migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
+    status = _status(migration, diff)
+    if style == "json":
+        click.echo(formats.machine(migration, status, not diff, proved), nl=False)
+        sys.exit(status)
     if diff:
         _show(migration)
-    else:
-        _write(migration, contents, allow_dirty)
     if not quiet:
         _summary(migration, diff, verbose)
-    sys.exit(_status(migration, diff))
+        for line in formats.fates(proved, asked["verify"], verbose) if proved else ():
+            click.echo(line)
+    sys.exit(status)
+
+
+def _proved(
+    rewritten: Callable[..., Migration],
+    contents: writing.Contents,
+    root: str,
+    asked: dict[str, Any],
+) -> Proved:
+    """What of the migration holds in a run of the command."""
+    try:
+        from shardlift.cli import proving
+    except ImportError as error:
+        refuse_no_jax("migrate", error)
+    try:
+        with Console(stderr=True).status("starting") as status:
+            wanted = proving.wanted(rewritten, contents, root, asked)
+            return proving.prove(wanted, status.update)
+    except proving.ERRORS as error:
+        _stop(f"{error}\nNothing was written.")
+
+
+def _check_strict(goal: Goal, facts: str | None, strict: bool) -> None:
+    if strict and (goal is not Goal.GLOBAL or facts is None):
+        _stop("--strict-vma goes with --to global and --facts FILE")
+
+
+def _capture(path: str | None, goal: Goal) -> Capture | None:
+    if path is None:
+        return None
+    if goal is not Goal.GLOBAL:
+        _stop("--facts is for --to global")
+    try:
+        return read(path)
+    except (OSError, CaptureError) as error:
+        _stop(str(error))
 
 
 def _status(migration: Migration, diff: bool) -> int:
-    if any(file.refused for file in migration.files) or (diff and migration.changed):
-        return 1
-    return 2 if migration.unreadable else 0
+    if migration.unreadable:
+        return 2
+    return int(any(file.refused for file in migration.files) or bool(diff and migration.changed))
 
 
 def _show(migration: Migration) -> None:
+    """The diff: for eyes on a terminal, elsewhere byte by byte, so that it can be applied."""
     console = Console(highlight=False, soft_wrap=True)
     for file in migration.changed:
         for line in diff_of(file):
-            console.print(Text(line, style=_COLOURS.get(line[:1], "")), end="")
+            if console.is_terminal:
+                shown = plain(line.replace("\r\n", "\n"), keep="\n\t")
+                console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
+            else:
+                click.echo(line, nl=False)
 
 
 def diff_of(file: FileResult) -> list[str]:
     """The change of one file as a unified diff."""
-    before = file.before.splitlines(keepends=True)
-    after = file.after.splitlines(keepends=True)
-    old = f"a/{file.path}" if before else "/dev/null"
-    lines = list(difflib.unified_diff(before, after, old, f"b/{file.path}"))
+    before, after = _for_diff(file.before), _for_diff(file.after)
+    old = f"a/{plain(file.path)}" if before else "/dev/null"
+    lines = list(difflib.unified_diff(before, after, old, f"b/{plain(file.path)}"))
     return [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     ]
 
 
-def _write(migration: Migration, contents: writing.Contents, allow_dirty: bool) -> None:
-    changed = [file.path for file in migration.changed]
-    if changed and not allow_dirty:
-        dirty = writing.dirty_files(changed)
-        if dirty:
-            listed = "".join(f"\n  {path}" for path in dirty[:10])
-            more = f"\n  and {len(dirty) - 10} more" if len(dirty) > 10 else ""
-            _stop(
-                f"git has uncommitted changes in files that would be written:{listed}{more}\n"
-                "Commit or stash them, or say --allow-dirty."
-            )
-    for file in migration.changed:
-        try:
-            contents.write(file.path, file.after)
-        except writing.WriteError as error:
-            _stop(str(error))
+def _for_diff(text: str) -> list[str]:
+    """Lines as diff and patch see them: neither a `\\r` nor a form feed ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:
+    dirty = [] if allow_dirty else writing.dirty_files([file.path for file in migration.changed])
+    if dirty:
+        listed = "".join(f"\n  {path}" for path in dirty[:10])
+        more = f"\n  and {len(dirty) - 10} more" if len(dirty) > 10 else ""
+        _stop(
+            f"git has uncommitted changes in files that would be written:{listed}{more}\n"
+            "Commit or stash them, or say --allow-dirty."
+        )
+
+
+def _write(migration: Migration, contents: writing.Contents, root: str) -> None:
+    if not migration.changed:
+        return
+    try:
+        changes = [contents.change(file.path, file.after) for file in migration.changed]
+        transaction.replace_all(changes, root)
+    except transaction.WriteError as error:
+        _stop(str(error))
+
+
+def _recover(paths: tuple[str, ...], only: bool) -> None:
+    """Complete or put back what an interrupted migration left; with `only`, that is all."""
+    found = transaction.journals((*paths, "."))
+    try:
+        for journal in found:
+            click.echo(f"shardlift migrate: {transaction.recover(journal, only)}", err=True)
+    except (transaction.WriteError, OSError) as error:
+        _stop(str(error))
+    if only:
+        click.echo("" if found else "Nothing was interrupted here.", nl=not found)
+        sys.exit(0)
 
 
 def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for place in file.rewritten if verbose else ():
-            click.echo(f"{_where(file, place.span)}: rewritten: {place.text}", err=diff)
+            _say(f"{_where(file, place.span)}: rewritten: {place.text}", diff)
         for place in file.refused:
-            click.echo(f"{_where(file, place.span)}: left as it is: {place.text}", err=diff)
+            _say(f"{_where(file, place.span)}: left as it is: {place.text}", diff)
     for path, reason in migration.unreadable:
-        click.echo(f"{path}: not looked at: {reason}", err=diff)
+        _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
     changed = migration.changed
     if diff and changed:
         click.echo("Next: the same command with --write.", err=True)
+
+
+def _say(line: str, aside: bool) -> None:
+    click.echo(plain(line), err=aside)
 
 
 def _totals(migration: Migration, diff: bool) -> str:
@@ -142,6 +262,6 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _stop(message: str) -> None:
-    click.echo(f"shardlift migrate: {message}", err=True)
+def _stop(message: str) -> NoReturn:
+    click.echo(plain(f"shardlift migrate: {message}", keep="\n"), err=True)
     sys.exit(2)

@@ -45,21 +45,20 @@ class Report:
         passed = [file for file in self.files if not file.parsed and file.unreadable is None]
         sites = sum(file.sites for file in self.files)
         lines = [
-            f"{_count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} passed over "
+            f"{count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} passed over "
             "(no word that a rule looks for).",
-            f"{_count(sites, 'pmap site')}. Findings are for JAX "
-            f"{'.'.join(map(str, self.target))}.",
+            f"{count(sites, 'pmap site')}. Findings are for JAX {'.'.join(map(str, self.target))}.",
         ]
         if self.skipped:
             lines.append(
-                f"{len(self.skipped)} left out by .gitignore or as other people's code "
-                "(--verbose names them)."
+                f"{len(self.skipped)} left out by .gitignore, as other people's code or as no "
+                "file (--verbose names them)."
             )
         suppressed = sum(file.suppressed for file in self.files)
         if suppressed:
-            lines.append(f"{_count(suppressed, 'finding')} suppressed by noqa comments.")
+            lines.append(f"{count(suppressed, 'finding')} suppressed by noqa comments.")
         if self.unreadable:
-            lines.append(f"NOT looked at: {_count(len(self.unreadable), 'file')}.")
+            lines.append(f"NOT looked at: {count(len(self.unreadable), 'file')}.")
             lines += [f"  {file.path}: {file.unreadable}" for file in self.unreadable]
         for file in self.broken_cells:
             cells = ", ".join(map(str, file.broken_cells))
@@ -67,5 +66,6 @@ class Report:
         return lines
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

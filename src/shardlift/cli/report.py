@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
-from rich.console import Console
 
 from shardlift._files import replace_file
+from shardlift._plain import plain
+from shardlift.cli.console import console
 from shardlift.facts.files import CaptureError, read
 from shardlift.facts.schema import Capture
 from shardlift.report import comparing, machine, markdown, terminal
@@ -20,18 +22,19 @@ from shardlift.report.view import View, view_of
     short_help="Show what a recorded run did and cost.",
     epilog="Example: shardlift report run.json --html run.html",
 )
-@click.argument("file", metavar="FILE")
-@click.option("--html", metavar="OUT", help="Write one page that works offline.")
+@click.argument("file", metavar="FILE", type=click.Path())
+@click.option("--html", type=click.Path(), metavar="OUT", help="Write one page that works offline.")
 @click.option(
     "--format",
     "style",
     type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    help="How to print; text.",
+    help="How to print; text. With --html only the first sentence, unless given.",
 )
-@click.option("--compare", "other", metavar="OTHER", help="FILE is before, OTHER is after.")
+@click.option(
+    "--compare", "other", type=click.Path(), metavar="OTHER", help="FILE is before, OTHER is after."
+)
 @click.option("--quiet", "-q", is_flag=True, help="The first sentence only.")
-def report(file: str, html: str | None, style: str, other: str | None, quiet: bool) -> None:
+def report(file: str, html: str | None, style: str | None, other: str | None, quiet: bool) -> None:
     """Show the capture FILE that `shardlift run --record FILE` wrote.
 
     Nothing in it is executed. Exits 0; 1 if something needs a decision; 2 if it could not be read.
@@ -40,30 +43,25 @@ def report(file: str, html: str | None, style: str, other: str | None, quiet: bo
     after = None if other is None else _read(other)
     if html is not None:
         _write_page(view, after, html)
-    if quiet:
+    if quiet or (html is not None and style is None and after is None):
         click.echo(view.headline)
     elif after is not None:
         click.echo(_compared(view.capture, after, style))
-    elif style == "text":
-        terminal.show(view, _console())
+    elif style in ("text", None):
+        terminal.show(view, console(piped=100))
     else:
         click.echo(machine.render(view) if style == "json" else markdown.render(view), nl=False)
     if html is not None:
-        click.echo(f"wrote {html}", err=True)
+        click.echo(f"wrote {html}: open it in a browser", err=True)
     sys.exit(int(view.decisions > 0 and after is None))
 
 
-def _compared(before: Capture, after: Capture, style: str) -> str:
+def _compared(before: Capture, after: Capture, style: str | None) -> str:
     if style == "json":
         return json.dumps(comparing.as_tree(before, after), indent=2, ensure_ascii=False)
     if style == "markdown":
         return comparing.as_markdown(before, after)
     return comparing.as_text(before, after)
-
-
-def _console() -> Console:
-    # Colours, and a width, only where there is a terminal to have them.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 100)
 
 
 def _write_page(view: View, after: Capture | None, out: str) -> None:
@@ -82,9 +80,8 @@ def _read(path: str) -> Capture:
         _refuse(str(error))
     except OSError as error:
         _refuse(f"{path} cannot be read: {error.strerror}")
-    raise AssertionError  # not reached
 
 
-def _refuse(message: str) -> None:
-    click.echo(f"shardlift report: {message}", err=True)
+def _refuse(message: str) -> NoReturn:
+    click.echo(f"shardlift report: {plain(message)}", err=True)
     sys.exit(2)

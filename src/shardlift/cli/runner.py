@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
+from shardlift.cli.reading import read_bytes, reason
 from shardlift.codemod.engine import Carried, FileReport, Options, check_file
 from shardlift.codemod.project import Project
 from shardlift.codemod.source import Source, read_source
@@ -35,9 +38,27 @@ def run(
         finally:
             if was_enabled:
                 gc.enable()
-    with ProcessPoolExecutor(jobs, initializer=_start, initargs=(paths, options)) as pool:
+    with (
+        _safe_path(),
+        ProcessPoolExecutor(jobs, initializer=_start, initargs=(paths, options)) as pool,
+    ):
         chunk = max(1, min(50, len(paths) // (4 * jobs)))
         return _twice(_elsewhere, partial(pool.map, chunksize=chunk), paths, tick)
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that are started anew do not look for modules in the current folder."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _twice(
@@ -68,11 +89,11 @@ def _looker(paths: Sequence[str], options: Options) -> _Look:
 
     def look(path: str, also: frozenset[Carried]) -> FileReport:
         try:
-            with open(path, "rb") as stream:
-                content = stream.read()
+            report = check_file(project, path, read_bytes(path), options, also)
         except OSError as error:
-            return FileReport(path, unreadable=error.strerror or str(error))
-        report = check_file(project, path, content, options, also)
+            return FileReport(path, unreadable=reason(error))
+        except Exception as error:  # of ours; the other files are looked at all the same
+            return FileReport(path, unreadable=failed(error))
         if report.parsed and project.trim():
             gc.collect()
         return report
@@ -81,8 +102,14 @@ def _looker(paths: Sequence[str], options: Options) -> _Look:
 
 
 def _read(path: str) -> Source:
-    with open(path, "rb") as stream:
-        return read_source(path, stream.read())
+    return read_source(path, read_bytes(path))
+
+
+def failed(error: Exception) -> str:
+    """What is said of a file on which shardlift itself fell over."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return f"shardlift failed on it, please report it: {type(error).__name__}: {error} ({where})"
 
 
 def _start(paths: Sequence[str], options: Options) -> None:

@@ -8,6 +8,10 @@ from typing import Any
 import click
 from rich.console import Console
 
+from shardlift._plain import plain
+from shardlift.cli.console import console
+from shardlift.cli.needs_jax import refuse_no_jax, refuse_old_jax
+from shardlift.cli.verify_options import Tolerance
 from shardlift.facts.files import CaptureError
 
 _HELP = """Run two programs and compare what their mapped functions compute.
@@ -26,38 +30,17 @@ Exit status: 0 all the same, 1 a difference or a site in one program only, 2 not
 """
 
 
-class _Tolerance(click.ParamType[Any]):
-    name = "tolerance"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``."""
-        from shardlift.proof.comparing.bits import Tolerance
-
-        if isinstance(value, Tolerance):
-            return value
-        given: dict[str, Any] = {}
-        for part in value.split(","):
-            name, _, number = part.strip().partition("=")
-            try:
-                given[name] = {"ulps": int, "rtol": float, "atol": float}[name](number)
-                if not given[name] >= 0:
-                    raise ValueError
-            except (KeyError, ValueError):
-                self.fail(f"{part!r} is not ulps=N, rtol=X or atol=X", param, ctx)
-        return Tolerance(**given)
-
-
 @click.command(
     help=_HELP,
     short_help="Prove that a program computes what it did.",
     epilog="Example: shardlift verify train.py train_new.py -- --steps 5",
 )
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", type=click.Path())
+@click.argument("after", type=click.Path())
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--tolerance",
-    type=_Tolerance(),
+    type=Tolerance(),
     default="ulps=0",
     metavar="ulps=N,rtol=X,atol=X",
     help="What passes for close; nothing. rtol is of the largest number in an array.",
@@ -122,12 +105,14 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
+    refuse_old_jax("verify")
     try:
         from shardlift.proof import running
+        from shardlift.proof.comparing.bits import Tolerance
     except ImportError as error:
-        raise click.ClickException(f'{error}: pip install "shardlift[jax]"') from None
+        refuse_no_jax("verify", error)
     settings = running.Settings(
-        tolerance=tolerance,
+        tolerance=Tolerance(**tolerance),
         devices=devices,
         keep=keep_bytes,
         tapped=tapped,
@@ -145,7 +130,7 @@ def verify(
                 notes = running.check_determinism(sources[0], settings, status.update)
             outcome = running.compare(sources[0], sources[1], settings, status.update)
     except (running.CannotRunError, CaptureError) as error:
-        click.echo(f"shardlift verify: {error}", err=True)
+        click.echo(plain(f"shardlift verify: {error}", keep="\n\t"), err=True)
         sys.exit(2)
     if check_determinism:
         outcome = running.with_determinism(outcome, notes)
@@ -157,8 +142,7 @@ def _print(outcome: Any, style: str, quiet: bool) -> None:
     from shardlift.proof import saying
 
     if style == "text" or quiet:
-        width = None if sys.stdout.isatty() else 100
-        saying.show(outcome, Console(highlight=False, width=width), quiet)
+        saying.show(outcome, console(piped=100), quiet)
     else:
         render = saying.machine if style == "json" else saying.markdown
         click.echo(render(outcome), nl=False)

@@ -1,4 +1,4 @@
-"""Writing files so that nothing is lost: whole or not at all, and not over another's change."""
+"""The bytes of files as they were read, and what changes them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 
-from shardlift._files import replace_file
-
-
-class WriteError(Exception):
-    """A file was not written; the message says why. What was there is still there."""
+from shardlift.cli.transaction import Change, WriteError
 
 
 class Contents:
-    """The bytes of files as they were first read, and their replacement by new text."""
+    """The bytes of files as they were first read."""
 
     def __init__(self) -> None:
         """Nothing is read until it is asked for."""
@@ -29,16 +25,12 @@ class Contents:
             self._read[path] = Path(path).read_bytes()
         return self._read[path]
 
-    def write(self, path: str, text: str) -> None:
-        """Put new text in the place of a file, in its own encoding and with its own mode."""
+    def change(self, path: str, text: str) -> Change:
+        """What puts new text in the place of a file, in its own encoding."""
         before = self._read.get(path)
-        target = os.path.realpath(path)
         try:
-            now = Path(target).read_bytes() if os.path.exists(target) else None
-            if now != before:
-                raise WriteError(f"{path} has changed since it was read, and was left alone")
-            replace_file(target, text.encode(_encoding(path, before or b"")))
-        except (OSError, UnicodeEncodeError) as error:
+            return Change(path, before, text.encode(_encoding(path, before or b"")))
+        except UnicodeEncodeError as error:
             raise WriteError(f"{path} could not be written: {error}") from error
 
 

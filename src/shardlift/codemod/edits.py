@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
 from shardlift.codemod.finding import Edit, Span
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class OverlapError(ValueError):
@@ -25,13 +30,46 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*pieces, text[done:]])
 
 
+def origin(text: str, edits: Iterable[Edit], line: int, column: int) -> tuple[int, int, bool]:
+    r"""Where a place of the text with the edits made comes from in `text`: line, column.
+
+    And whether it is text that the edits left: what they wrote comes from the beginning of what
+    was there.
+
+    >>> edit = Edit(Span(1, 4, 1, 8), "jax.jit(\n")
+    >>> origin("x = pmap(f)", [edit], 2, 1), origin("x = pmap(f)", [edit], 1, 6)
+    ((1, 9, True), (1, 4, False))
+    """
+    starts = line_starts(text)
+    after = line_starts(apply_edits(text, edits := list(edits)))
+    place, exact = after[line - 1] + column, True
+    for start, end, replacement in sorted(
+        {(*_offsets(starts, edit.span), edit.replacement) for edit in edits}
+    ):
+        if place < start:
+            break
+        if place < start + len(replacement):
+            place, exact = start, False
+            break
+        place += end - start - len(replacement)
+    found = bisect_right(starts, place) - 1
+    return found + 1, place - starts[found], exact
+
+
 def line_starts(text: str) -> list[int]:
     """The offset at which each line starts, lines counted as Python's tokenizer counts them."""
-    starts = [0]
-    for index, character in enumerate(text):
-        if character == "\n" or (character == "\r" and text[index + 1 : index + 2] != "\n"):
-            starts.append(index + 1)
-    return starts
+    return [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text with their ends, counted as Python's parser counts them.
+
+    >>> split_lines("a\rb\r\n\x0cc\n")
+    ['a\r', 'b\r\n', '\x0cc\n']
+    """
+    starts = [*line_starts(text), len(text)]
+    found = [text[a:b] for a, b in pairwise(starts)]
+    return found if found[-1] else found[:-1]
 
 
 def _offsets(starts: list[int], span: Span) -> tuple[int, int]:

@@ -91,7 +91,7 @@ def check_file(
         report = _check(file, source, worth, options, len(content))
     except UnreadableError as error:
         return FileReport(path, unreadable=str(error), size=len(content))
-    except RecursionError:
+    except (RecursionError, MemoryError):
         return FileReport(path, unreadable="nested too deeply", size=len(content))
     return report
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from shardlift.codemod.edits import line_starts
 from shardlift.codemod.finding import Applicability, Edit, Span, Version
 from shardlift.codemod.reaching import reaching
 from shardlift.codemod.resolve import Resolver
@@ -27,6 +30,7 @@ _MANY_PROCESSES = frozenset(
         "jax.distributed.initialize",
     }
 )
+_LONG_LINE = 10_000  # bytes; to count the characters of a longer one anew each time is slow
 
 
 class File:
@@ -46,6 +50,8 @@ class File:
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
         # The expressions that each function returns, once they were asked for.
         self.returned: dict[ast.AST, list[ast.expr]] = {}
+        # Of long lines, the byte at which each character ends.
+        self._ends: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
         """The path: a file would print its whole tree otherwise."""
@@ -130,8 +136,18 @@ class File:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the text, without their ends."""
-        return self.source.text.split("\n")
+        """The lines of the text, without their ends; after a last end, one that is empty."""
+        return [line.rstrip("\r\n") for line in self._whole_lines]
+
+    @cached_property
+    def _whole_lines(self) -> list[str]:
+        text = self.source.text
+        return [text[a:b] for a, b in pairwise([*line_starts(text), len(text)])]
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        """The lines with their ends as `ast` counts their columns, encoded once."""
+        return [line.encode() for line in self._whole_lines]
 
     def span(self, node: ast.AST) -> Span:
         """Where a node is, in characters, in its cell if the file is a notebook."""
@@ -149,18 +165,25 @@ class File:
         return Span(first, column, first + end_line - line, end_column, cell)
 
     def _characters(self, line: int, column: int) -> int:
-        text = self.lines[line - 1] if line <= len(self.lines) else ""
-        return column if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
+        if line > len(self._bytes) or self._whole_lines[line - 1].isascii():
+            return column
+        if len(self._bytes[line - 1]) < _LONG_LINE:
+            return len(self._bytes[line - 1][:column].decode(errors="ignore"))
+        if line not in self._ends:
+            widths = (len(character.encode()) for character in self._whole_lines[line - 1])
+            self._ends[line] = list(accumulate(widths))
+        return bisect_right(self._ends[line], column)
 
     def text(self, node: ast.AST) -> str:
         """The source of a node, as it was written."""
         line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
         if not line:
             return ""
-        lines = [text.encode() for text in self.lines[line - 1 : last]]
-        lines[-1] = lines[-1][: getattr(node, "end_col_offset", 0)]
-        lines[0] = lines[0][getattr(node, "col_offset", 0) :]
-        return b"\n".join(lines).decode(errors="replace")
+        column, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
+        lines = self._bytes[line - 1 : last]
+        if len(lines) == 1:
+            return lines[0][column:end].decode(errors="replace")
+        return b"".join([lines[0][column:], *lines[1:-1], lines[-1][:end]]).decode(errors="replace")
 
     def brief(self, node: ast.AST) -> str:
         """The source of a node on one line, short enough for a message."""

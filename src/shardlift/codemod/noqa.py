@@ -35,7 +35,7 @@ def suppressions(text: str) -> list[Suppression]:
         return []
     found: list[Suppression] = []
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
             if token.type == tokenize.COMMENT and (match := _COMMENT.search(token.string)):
                 listed = re.findall(r"[A-Z]+[0-9]+", (match["list"] or "").upper())
                 line, column = token.start

@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 # Cell magics whose body is ordinary Python that runs in the notebook's own namespace.
 _PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px")
 # Line magics that run the rest of their line, and the options that come before it.
 _OPTION = r"-(?:[slDT]\s*\S+|[a-zA-Z]\s*\d*)\s+"
 _RUNS_LINE = re.compile(rf"^(\s*)(%(?:time|timeit|prun)\s+(?:{_OPTION})*)(\S.*)$")
-_MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*|[\w\s,()]+=\s*[%!].*)$")
+_MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*|[\w,()][\w\s,()]*=\s*[%!].*)$")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,8 @@ def read_notebook(text: str) -> tuple[str, Cells]:
     for number, cell in enumerate(document["cells"], start=1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
-        source = cell.get("source", "")
-        code = python_of_cell("".join(source) if isinstance(source, list) else str(source))
-        try:
-            ast.parse(code)
-        except (SyntaxError, ValueError):
+        code = python_of_cell(source_of_cell(cell))
+        if not is_python(code):
             broken.append(number)
             code = "\n" * code.count("\n")
         numbers.append(number)
@@ -55,28 +56,43 @@ def read_notebook(text: str) -> tuple[str, Cells]:
     return "\n".join(lines) + "\n", Cells(tuple(numbers), tuple(firsts), tuple(broken))
 
 
+def source_of_cell(cell: Mapping[str, Any]) -> str:
+    """The text of a cell, which a notebook may hold as one string or line by line."""
+    source = cell.get("source", "")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        return "".join(source)
+    if not isinstance(source, str):
+        raise ValueError("a cell has a source that is neither text nor lines of text")
+    return source
+
+
 def python_of_cell(source: str) -> str:
     """The cell with its magics and shell lines replaced by `pass`, line for line.
 
     What `%time` and its like run is kept, at its column.
     """
-    lines = source.replace("\r\n", "\n").split("\n")
+    lines = _LINE_END.split(source)
     if lines[0].startswith("%%") and not lines[0].startswith(_PYTHON_CELLS):
         return "\n" * (len(lines) - 1)
+    if is_python(source):
+        return "\n".join(lines)
+    return "\n".join(_without_magic(line) for line in lines)
+
+
+def is_python(text: str) -> bool:
+    """Whether a text can be parsed."""
     try:
-        ast.parse(source)
-    except (SyntaxError, ValueError):
-        return "\n".join(_without_magic(line) for line in lines)
-    return "\n".join(lines)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes are the business of other tools
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested deeply
+        return False
+    return True
 
 
 def _without_magic(line: str) -> str:
     if match := _RUNS_LINE.match(line):
         margin, magic, code = match.groups()
         python = f"{'None':{len(magic) - 2}}; {code}"
-        try:
-            ast.parse(python)
-        except (SyntaxError, ValueError):
-            return f"{margin}pass"
-        return margin + python
+        return margin + (python if is_python(python) else "pass")
     return _MAGIC.sub(r"\1pass", line)

@@ -14,7 +14,8 @@ from shardlift.codemod.rules import all_rules
 
 # Without one of these no rule has anything to say; most files of the world end here.
 _GATES = (b"jax", b"flax", b"pmap", b"PMAP", b"noqa")
-_FROM = re.compile(rb"from (jax[\w.]*) import[ \t]*(\([^)]*\)|[^\n(]*)")
+# No list of names is longer than this: a bracket that is never closed is not read to the end.
+_FROM = re.compile(rb"from (jax[\w.]*) import[ \t]*(\([^)]{0,9999}\)|[^\n(]*)")
 _IMPORT_AS = re.compile(rb"import (jax[\w.]*) as (\w+)")
 _DOTTED = re.compile(rb"jax\.[\w.]+")
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from shardlift.codemod.file import File
+from shardlift.codemod.migration.decisions import Decisions
 from shardlift.codemod.modules import LIBRARIES, module_parts
 from shardlift.codemod.source import Source, UnreadableError
 from shardlift.codemod.values import Value
@@ -23,6 +24,8 @@ class Project:
         self._read = read
         # Whether any of the files is written for several processes; who asks sets it.
         self.many_processes = False
+        # What was decided about single places; `migrate` sets it.
+        self.decisions = Decisions()
         self._files: dict[str, File | None] = {}
         self._texts: dict[str, str] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
@@ -93,7 +96,7 @@ class Project:
         if path not in self._texts:
             try:
                 self._texts[path] = self._read(path).text
-            except (UnreadableError, OSError, KeyError):
+            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
                 self._texts[path] = ""
         text = self._texts[path]
         if name not in text:
@@ -106,7 +109,7 @@ class Project:
         if path not in self._files:
             try:
                 self.file(path)
-            except (UnreadableError, OSError, KeyError):
+            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
                 self._files[path] = None
         return self._files[path]
 

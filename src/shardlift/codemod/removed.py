@@ -111,6 +111,7 @@ MODULES = (
     ),
     Removed("jax.lib.xla_client", (0, 9), "jax.extend"),
     Removed("jax.lib.xla_extension", (0, 9), "jax.extend"),
+    Removed("jax.config.config", (0, 4, 25), "jax.config", same=True),
     Removed("jax.linear_util", (0, 4, 24), "jax.extend.linear_util", same=True),
     Removed("jax.abstract_arrays", (0, 4, 17), "jax.core"),
     *_renamed((0, 4, 17), "jax.abstract_arrays", "jax.core", "ShapedArray"),

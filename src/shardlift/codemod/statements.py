@@ -74,7 +74,7 @@ def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
 
 def line_bytes(file: File, number: int) -> bytes:
     """A line as `ast` counts its columns."""
-    return file.lines[number - 1].rstrip("\r").encode()
+    return file.lines[number - 1].encode()
 
 
 def newline(file: File) -> str:

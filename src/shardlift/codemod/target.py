@@ -9,7 +9,7 @@ from shardlift.codemod.finding import Version, version
 
 NEWEST: Version = (0, 12)
 _REQUIREMENT = re.compile(r"^\s*jax(?:\[[^]]*\])?\s*(?P<bounds>[<>=!~^0-9][^;#]*)?\s*(?:[;#].*)?$")
-_BOUND = re.compile(r"(?P<op>===|==|<=|>=|<|>|!=|~=|\^)?\s*(?P<version>[0-9][0-9.]*)")
+_BOUND = re.compile(r"(?P<op>===|==|<=|>=|<|>|!=|~=|\^)?\s*(?P<version>[0-9][0-9.]{0,40})")
 
 
 def newest_allowed(requirements: Iterable[str]) -> Version | None:

@@ -10,6 +10,8 @@ from types import FrameType
 
 # Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
+# So do the functions that `shardlift migrate` writes into programs.
+_WRITTEN = ("jit_per_device", "host_local_jit_per_device", "shard_map_per_device", "host_local")
 _STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
 
 
@@ -17,11 +19,16 @@ def user_line() -> tuple[str, int]:
     """File and line of the innermost frame that is not of a library which passes calls on."""
     frame: FrameType | None = sys._getframe(1)
     outermost = frame
-    while frame is not None and is_glue(frame.f_code.co_filename):
+    while frame is not None and _passes_on(frame):
         outermost, frame = frame, frame.f_back
     found = frame or outermost
     assert found is not None
     return shown(found.f_code.co_filename), found.f_lineno
+
+
+def _passes_on(frame: FrameType) -> bool:
+    code = frame.f_code
+    return is_glue(code.co_filename) or code.co_qualname.partition(".")[0] in _WRITTEN
 
 
 @functools.cache

@@ -10,13 +10,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax
+from jax.sharding import Sharding
 
 from shardlift import _compat
 from shardlift.facts.comparing import Comparison, compare
 from shardlift.facts.compiling import Signature, signature
+from shardlift.facts.making import MOST_DEVICES
 from shardlift.facts.places import HOST, IN_PLACE, place_of, sharding_text, spec_text
-from shardlift.facts.programs import collectives
-from shardlift.facts.schema import Collective, Leaf, Move
+from shardlift.facts.proving import proofs
+from shardlift.facts.schema import Leaf, Move, Proof
+from shardlift.facts.sites import clip
 from shardlift.mapping.axes import Axis, prefix_leaves, shape_of, spec_of
 from shardlift.mapping.bridge import Bridge
 from shardlift.mapping.meshes import in_context_mesh
@@ -37,12 +40,29 @@ class Look:
         self.seen: dict[str, Comparison] = {}
         self._plan: Plan | None = None
 
+    @property
+    def name(self) -> str:
+        """What its program is called."""
+        return self.site.name
+
+    def about(self) -> dict[str, Any]:
+        """Axis, mesh and devices of the plan."""
+        plan, options = self.plan, self.site.options
+        devices = [f"{device.platform}:{device.id}" for device in plan.mesh.devices.flat]
+        name = "" if options.axis_name is None else clip(str(options.axis_name))
+        return {
+            "axis_name": name,
+            "axis_size": plan.mesh.shape[plan.label],
+            "mesh": {clip(str(axis)): size for axis, size in plan.mesh.shape.items()},
+            "devices": tuple(devices[:MOST_DEVICES]),
+        }
+
     # ---- before
 
     def compare_inputs(self) -> None:
         """Compare the rows of each argument; before the call, which may free them."""
         leaves = zip(self.paths, self.call.leaves, self.call.axes, strict=True)
-        self.seen |= _compared(leaf for leaf in leaves if leaf[2] is not None)
+        self.seen |= compared(leaf for leaf in leaves if leaf[2] is not None)
 
     # ---- after
 
@@ -58,7 +78,7 @@ class Look:
         donated = self.site.donated(self.call)
         places = self.places()
         return [
-            _leaf(path, leaf, axis, self.plan, place, self.seen.get(path), free)
+            self._leaf(path, leaf, axis, place, self.seen.get(path), free)
             for path, leaf, axis, place, free in zip(
                 self.paths, self.call.leaves, self.call.axes, places, donated, strict=True
             )
@@ -97,21 +117,17 @@ class Look:
 
         The program does it as part of the call, where nobody can time it.
         """
-        chosen = [
-            (leaf, self.plan.sharding(axis))
-            for path, leaf, axis in zip(self.paths, self.call.leaves, self.call.axes, strict=True)
-            if path in paths and not (isinstance(leaf, jax.Array) and leaf.is_deleted())
-        ]
-        total = sum(nbytes(leaf) for leaf, _ in chosen)
-        if not chosen or self.plan.bridge is not None or total > LARGEST_PROBE:
+        if self.plan.bridge is not None:
             return None
-        leaves, shardings = ([*part] for part in zip(*chosen, strict=True))
-        times = []
-        for _ in range(2):  # the first time may compile
-            start = time.perf_counter()
-            jax.block_until_ready(jax.device_put(leaves, shardings))
-            times.append(time.perf_counter() - start)
-        return min(times)
+        return placing_time(
+            [
+                (leaf, self.plan.sharding(axis))
+                for path, leaf, axis in zip(
+                    self.paths, self.call.leaves, self.call.axes, strict=True
+                )
+                if path in paths
+            ]
+        )
 
     def kept(self) -> list[str]:
         """The donated arguments whose memory was not reused."""
@@ -123,12 +139,22 @@ class Look:
             if donated and isinstance(leaf, jax.Array) and not leaf.is_deleted()
         ]
 
+    def _leaf(
+        self, path: str, leaf: Any, axis: Axis, lies: str, seen: Comparison | None, donated: bool
+    ) -> Leaf:
+        spec = spec_text(spec_of(axis, self.plan.label))
+        return make_leaf(path, leaf, axis, spec, self.plan.home.size, lies, seen, donated)
+
+    def rows_of(self, out: Any) -> list[tuple[str, Any, Axis]]:
+        """Path, leaf and axis of every output."""
+        return outputs_of(self.site, out)
+
     def outputs(self, out: Any, comparing: bool) -> list[Leaf]:
         """Every output; ``comparing`` waits for them."""
-        rows = outputs_of(self.site, out)
-        seen = _compared(rows) if comparing else {}
+        rows = self.rows_of(out)
+        seen = compared(rows) if comparing else {}
         return [
-            _leaf(path, leaf, axis, self.plan, IN_PLACE, seen.get(path), False)
+            self._leaf(path, leaf, axis, IN_PLACE, seen.get(path), False)
             for path, leaf, axis in rows
         ]
 
@@ -138,8 +164,8 @@ class Look:
         leaves = dict(zip(self.paths, self.call.leaves, strict=True))
         return signature(leaves, self.call.tree, static, place_of)
 
-    def collectives(self, fitted: list[Any] | None) -> tuple[Collective, ...] | None:
-        """Those of the program that ran, None where it cannot be asked without tracing it anew.
+    def traced(self, fitted: list[Any] | None) -> Any:
+        """The program that ran, None where it cannot be asked without tracing it anew.
 
         ``fitted`` are the leaves that it ran with, if they are not those that were given.
         """
@@ -154,8 +180,28 @@ class Look:
             dynamic, kwargs = jax.tree.unflatten(call.tree, self._global_types(plan.bridge))
             args = tuple(with_static(options, args, dynamic))
         # Arguments of these types were traced a moment ago: JAX has the result.
-        traced = plan.program.trace(*args, **kwargs)
-        return collectives(traced.jaxpr.jaxpr)
+        return plan.program.trace(*args, **kwargs)
+
+    def owners(self) -> list[int | None]:
+        """The position of the argument that each leaf belongs to; None of one given by name."""
+        found: list[int | None] = []
+        for k, arg in enumerate(self.call.args):
+            if k not in self.site.options.static:
+                found += [k] * len(jax.tree.leaves(arg))
+        return found + [None] * (len(self.call.leaves) - len(found))
+
+    def proofs(self, known: dict[str, Leaf], traced: Any) -> tuple[Proof, ...]:
+        """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
+        owners = self.owners()
+        # Leaves beyond the bound of a record were not compared for long: it goes without them.
+        rows = zip(owners, self.paths, self.call.axes, strict=True)
+        differ = {
+            owner
+            for owner, path, axis in rows
+            if axis is not None and (leaf := known.get(clip(path))) and leaf.equal is not True
+        }
+        seen = {owner for owner in owners if owner is not None} - differ
+        return proofs(traced.jaxpr, traced.out_info, self.paths, owners, seen)
 
     def _global_types(self, bridge: Bridge) -> list[Any]:
         """What the program was traced with: the arrays themselves may have been donated to it."""
@@ -168,6 +214,24 @@ class Look:
             weak = kind.weak_type
             found.append(jax.ShapeDtypeStruct(shape, kind.dtype, sharding=lies, weak_type=weak))
         return found
+
+
+def placing_time(wanted: Iterable[tuple[Any, Sharding]]) -> float | None:
+    """Seconds that it takes to place leaves; None: they are gone, or too large to do it twice."""
+    chosen = [
+        (leaf, lies)
+        for leaf, lies in wanted
+        if not (isinstance(leaf, jax.Array) and leaf.is_deleted())
+    ]
+    if not chosen or sum(nbytes(leaf) for leaf, _ in chosen) > LARGEST_PROBE:
+        return None
+    leaves, shardings = ([*part] for part in zip(*chosen, strict=True))
+    times = []
+    for _ in range(2):  # the first time may compile
+        start = time.perf_counter()
+        jax.block_until_ready(jax.device_put(leaves, shardings))
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def outputs_of(site: Site, out: Any) -> list[tuple[str, Any, Axis]]:
@@ -189,7 +253,7 @@ def nbytes(leaf: Any) -> int:
     return size * int(getattr(dtype, "itemsize", 8))
 
 
-def _compared(rows: Iterable[tuple[str, Any, Axis]]) -> dict[str, Comparison]:
+def compared(rows: Iterable[tuple[str, Any, Axis]]) -> dict[str, Comparison]:
     """The largest leaves first, until it takes too long."""
     deadline = time.perf_counter() + PATIENCE
     found = {}
@@ -202,16 +266,24 @@ def _compared(rows: Iterable[tuple[str, Any, Axis]]) -> dict[str, Comparison]:
     return found
 
 
-def _leaf(
-    path: str, leaf: Any, axis: Axis, plan: Plan, lies: str, seen: Comparison | None, donated: bool
+def make_leaf(
+    path: str,
+    leaf: Any,
+    axis: Axis,
+    spec: str,
+    copies: int,
+    lies: str,
+    seen: Comparison | None,
+    donated: bool,
 ) -> Leaf:
+    """What is known of a leaf, in the words of the schema."""
     return Leaf(
         path=path,
         dtype=str(getattr(leaf, "dtype", type(leaf).__name__)),
         shape=shape_of(leaf),
-        nbytes=nbytes(leaf) * (plan.home.size if axis is None and lies != HOST else 1),
+        nbytes=nbytes(leaf) * (copies if axis is None and lies != HOST else 1),
         axis=axis,
-        spec=spec_text(spec_of(axis, plan.label)),
+        spec=spec,
         lies=lies,
         donated=donated,
         compared=int(seen is not None),

@@ -13,6 +13,7 @@ from shardlift.facts.schema import (
     Event,
     Leaf,
     Overhead,
+    Proof,
     Site,
     Times,
 )
@@ -76,7 +77,17 @@ def _site(sites: Sequence[Site]) -> Site:
         moves=_grouped((m for s in sites for m in s.moves), ("path", "source", "target", "by")),
         reads=_grouped((r for s in sites for r in s.reads), ("path", "how", "file", "line")),
         unseen=_all(site.unseen for site in sites),
+        proofs=_proofs([site.proofs for site in sites if site.calls]),
     )
+
+
+def _proofs(sides: Sequence[tuple[Proof, ...]]) -> tuple[Proof, ...]:
+    """The same in every process, or none: the programs of a job are the same."""
+    return sides[0] if sides and all(_conditions(s) == _conditions(sides[0]) for s in sides) else ()
+
+
+def _conditions(proofs: Sequence[Proof]) -> list[tuple[str, tuple[int, ...] | None]]:
+    return [(proof.path, proof.needs) for proof in proofs]
 
 
 _ADDED = ("made", "calls", "failed", "nested", "looked")

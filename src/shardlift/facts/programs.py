@@ -59,11 +59,11 @@ def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[_Found]:
             yield _Found(kind, _axes(eqn), times, nbytes, exact, gradient, _line(eqn))
         turns = int(eqn.params.get("length") or 1) if kind == "scan" else 1
         known = exact and kind not in ("while", "cond")
-        for inner in _inner(eqn.params):
+        for inner in inner_jaxprs(eqn.params):
             yield from _walk(inner, times * turns, known, transforms)
 
 
-def _inner(params: dict[str, Any]) -> Iterator[Any]:
+def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
     """The jaxprs inside an equation.
 
     Not by ``jax.extend.core.jaxprs_in_params``: to import ``jax.extend`` in the middle of a run

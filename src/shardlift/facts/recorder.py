@@ -21,12 +21,14 @@ from shardlift import _compat
 from shardlift.facts import compiling, files
 from shardlift.facts.compiling import Running, here
 from shardlift.facts.lines import user_line
-from shardlift.facts.looking import Look, nbytes, outputs_of
-from shardlift.facts.making import MOST_DEVICES, kind_of_trace, name_of, process_facts, site_behind
+from shardlift.facts.looking import Look, nbytes
+from shardlift.facts.making import kind_of_trace, name_of, process_facts, site_behind
 from shardlift.facts.origins import Origins
 from shardlift.facts.places import sharding_text
+from shardlift.facts.programs import collectives
 from shardlift.facts.reading import watched_reads
 from shardlift.facts.schema import Capture, Event, Move, Overhead, Process, Read
+from shardlift.facts.shard_maps import Mapped, ShardMapLook, recorded_jit
 from shardlift.facts.sites import PROBES, Key, SiteRecord, clip
 from shardlift.facts.timeline import Timeline
 from shardlift.facts.waiting import Waiter
@@ -37,10 +39,13 @@ from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import Site
 
 MOST_SITES, MOST_NAMES = 256, 500
+MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
 BATCH = 512  # calls that are counted together
 EARLY = 8  # looks at a site that are always made
 SHARE = 0.01  # of the time of the run, that the looks after those may take
 _clock = time.perf_counter
+AnyLook = Look | ShardMapLook
+LookAt = Callable[[tuple[Any, ...], dict[str, Any]], AnyLook]
 
 
 class Recorder:
@@ -115,31 +120,55 @@ class Recorder:
 
     def _recorded(self, pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fun = args[0] if args else kwargs.get("fun")
-        record = self._record(Key(*user_line(), name_of(fun)))
-        if record is None:
-            return pmapped
-        record.made += 1
         site, real = site_behind(pmapped, args, kwargs)
+        key = Key(*user_line(), name_of(fun))
+        look_at = None if site is None else functools.partial(Look, site)
+        recorded = self._watched(pmapped, key, site.name if site else key.function, look_at, real)
+        if recorded is not pmapped:
+            recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
+            if real and site is not None:
+                registry.remember(recorded, site)
+        return recorded
+
+    def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
+        """The given jit; its functions that call shard_map are sites too."""
+
+        def record(mapped: Mapped, place: tuple[str, int]) -> Any:
+            name = name_of(mapped.fun)
+            look_at = functools.partial(ShardMapLook, mapped)
+            return self._watched(mapped.jitted, Key(*place, name), name, look_at, True)
+
+        return recorded_jit(jit, record)
+
+    def _watched(self, mapped: Any, key: Key, name: str, look_at: LookAt | None, real: bool) -> Any:
+        """A mapped function whose calls are recorded; ``name`` is that of its program.
+
+        ``real``: may its program be asked?
+        """
+        record = self._record(key)
+        if record is None:
+            return mapped
+        record.made += 1
         label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"
         tracing, annotation, clock = _compat.tracing, jax.profiler.TraceAnnotation, _clock
         waiter = self._waiter
 
         # What every call pays; see bench/record_overhead.py before you add to it.
-        @functools.wraps(pmapped)
+        @functools.wraps(mapped)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             began = clock()
             if tracing():
                 self._under(record, args, kwargs)
-                return pmapped(*args, **kwargs)
+                return mapped(*args, **kwargs)
             outer, running = here.running, here.spare or Running()
             look = None
             if record.calls >= record.next_look:
-                look = self._before(record, site, args, kwargs, began)
+                look = self._before(record, look_at, args, kwargs, began)
             here.running, here.spare = running, None
             entered = clock()
             try:
                 with annotation(label):
-                    out = pmapped(*args, **kwargs)
+                    out = mapped(*args, **kwargs)
             except BaseException:
                 record.failed += 1
                 raise
@@ -147,7 +176,7 @@ class Recorder:
                 here.running = outer
             left = clock()
             if running.busy or look is not None:
-                made = (site, real, args, kwargs)
+                made = (name, look_at, real, args, kwargs)
                 self._after(record, running, look, made, out, (entered, left))
             else:
                 here.spare = running
@@ -160,10 +189,6 @@ class Recorder:
             self._own += entered - began + clock() - left
             return out
 
-        anything: Any = recorded
-        anything.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
-        if real and site is not None:
-            registry.remember(recorded, site)
         return recorded
 
     def _count(self, record: SiteRecord) -> None:
@@ -176,7 +201,8 @@ class Recorder:
         with self._lock:
             if key not in self._sites:
                 if len(self._sites) >= MOST_SITES:
-                    self._sites_left_out.add(key)
+                    if len(self._sites_left_out) < MOST_LEFT_OUT:
+                        self._sites_left_out.add(key)
                     return None
                 self._sites[key] = SiteRecord(key, len(self._sites))
             return self._sites[key]
@@ -197,18 +223,19 @@ class Recorder:
     def _before(
         self,
         record: SiteRecord,
-        site: Site | None,
+        look_at: LookAt | None,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         now: float,
-    ) -> Look | None:
+    ) -> AnyLook | None:
         """A look at a call that is about to run, if it is time for one and there is time."""
         record.later()
-        if site is None or (record.looked >= EARLY and self._late > SHARE * (now - self._began)):
+        late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
+        if look_at is None or late:
             return None
         look = None
         with contextlib.suppress(Exception):  # of the arguments: the call itself will say so
-            look = Look(site, args, kwargs)
+            look = look_at(args, kwargs)
             if record.compare_now():
                 look.compare_inputs()
         self._looked(record, _clock() - now)
@@ -218,23 +245,23 @@ class Recorder:
         self,
         record: SiteRecord,
         running: Running,
-        look: Look | None,
-        made: tuple[Site | None, bool, tuple[Any, ...], dict[str, Any]],
+        look: AnyLook | None,
+        made: tuple[str, LookAt | None, bool, tuple[Any, ...], dict[str, Any]],
         out: Any,
         span: tuple[float, float],
     ) -> None:
         """A call that was looked at, that compiled a program, or that moved arguments."""
-        site, real, args, kwargs = made
+        name, look_at, real, args, kwargs = made
         entered, left = span
         took = left - entered
-        compiled = _made_program(running, site.name if site else record.key.function)
+        compiled = _made_program(running, name)
         self._timeline.add(record.index, [span], compiled)
         try:
             if look is not None and not compiled and record.compare_now():
                 jax.block_until_ready(out)  # its outputs are going to be read: time that
                 record.waiting.add(_clock() - left)
-            if look is None and compiled and site is not None:
-                look = Look(site, args, kwargs)
+            if look is None and compiled and look_at is not None:
+                look = look_at(args, kwargs)
             if compiled:
                 record.compiling.add(took)
                 seconds = sum(seconds for _, seconds in running.compiled)
@@ -261,17 +288,25 @@ class Recorder:
             self._late += seconds
 
     def _note(
-        self, record: SiteRecord, running: Running, look: Look, out: Any, real: bool, compiled: bool
+        self,
+        record: SiteRecord,
+        running: Running,
+        look: AnyLook,
+        out: Any,
+        real: bool,
+        compiled: bool,
     ) -> None:
         comparing = record.compare_now()
         record.looked += 1
         record.compares += comparing
-        record.about = _about(look)
+        record.about = look.about()
         self._process = self._process or process_facts(True)
         record.note_leaves(record.arguments, look.arguments())
         record.note_leaves(record.outputs, look.outputs(out, comparing))
         record.note_kept(look.kept())
-        self._remember(record, look.site, out)
+        for path, leaf, _ in look.rows_of(out):  # by which they are known when they are read
+            if isinstance(leaf, jax.Array):
+                self._origins.add(leaf, record, path)
         moves = look.moves(path for path, *_ in running.moved)
         for move in moves:
             record.note_move(move)
@@ -283,10 +318,13 @@ class Recorder:
         if compiled and real and record.traces:
             self._ask_program(record, look, running.fitted)
 
-    def _ask_program(self, record: SiteRecord, look: Look, fitted: list[Any] | None) -> None:
+    def _ask_program(self, record: SiteRecord, look: AnyLook, fitted: list[Any] | None) -> None:
         running = here.running = Running()
         try:
-            found = look.collectives(fitted)
+            traced = look.traced(fitted)
+            found = None if traced is None else collectives(traced.jaxpr.jaxpr)
+            if traced is not None:
+                record.note_proofs(look.proofs(record.arguments, traced))
         except Exception as error:
             self._faulty(error)
             found = None
@@ -296,7 +334,7 @@ class Recorder:
             record.unseen.add("the collectives of a program that could not be asked for them")
         else:
             record.collectives = found
-        if look.site.name in running.traced:  # once is once too often
+        if look.name in running.traced:  # once is once too often
             record.traces = False
             record.unseen.add("collectives of later programs: the function was traced once more")
 
@@ -306,12 +344,6 @@ class Recorder:
         except Exception as error:
             self._faulty(error)
         self._looking += _clock() - left
-
-    def _remember(self, record: SiteRecord, site: Site, out: Any) -> None:
-        """By which arrays outputs of this site are known when they are read."""
-        for path, leaf, _ in outputs_of(site, out):
-            if isinstance(leaf, jax.Array):
-                self._origins.add(leaf, record, path)
 
     # ---- told by others
 
@@ -430,18 +462,6 @@ def _made_program(running: Running, function: str) -> bool:
     """Was the site's own program among what was compiled, rather than a helper of JAX's?"""
     own = {f"jit({function})", function, "jit(_fun)", "_fun", ""}
     return any(name in own for name, _ in running.compiled)
-
-
-def _about(look: Look) -> dict[str, Any]:
-    plan, options = look.plan, look.site.options
-    devices = [f"{device.platform}:{device.id}" for device in plan.mesh.devices.flat]
-    name = "" if options.axis_name is None else clip(str(options.axis_name))
-    return {
-        "axis_name": name,
-        "axis_size": plan.mesh.shape[plan.label],
-        "mesh": {clip(str(axis)): size for axis, size in plan.mesh.shape.items()},
-        "devices": tuple(devices[:MOST_DEVICES]),
-    }
 
 
 @functools.cache

@@ -86,6 +86,17 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """On what condition a part of the output is the same on all devices, whatever is computed."""
+
+    path: str
+    leaves: int
+    needs: tuple[int, ...] | None = None
+    leaf: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class Compile:
     """One time that a program was compiled."""
 
@@ -176,6 +187,7 @@ class Sample:
     outputs: Values | None = None
     inside: Values | None = None
     replayed: Values | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,6 +222,8 @@ class Site:
     names: tuple[str, ...] = ()
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
+    hints: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -260,7 +274,7 @@ class Capture:
 def parts_of_schema() -> list[type]:
     """Every dataclass of the schema, the outermost first."""
     return [
-        Capture, Process, Site, Times, Distribution, Leaf, Compile, Move, Read, Collective,
+        Capture, Process, Site, Times, Distribution, Leaf, Proof, Compile, Move, Read, Collective,
         Form, Values, Sample, Event, Overhead,
     ]  # fmt: skip
 

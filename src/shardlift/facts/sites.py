@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from shardlift.facts.compiling import Signature, reasons
 from shardlift.facts.histogram import Histogram, added
-from shardlift.facts.schema import Collective, Compile, Leaf, Move, Read, Site, Times
+from shardlift.facts.schema import Collective, Compile, Leaf, Move, Proof, Read, Site, Times
 
 # Of each site at most this many of each; the rest is counted.
 MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 64
@@ -51,6 +51,8 @@ class SiteRecord:
         self.reads: dict[tuple[str, str, str, int], Read] = {}
         self.collectives: tuple[Collective, ...] = ()
         self.traces = True  # may the program be asked for its collectives?
+        self.proofs: tuple[Proof, ...] | None = None
+        self.proved = 0  # programs that the proofs are of
         self.unseen: set[str] = set()
 
     # ---- looks
@@ -106,6 +108,13 @@ class SiteRecord:
         if seen is not None and seen not in self.signatures:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
 
+    def note_proofs(self, proofs: tuple[Proof, ...]) -> None:
+        """What was proven of one more program; what counts is what holds of all."""
+        from shardlift.facts.proving import of_all_programs
+
+        self.proofs = of_all_programs(self.proofs, proofs)
+        self.proved += 1
+
     def note_read(self, read: Read) -> None:
         """One more time that an output was read on a line."""
         read = dataclasses.replace(read, path=clip(read.path))
@@ -149,6 +158,8 @@ class SiteRecord:
             reads=tuple(self.reads.values()),
             collectives=self.collectives,
             unseen=tuple(sorted(self.unseen)),
+            # A program of which nothing is known may do anything.
+            proofs=(self.proofs or ()) if self.proved == self.compile_count else (),
         )
 
     def _times(self) -> Times:

@@ -116,6 +116,7 @@ def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool)
     ours: Any = functools.partial(pmap, reshard="silent") if patch else stock
     if recorder is not None:
         ours = recorder.pmap(ours)
+        patches.set(jax, "jit", recorder.jit(jax.jit))
     if patch:
         ours = pmaps.old_pmap(ours, uses.noting("jax.pmap"))
     patches.set(jax, "pmap", ours)

@@ -75,7 +75,6 @@ _ADAPTED = {
 
 # What the linter's table lacks. The releases are those of JAX's change log.
 _MORE = (
-    Removed("jax.config.config", (0, 4, 25), "jax.config"),
     Removed("jax.nn.normalize", (0, 4, 29), "jax.nn.standardize"),
     Removed("jax.interpreters.pxla.Unstacked", (0, 10)),
     Removed("jaxlib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),

@@ -15,6 +15,9 @@ class Recorder(Protocol):
     def pmap(self, pmap: Callable[..., Any], /) -> Callable[..., Any]:
         """A pmap like ``pmap`` whose sites are recorded."""
 
+    def jit(self, jit: Callable[..., Any], /) -> Callable[..., Any]:
+        """A jit like ``jit`` of which what calls shard_map is recorded too."""
+
     def read(self, array: Any, how: str, nbytes: int, /) -> None:
         """An output was read, by "index", "unreplicate" or "device_get"."""
 

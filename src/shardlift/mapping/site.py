@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -46,9 +47,12 @@ from shardlift.mapping.plan import (
     with_static,
 )
 from shardlift.mapping.rows import Counter, row_counter
+from shardlift.mapping.settling import settle
 
 T = TypeVar("T")
+Arguments = tuple[Sequence[Any], dict[str, Any]]
 MAX_PLANS = 64  # a site that is called with ever new sizes or devices forgets old programs
+MAX_SIGNATURES = 256  # and one with nested pmaps, which axes old shapes needed
 
 
 class NotHotError(Exception):
@@ -81,6 +85,7 @@ class Site:
         self._hot_plans: dict[int, Plan] = {}  # by number of rows
         self._rows: Counter = lambda args: None  # noqa: ARG005
         self._plans: dict[Any, Plan] = {}
+        self._begun: weakref.WeakSet[Plan] = weakref.WeakSet()  # plans that have run once
         self._inner: dict[Any, InnerAxes] = {}
         self._moves = False  # did inputs have to be moved, so that it pays to look first?
         self._warned = False
@@ -145,12 +150,21 @@ class Site:
             with own_context(plan.mesh):
                 return self._hinted(self._whole_program(plan), *args, **kwargs)
         try:
-            out = self._whole_program(plan)(*call.args, **call.kwargs)
+            args, kwargs = self._settled(plan, call)
+            out = self._whole_program(plan)(*args, **kwargs)
         except Exception as error:
             return self._place_and_run(plan, call, error)
         if not call.kwargs and not _compat.tracing():
             self._arm(plan, call)
         return out
+
+    def _settled(self, plan: Plan, call: Call) -> Arguments:
+        """The arguments, on the first call of a plan laid as the next ones will be."""
+        first = plan not in self._begun
+        if not first or plan.bridge is not None or _compat.tracing() or _compat.jit_disabled():
+            return call.args, call.kwargs
+        self._begun.add(plan)
+        return self._rebuilt(call, settle(plan, call, self.donated(call)))
 
     def _arm(self, plan: Plan, call: Call) -> None:
         """Serve calls like this one from the hot path from now on.
@@ -197,7 +211,7 @@ class Site:
 
         return guarded
 
-    def _fitted(self, plan: Plan, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    def _fitted(self, plan: Plan, call: Call) -> Arguments | None:
         """The arguments brought to where the plan wants them, None if they are there."""
         policy = "silent" if self._warned else self.options.reshard
         free = [False] * len(call.leaves) if _compat.tracing() else self.donated(call)
@@ -209,8 +223,15 @@ class Site:
         if fit.leaves is None:
             return None
         self._warned = self._warned or (fit.moved and policy == "warn")
-        args, kwargs = jax.tree.unflatten(call.tree, fit.leaves)
-        return tuple(with_static(self.options, call.args, args)), kwargs
+        return self._rebuilt(call, fit.leaves)
+
+    def _rebuilt(
+        self, call: Call, leaves: list[Any] | None
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        if leaves is None:
+            return call.args, call.kwargs
+        args, kwargs = jax.tree.unflatten(call.tree, leaves)
+        return with_static(self.options, call.args, args), kwargs
 
     def donated(self, call: Call) -> list[bool]:
         """Which leaves of a call it may reuse."""
@@ -310,7 +331,12 @@ class Site:
 
     def _learn(self, call: Call, plan: Plan | None, need: NeedsInner) -> None:
         known = plan.inner if plan is not None else ()
-        self._inner[self._signature(call)] = (*known, need.axis)
+        signature = self._signature(call)
+        with self._lock:
+            # The oldest goes: what it said is found again by tracing when it is asked for.
+            while len(self._inner) >= MAX_SIGNATURES and signature not in self._inner:
+                del self._inner[next(iter(self._inner))]
+            self._inner[signature] = (*known, need.axis)
 
     def _signature(self, call: Call) -> Any:
         """What decides which nested pmaps a call will meet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import importlib.util
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from shardlift import facts
 from shardlift.facts import values
@@ -24,6 +26,8 @@ from shardlift.proof.comparing.verdicts import DIFFERENT, IDENTICAL, Outcome, Si
 from shardlift.proof.taping.child import KEEP, TAPPED, Task
 
 DEVICES = 8
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+_PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
 THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
 Tell = Callable[[str], None]
 
@@ -54,6 +58,8 @@ class Source:
 
     text: str
     program: Program | None
+    flags: tuple[str, ...] = ()  # of python itself
+    environ: tuple[tuple[str, str], ...] = ()  # that the command sets
 
     @property
     def capture(self) -> bool:
@@ -68,29 +74,55 @@ def understood(text: str, args: Sequence[str] = ()) -> Source:
     Program(target='pytest', args=('-q', 'tests'), module=True)
     >>> understood("-m pkg.train --lr 1", ["--steps", "3"]).program
     Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
+    >>> understood("SEED=1 python3 -u -m pytest -q tests").environ
+    (('SEED', '1'),)
     """
+    if "\0" in text:
+        raise CannotRunError(f"{text!r} is no path")
     if _is_capture(text):
         return Source(text, None)
     if os.path.isfile(text) or os.path.isdir(text):
         return Source(text, Program(text, tuple(args)))
-    words = shlex.split(text)
-    if words and os.path.basename(words[0]).startswith("python"):
-        words = words[1:]
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CannotRunError(f"{text!r} is no command: {error}") from None
+    environ, flags = _taken_off(words)
+    return replace(_program(text, words, tuple(args)), flags=flags, environ=environ)
+
+
+def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Source:
     if not words:
         raise CannotRunError(f"{text!r} is neither a program nor a capture")
-    rest = tuple(args)
-    if words[0] == "pytest":
-        return Source(text, Program("pytest", (*words[1:], *rest), module=True))
-    if words[0] == "-m" and len(words) > 1:
-        return Source(text, Program(words[1], (*words[2:], *rest), module=True))
-    if os.path.isfile(words[0]):
-        return Source(text, Program(words[0], (*words[1:], *rest)))
-    if all(part.isidentifier() for part in words[0].split(".")) and _is_module(words[0]):
-        return Source(text, Program(words[0], (*words[1:], *rest), module=True))
+    first, rest = words[0], (*words[1:], *args)
+    if first == "-m" and len(words) > 1:
+        return Source(text, Program(words[1], rest[1:], module=True))
+    if os.path.basename(first) in ("pytest", "py.test"):
+        return Source(text, Program("pytest", rest, module=True))
+    if os.path.isfile(first):
+        return Source(text, Program(first, rest))
+    if all(part.isidentifier() for part in first.split(".")) and _is_module(first):
+        return Source(text, Program(first, rest, module=True))
     raise CannotRunError(
         f"{text!r} is neither a file, a module, a pytest command nor a capture. Give train.py, "
         '"-m pkg.train", "pytest tests/test_train.py" or a capture.json'
     )
+
+
+def _taken_off(words: list[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """What a shell and python itself take from the front of a command: settings and flags."""
+    environ: dict[str, str] = {}
+    while words and _ASSIGNED.match(words[0]):
+        name, _, value = words.pop(0).partition("=")
+        environ[name] = value
+    flags: list[str] = []
+    if words and _PYTHON.match(os.path.basename(words[0])):
+        del words[0]
+        while words and re.fullmatch(r"-[bBdEIOPqsSuvWxX].*", words[0]):
+            flags.append(words.pop(0))
+            if flags[-1] in ("-W", "-X") and words:
+                flags.append(words.pop(0))
+    return tuple(environ.items()), tuple(flags)
 
 
 def _is_module(name: str) -> bool:
@@ -104,8 +136,13 @@ def _is_module(name: str) -> bool:
 def _is_capture(path: str) -> bool:
     if not os.path.isfile(path) or path.endswith(".py"):
         return False
-    with open(path, "rb") as file:
-        return f'"{SCHEMA}"'.encode() in file.read(200)
+    if path.endswith(".json"):
+        return True  # and if it is none, reading it says what it is instead
+    try:
+        with open(path, "rb") as file:
+            return f'"{SCHEMA}"'.encode() in file.read(200)
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
 
 
 # ---- running
@@ -113,7 +150,8 @@ def _is_capture(path: str) -> bool:
 
 def environment(devices: int | None, environ: Mapping[str, str]) -> dict[str, str]:
     """What both programs run in: the same devices, the same hashes of texts."""
-    env = {**environ, "PYTHONHASHSEED": "0"}
+    # Nor is anything compiled left behind by a program that may be put back as it was.
+    env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     chosen = devices
     said = any(name in environ for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"))
     said = said or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
@@ -133,9 +171,11 @@ def has_accelerator() -> bool:
     )
 
 
-def taped(task: Task, env: Mapping[str, str], verbose: bool) -> tuple[int, str]:
+def taped(
+    task: Task, env: Mapping[str, str], flags: Sequence[str], verbose: bool
+) -> tuple[int, str]:
     """Run a program; its exit status, and the end of what it said if it failed."""
-    command = [sys.executable, "-m", "shardlift.proof.taping", task.to_json()]
+    command = [sys.executable, *flags, "-m", "shardlift.proof.taping", task.to_json()]
     if verbose:
         return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
     done = subprocess.run(
@@ -145,17 +185,32 @@ def taped(task: Task, env: Mapping[str, str], verbose: bool) -> tuple[int, str]:
     return done.returncode, "\n".join(said[-12:]) if done.returncode else ""
 
 
+class Run(NamedTuple):
+    """A program that was run, or a capture that was read."""
+
+    side: Side
+    recorded: Recorded
+    path: str  # of the capture
+
+
 def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
     """Run what is a program, read what is a capture, and judge."""
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
-        first, one = _recorded(before, settings, os.path.join(folder, "before.json"), None, tell)
-        tutor = os.path.join(folder, "before.json") if not before.capture else before.text
-        settings, notes = like(one.capture, settings) if before.capture else (settings, [])
-        second, two = _recorded(after, settings, os.path.join(folder, "after.json"), tutor, tell)
+        first = record(before, settings, os.path.join(folder, "before.json"), tell)
+        settings, notes = (
+            like(first.recorded.capture, settings) if before.capture else (settings, [])
+        )
+        second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
         tell("comparing")
-        sites = judge(one, two, settings.tolerance)
-        notes += passed_over(one.capture, two.capture)
-        return Outcome(first, second, tuple(sites), settings.tolerance, tuple(notes))
+        return judged(first, second, settings.tolerance, notes)
+
+
+def judged(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
+    """What two runs show."""
+    one, two = before.recorded, after.recorded
+    sites = judge(one, two, tolerance)
+    notes = (*notes, *passed_over(one.capture, two.capture))
+    return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
 
 
 def like(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
@@ -175,13 +230,13 @@ def like(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
     return settings, []
 
 
-def _recorded(
-    source: Source, settings: Settings, out: str, tutor: str | None, tell: Tell
-) -> tuple[Side, Recorded]:
+def record(
+    source: Source, settings: Settings, out: str, tell: Tell, before: Run | None = None
+) -> Run:
+    """Run a program, with its capture in ``out``; with ``before``, it is the one after that."""
     if source.program is None:
-        side = Side(source.text, status=None)
-        return _read(side, source.text)
-    after = tutor is not None
+        return _read(Side(source.text, status=None), source.text)
+    after = before is not None
     tell(f"running {'after' if after else 'before'}: {source.text}")
     task = Task(
         program=source.program,
@@ -191,10 +246,10 @@ def _recorded(
         keep_inputs=settings.keep if settings.replay else 0,
         tapped=settings.tapped,
         oracle=settings.oracle_after if after else settings.oracle,
-        tutor=tutor if settings.replay else None,
+        tutor=before.path if before is not None and settings.replay else None,
     )
     env = environment(settings.devices, os.environ) | dict(settings.environ if after else {})
-    status, error = taped(task, env, settings.verbose)
+    status, error = taped(task, env | dict(source.environ), source.flags, settings.verbose)
     if not os.path.exists(out):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""
@@ -202,10 +257,13 @@ def _recorded(
     return _read(Side(source.text, status=status, error=error), out)
 
 
-def _read(side: Side, path: str) -> tuple[Side, Recorded]:
-    capture = facts.read(path)
+def _read(side: Side, path: str) -> Run:
+    try:
+        capture = facts.read(path)
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
     version = capture.processes[0].jax if capture.processes else ""
-    return replace(side, jax=version), Recorded(capture, values.load(path))
+    return Run(replace(side, jax=version), Recorded(capture, values.load(path)), path)
 
 
 def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:

@@ -19,8 +19,8 @@ from shardlift.report.numbers import (
     wasted_bytes,
 )
 
-# Below these a finding would be noise: parts of a site's time, bytes, programs.
-WORTH_SHARE, WORTH_BYTES, WORTH_COMPILES = 0.02, 2**20, 3
+# Below these a finding would be noise: parts of a site's time, bytes, programs, seconds.
+WORTH_SHARE, WORTH_BYTES, WORTH_COMPILES, WORTH_SECONDS = 0.02, 2**20, 3, 1.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def _transformed(site: Site, capture: Capture) -> Iterator[Finding]:
 
 
 def _compiles(site: Site) -> Iterator[Finding]:
-    if site.compile_count < WORTH_COMPILES:
+    lost = site.times.compiling.total * (1 - 1 / max(site.compile_count, 1))
+    if site.compile_count < WORTH_COMPILES and lost < WORTH_SECONDS:
         return
     reasons = [reason for one in site.compiles[1:] for reason in one.reasons]
     again = any("new function" in reason for reason in reasons)
@@ -109,7 +110,7 @@ def _compiles(site: Site) -> Iterator[Finding]:
         if again
         else _steady(reasons[-1] if reasons else ""),
         _check(site, "SL206") if again else _check(site, "SL2"),
-        seconds=site.times.compiling.total * (1 - 1 / site.compile_count),
+        seconds=lost,
     )
 
 
@@ -143,7 +144,10 @@ def _moves(site: Site) -> Iterator[Finding]:
             "moved inputs",
             f"{_of_calls(site, other)} moves {_per_call(other)} between devices: "
             f"{_paths(other)}, {first.source} → {first.target}",
-            "Place it there once, with jax.device_put, or give pmap the devices it is on.",
+            "It is one value for all (in_axes=None) and goes to every device at each call. Put it "
+            "there once, with jax.device_put(x, NamedSharding(mesh, P()))."
+            if first.target.startswith("whole")
+            else "Place it there once, with jax.device_put, or give pmap the devices it is on.",
             _check(site, "SL303"),
             seconds=site.times.moving.total,
         )

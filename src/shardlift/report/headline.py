@@ -23,7 +23,7 @@ def decisions(capture: Capture) -> int:
 def headline(capture: Capture) -> str:
     """``3 pmap sites; 41 % of step time is moving data; 2 need a decision``."""
     if not any(site.calls or site.nested or site.transformed for site in capture.sites):
-        made = count(len(capture.sites), "pmap site")
+        made = count(len(capture.sites), _site(capture))
         return f"{made} made, none called" if capture.sites else "no pmap was made in this run"
     moving = moving_share(capture)
     time = (
@@ -34,4 +34,9 @@ def headline(capture: Capture) -> str:
     undecided = decisions(capture)
     verb = "needs" if undecided == 1 else "need"
     last = f"{undecided} {verb} a decision" if undecided else "none needs a decision"
-    return f"{count(len(capture.sites), 'pmap site')}; {time}; {last}"
+    return f"{count(len(capture.sites), _site(capture))}; {time}; {last}"
+
+
+def _site(capture: Capture) -> str:
+    kinds = {site.kind for site in capture.sites}
+    return f"{kinds.pop()} site" if len(kinds) == 1 else "mapped site"

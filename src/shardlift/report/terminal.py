@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from shardlift.report.findings import Finding, timed
@@ -45,8 +44,7 @@ def _site(view: SiteView) -> RenderableType:
     """A site: its name and numbers, its bar, its findings."""
     site, times = view.site, view.site.times
     head = Text.assemble((site.function, "bold cyan"), "  ", (view.place, "dim"))
-    numbers = Table.grid(padding=(0, 2))
-    row: list[RenderableType] = [Text(f"{view.calls} call{'' if view.calls == '1' else 's'}")]
+    row = [Text(f"{view.calls} call{'' if view.calls == '1' else 's'}")]
     if times.call.count:
         row += [
             Text(f"p50 {seconds(times.call.quantile(0.5))}"),
@@ -56,8 +54,7 @@ def _site(view: SiteView) -> RenderableType:
         ]
     if site.compile_count:
         row.append(Text(f"compiled {site.compile_count}{TIMES}, {seconds(times.compiling.total)}"))
-    numbers.add_row(*row)
-    return Group(head, _indented(numbers, 2), *map(_finding, view.findings))
+    return Group(head, _indented(Text("  ").join(row), 2), *map(_finding, view.findings))
 
 
 def bar(view: SiteView) -> Text:

@@ -66,10 +66,6 @@ def test_left_alone(text: str) -> None:
             "jax is optional here",
         ),
         ("import jax\nshard_map_per_device = 3\nf = jax.pmap(g)\n", "shard_map_per_device"),
-        (
-            "import jax\ndef device_mesh():\n    pass\nf = jax.pmap(g, devices=d)\n",
-            "`device_mesh` is taken",
-        ),
     ],
 )
 def test_refused_with_a_reason(text: str, reason: str) -> None:
@@ -77,6 +73,15 @@ def test_refused_with_a_reason(text: str, reason: str) -> None:
     assert reasons
     assert any(reason in given for given in reasons)
     assert migrated({"m.py": text})[0] == {"m.py": text}
+
+
+def test_a_script_that_has_a_name_of_the_helpers_gets_them_in_a_module_beside_it() -> None:
+    text = "import jax\ndef device_mesh():\n    pass\nf = jax.pmap(g, devices=d)\n"
+    after, migration = migrated({"m.py": text})
+    assert not any(file.refused for file in migration.files)
+    assert "from _per_device import shard_map_per_device" in after["m.py"]
+    assert "def device_mesh" in after["_per_device.py"]
+    assert migrated(after)[0] == after
 
 
 @pytest.mark.parametrize(

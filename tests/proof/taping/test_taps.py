@@ -98,16 +98,90 @@ def test_custom_rules():
     assert notes == []
 
 
-@pytest.mark.parametrize("kind", ["while", "cond"])
-def test_branches_are_not_followed_and_that_is_said(kind):
+@pytest.mark.parametrize("check_vma", [False, True])
+def test_a_branch(check_vma):
     def body(x):
-        if kind == "cond":
-            return x + lax.cond(True, lambda: lax.psum(x[0], "i"), lambda: x[0])
-        return x + lax.while_loop(lambda c: c[0, 0] < 9, lambda c: 1 + lax.psum(c, "i"), x)
+        y = lax.cond(x[0, 0] < 99, lambda: lax.psum(3 * x[0], "i"), lambda: lax.pmax(x[0], "i"))
+        return x + y
+
+    found, notes = look(body, check_vma=check_vma)
+    assert notes == []
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), 3 * X)
+    np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([3 * SUM] * N))
+    assert not only(found, "pmax #1, operand").any()  # not taken
+
+
+def test_branches_of_one_line_that_devices_take_apart():
+    def body(x):
+        index = lax.axis_index("i")
+        pairs = [[0, 1], [2, 3], [4, 5], [6, 7]]
+        sums = [lambda k=k: lax.psum(x[0] * k, "i", axis_index_groups=pairs) for k in (1, 2)]
+        return x + lax.switch(index // 4, sums)
+
+    found, _ = look(body)
+    first = only(found, "psum #1, operand")
+    np.testing.assert_array_equal(first[:4], X[:4])
+    assert not first[4:].any()
+    np.testing.assert_array_equal(only(found, "psum #2, operand")[4:], 2 * X[4:])
+
+
+@pytest.mark.parametrize("check_vma", [False, True])
+@pytest.mark.parametrize("turns", [0, 3, 9])
+def test_the_first_turns_of_a_loop(turns, check_vma):
+    def body(x):
+        def more(state):
+            return lax.pmax(state[0], "i") < turns
+
+        def turn(state):
+            return state[0] + 1, lax.pmean(state[1], "i") + state[1]
+
+        zero = lax.axis_index("i") * 0
+        return x + lax.while_loop(more, turn, (zero, x[0]))[1]
+
+    found, notes = look(body, check_vma=check_vma)
+    assert notes == []
+    operand = only(found, "psum #1, operand")
+    assert operand.shape == (N, taps.TURNS, 2)
+    value, expected = X, np.zeros((N, taps.TURNS, 2), np.float32)
+    for turn in range(min(turns, taps.TURNS)):
+        expected[:, turn] = value
+        value = value.mean(0) + value
+    np.testing.assert_allclose(operand, expected, rtol=1e-6)
+    asked = only(found, "pmax #1, result")
+    assert asked[0].tolist() == [k + 1 if k < turns else 0 for k in range(taps.TURNS)]
+
+
+def test_a_branch_in_a_loop_in_a_scan():
+    def body(x):
+        def inner(state):
+            k, y = state
+            return k + 1, lax.cond(k > 0, lambda: lax.psum(y, "i"), lambda: 2 * y)
+
+        def turn(carry, _):
+            return lax.while_loop(lambda state: state[0] < 3, inner, (0, carry))[1], None
+
+        return x + lax.scan(turn, x[0], None, length=2)[0]
 
     found, notes = look(body)
-    assert found == {}
-    assert notes == ["collectives inside of a branch or a loop"]
+    assert notes == []
+    operand = only(found, "psum #1, operand")
+    assert operand.shape == (N, 2, taps.TURNS, 2)
+    np.testing.assert_array_equal(operand[:, 0, 0], 0 * X)
+    np.testing.assert_array_equal(operand[:, 0, 1], 2 * X)
+    np.testing.assert_array_equal(operand[:, 0, 2], np.stack([2 * SUM] * N))
+
+
+def test_keys_and_the_index_of_the_device():
+    keys = jax.random.split(jax.random.key(0), N)
+
+    def body(key):
+        k = 2 * lax.axis_index("i") + 1
+        return jax.random.uniform(key[0], (1, 3)) * k.astype(np.float32)
+
+    found, notes = look(body, keys)
+    assert notes == []
+    np.testing.assert_array_equal(only(found, "random key #1, value"), jax.random.key_data(keys))
+    assert only(found, "axis_index #1, value").tolist() == [2 * k + 1 for k in range(N)]
 
 
 def test_gradients_of_unvarying_values_are_summed_in_the_backward_pass():

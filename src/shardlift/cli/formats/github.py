@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlift._plain import plain
 from shardlift.cli.printing import Report
 from shardlift.codemod.finding import Effect, Finding
 from shardlift.codemod.rules import all_rules
@@ -38,7 +39,8 @@ def _line(finding: Finding) -> str:
 
 
 def _text(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return plain(escaped)
 
 
 def _value(text: str) -> str:

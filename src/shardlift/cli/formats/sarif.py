@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import quote
 
 from shardlift import __version__
 from shardlift.cli.printing import Report
@@ -88,4 +90,4 @@ def _result(finding: Finding, place: int) -> dict[str, Any]:
 
 def _uri(path: str) -> dict[str, str]:
     pure = PurePath(path)
-    return {"uri": pure.as_uri() if pure.is_absolute() else pure.as_posix().replace(" ", "%20")}
+    return {"uri": pure.as_uri() if pure.is_absolute() else quote(os.fsencode(pure.as_posix()))}

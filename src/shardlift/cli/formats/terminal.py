@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from shardlift._plain import OBEYED, plain
 from shardlift.cli.formats.places import place
-from shardlift.cli.printing import Report
+from shardlift.cli.printing import Report, count
 from shardlift.codemod.finding import Effect, Finding
 from shardlift.codemod.rules import all_rules
 
@@ -33,10 +34,10 @@ def concise(report: Report, console: Console) -> None:
     """`path:line:column: CODE message`, a line each."""
     for finding in report.findings:
         line = Text()
-        line.append(place(finding), style="bold")
+        line.append(plain(place(finding)), style="bold")
         line.append(": ")
         line.append(finding.code, style=COLOURS[all_rules()[finding.code].effect])
-        line.append(f" {finding.message}")
+        line.append(f" {plain(finding.message)}")
         console.print(line, soft_wrap=True)
 
 
@@ -48,9 +49,9 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
         head = Text()
         head.append(finding.code, style=colour)
         head.append(f" {rule.effect.value}", style=colour)
-        head.append(f"  {finding.message}", style="bold")
+        head.append(f"  {plain(finding.message)}", style="bold")
         console.print(head)
-        console.print(Text(f"  --> {place(finding)}", style="dim"), soft_wrap=True)
+        console.print(Text(f"  --> {plain(place(finding))}", style="dim"), soft_wrap=True)
         for line in _frame(finding, lines_of(finding), colour, console.width):
             console.print(line, no_wrap=True, overflow="crop", crop=True)
         console.print(Padding(Text(rule.advice), (0, 0, 0, 2), expand=False))
@@ -62,7 +63,8 @@ def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Itera
     if not 0 < span.line <= len(lines):
         return
     gutter = max(4, len(str(span.line)) + 1)
-    source = lines[span.line - 1].expandtabs(1).rstrip()
+    # A character is one cell, so that what is underlined is below it; tabs are spaces.
+    source = OBEYED.sub("\N{REPLACEMENT CHARACTER}", lines[span.line - 1].expandtabs(1).rstrip())
     last = span.end_column if span.end_line == span.line else len(source)
     # A long line is cut on the left, so that what is underlined can be seen.
     room = max(20, width - gutter - 3)
@@ -77,7 +79,7 @@ def summary(report: Report, console: Console, quiet: bool = False) -> None:
     """What was found by effect, what was covered, and the next command to type."""
     effects = report.effects
     if effects:
-        console.print(Text(f"{sum(effects.values())} findings", style="bold"))
+        console.print(Text(count(sum(effects.values()), "finding"), style="bold"))
         for effect in Effect:
             if effects[effect.value]:
                 line = Text(f"{effects[effect.value]:>6} ")
@@ -89,7 +91,7 @@ def summary(report: Report, console: Console, quiet: bool = False) -> None:
     if quiet:
         return
     for sentence in report.covered():
-        console.print(Text(sentence), soft_wrap=sentence.startswith("  "))
+        console.print(Text(plain(sentence)), soft_wrap=sentence.startswith("  "))
     if effects:
         code = min(report.findings, key=lambda f: list(Effect).index(all_rules()[f.code].effect))
         console.print(Text(f"Next: shardlift rule {code.code}   (what, why, examples)"))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shardlift.codemod.edits import apply_edits
+from shardlift.codemod.edits import apply_edits, origin
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration import placing, reading, removed_names, shim, sites
+from shardlift.codemod.migration.decisions import Decisions, Where
 from shardlift.codemod.migration.helpers import (
     bare,
     catalogue,
@@ -21,14 +22,16 @@ from shardlift.codemod.migration.helpers import (
     import_block,
     required,
 )
-from shardlift.codemod.migration.home import Exists, Home, find_home
+from shardlift.codemod.migration.home import Exists, Home, beside, find_home
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
+from shardlift.codemod.migration.layouts.texts import plan
 from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
 from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project
 from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, UnreadableError, read_source
+from shardlift.facts.schema import Capture
 
 # A file that says none of this, nor a name that JAX no longer has, is not parsed.
 _WORDS = re.compile(
@@ -53,6 +56,19 @@ class Place:
 
     span: Span
     text: str
+    step: str = ""  # the step that rewrote it: `sites`, `placing`, ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """A file after what was done to all files together, and what was said of it."""
+
+    before: Source
+    after: Source
+    edits: tuple[Edit, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    places: tuple[Place, ...] = ()
+    kept: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,9 +109,15 @@ def migrate(
     read: Callable[[str], bytes],
     exists: Exists,
     goal: Goal = Goal.SHARD_MAP,
+    decisions: Decisions | None = None,
+    facts: Capture | None = None,
 ) -> Migration:
-    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot."""
+    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot.
+
+    `decisions` are about single places; `facts`, what a run recorded, is for `Goal.GLOBAL`.
+    """
     project = Project(paths, lambda path: read_source(path, read(path)))
+    project.decisions = decisions or project.decisions
     worth: list[str] = []
     unreadable: list[tuple[str, str]] = []
     for path in paths:
@@ -107,6 +129,13 @@ def migrate(
         project.many_processes |= _is_for_many_processes(content)
         if _is_worth(path, content):
             worth.append(path)
+    starts: Mapping[str, Start] = {}
+    if goal is Goal.GLOBAL:
+        starts = to_global(project, paths, facts)
+        many, decided = project.many_processes, project.decisions
+        project = Project(paths, lambda path: _source(path, read, starts))
+        project.many_processes, project.decisions = many, decided
+        worth += [path for path in starts if path not in worth]
     results: list[FileResult] = []
     for path in worth:
         try:
@@ -116,13 +145,17 @@ def migrate(
                 raw = content.decode("utf-8-sig")
                 results.append(migrate_notebook(project, source, raw, goal))
             else:
-                results.append(migrate_file(project, source, goal, exists))
+                results.append(migrate_file(project, source, goal, exists, start=starts.get(path)))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
-        except RecursionError:
+        except (RecursionError, MemoryError):
             unreadable.append((path, "nested too deeply"))
+        except OSError as error:  # it has gone meanwhile
+            unreadable.append((path, error.strerror or str(error)))
+        except Exception as error:  # of ours; the other files are rewritten all the same
+            unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
         project.trim()
-    results = [_beside_others(result, results, project, read, goal) for result in results]
+    results = [_beside_others(result, results, project, read, goal, starts) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
 
@@ -133,6 +166,7 @@ def _beside_others(
     project: Project,
     read: Callable[[str], bytes],
     goal: Goal,
+    starts: Mapping[str, Start],
 ) -> FileResult:
     """A script shares the helpers of the files beside it, and most of all those that lie there."""
     path, folder = result.path, os.path.dirname(result.path)
@@ -144,8 +178,45 @@ def _beside_others(
         return result
     for home in here or homes:
         if not home.module.startswith("."):
-            return migrate_file(project, read_source(path, read(path)), goal, home=home)
+            source, start = read_source(path, read(path)), starts.get(path)
+            return migrate_file(project, source, goal, home=home, start=start)
     return result
+
+
+def to_global(project: Project, paths: Sequence[str], facts: Capture | None) -> dict[str, Start]:
+    """The files that change because their arrays lose the device axis, or cannot."""
+    files = [file for path in paths if (file := _parsed(project, path)) is not None]
+    planned = plan(files, facts, project.decisions)
+    starts: dict[str, Start] = {}
+    for file in files:
+        rewrites = planned.rewrites.get(file.path, [])
+        kept = tuple(
+            Place(file.span(found.at.node), found.text)
+            for found in planned.findings
+            if found.at.file is file
+        )
+        if rewrites or kept:
+            edits = [_with_line_ends(e, file.source.text) for r in rewrites for e in r.edits]
+            text = apply_edits(file.source.text, edits) if edits else file.source.text
+            places = tuple(
+                Place(file.span(r.node), file.brief(r.node), planned.steps[r]) for r in rewrites
+            )
+            after = replace(file.source, text=text)
+            starts[file.path] = Start(
+                file.source, after, tuple(edits), tuple(rewrites), places, kept
+            )
+    return starts
+
+
+def _parsed(project: Project, path: str) -> File | None:
+    try:
+        return project.file(path)
+    except (UnreadableError, OSError, RecursionError):
+        return None
+
+
+def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Start]) -> Source:
+    return starts[path].after if path in starts else read_source(path, read(path))
 
 
 def _is_for_many_processes(content: bytes) -> bool:
@@ -185,17 +256,25 @@ def migrate_file(
     goal: Goal,
     exists: Exists = lambda _: False,
     home: Home | None = None,
+    start: Start | None = None,
 ) -> FileResult:
-    """Rewrite one file; raises `UnreadableError` if it is not Python."""
-    file = project.file(source.path, source)
-    text, rewrites, refusals = _rewritten(file, goal)
-    places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
-    refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    """Rewrite one file; raises `UnreadableError` if it is not Python.
+
+    `start` is what was done to it before, with all files in view.
+    """
+    start = start or Start(source, source)
+    file = project.file(source.path, start.after)
+    text, rewrites, places, refused = _rewritten(file, goal, start)
+    places, refused = start.places + places, start.kept + refused
+    rewrites = [*start.rewrites, *rewrites]
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
     home = home or find_home(source.path, file.index.root, exists)
     helpers = frozenset(name for r in rewrites for name in r.helpers)
-    if home.path is None and (taken := _taken(text, helpers)):
+    taken = _taken(text, helpers) if home.path is None else None
+    if taken is not None and taken not in map(bare, helpers):
+        home = beside(source.path)  # only what the helpers need among themselves is in the way
+    elif taken is not None:
         refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
         return FileResult(source.path, source.text, source.text, (), refused)
     statements = {line for r in rewrites for line in r.imports}
@@ -213,15 +292,16 @@ def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> 
     current, text, first = file, raw, 0
     rewrites: list[Rewrite] = []
     refused: tuple[Place, ...] = ()
+    where = Where(source.path)
     for number in range(_PASSES):
-        chosen, refusals = _one_pass(current, goal)
+        chosen, refusals = _one_pass(current, goal, lambda _: where)
         if not number:
             refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
-            places = tuple(Place(file.span(r.node), file.brief(r.node)) for r in chosen)
+            places = tuple(Place(file.span(r.node), file.brief(r.node), s) for r, s in chosen)
         if not chosen:
             break
-        rewrites += chosen
-        edits = [edit for r in chosen for edit in r.edits]
+        rewrites += [r for r, _ in chosen]
+        edits = [edit for r, _ in chosen for edit in r.edits]
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
         try:
             text = edit_cells(text, edits)
@@ -249,29 +329,78 @@ def helper_module(existing: str, names: Iterable[str]) -> str:
     return f"{text.rstrip()}\n\n\n{definitions(missing)}" if missing else text
 
 
-def _rewritten(file: File, goal: Goal) -> tuple[str, list[Rewrite], list[Refusal]]:
+def _rewritten(
+    file: File, goal: Goal, start: Start
+) -> tuple[str, list[Rewrite], tuple[Place, ...], tuple[Place, ...]]:
     """The text after all steps, pass by pass until none has anything left to do."""
     text = file.source.text
     rewrites: list[Rewrite] = []
-    refusals: list[Refusal] = []
+    places: list[Place] = []
+    refused: tuple[Place, ...] = ()
+    passes: list[tuple[str, list[Edit]]] = []
+    if start.edits:
+        passes.append((start.before.text, list(start.edits)))
     current = file
+
+    def back(span: Span) -> tuple[int, int, bool]:
+        """Where a place of the current text comes from, and whether it is just that text."""
+        line, column, exact = span.line, span.column, True
+        for before, edits in reversed(passes):
+            line, column, same = origin(before, edits, line, column)
+            exact = exact and same
+        return line, column, exact
+
+    def where(span: Span) -> Where | None:
+        line, column, exact = back(span)
+        return Where(file.path, line, column) if exact else None
+
     for number in range(_PASSES):
-        chosen, refused = _one_pass(current, goal)
+        chosen, refusals = _one_pass(current, goal, where)
         if not number:
-            refusals = refused
+            refused = tuple(Place(_moved(file.span(r.node), back), r.reason) for r in refusals)
         if not chosen:
             break
-        rewrites += chosen
-        edits = [edit for r in chosen for edit in r.edits]
-        text = apply_edits(text, [_with_line_ends(edit, text) for edit in edits])
+        for rewrite, step in chosen:
+            rewrites.append(rewrite)
+            places.append(_place(current, rewrite, step, back))
+        edits = [_with_line_ends(edit, text) for r, _ in chosen for edit in r.edits]
+        passes.append((text, edits))
+        text = apply_edits(text, edits)
         current = File(Source(file.path, text, file.source.cells), file.project)
-    return text, rewrites, refusals
+    return text, rewrites, tuple(places), refused
 
 
-def _one_pass(file: File, goal: Goal) -> tuple[list[Rewrite], list[Refusal]]:
-    found = [result for step in STEPS for result in step(file, goal)]
-    chosen = _without_overlaps(file, [r for r in found if isinstance(r, Rewrite)])
-    return chosen, [r for r in found if isinstance(r, Refusal)]
+def _place(
+    file: File, rewrite: Rewrite, step: str, back: Callable[[Span], tuple[int, int, bool]]
+) -> Place:
+    return Place(_moved(file.span(rewrite.node), back), file.brief(rewrite.node), step)
+
+
+def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
+    """Where a place was in the text before."""
+    line, column, _ = back(span)
+    last = max(line, line + span.end_line - span.line)
+    return replace(span, line=line, column=column, end_line=last)
+
+
+def _one_pass(
+    file: File, goal: Goal, where: Callable[[Span], Where | None]
+) -> tuple[list[tuple[Rewrite, str]], list[Refusal]]:
+    """What is rewritten, by which step, and what is not; as was decided of single places."""
+    left = file.project.decisions.left
+    wanted: dict[Rewrite, str] = {}
+    refused: list[Refusal] = []
+    for step in STEPS:
+        for result in step(file, goal):
+            place = where(file.span(result.node)) if left else None
+            if isinstance(result, Refusal):
+                refused.append(result)
+            elif place is not None and place in left:
+                refused.append(Refusal(result.node, left[place]))
+            else:
+                wanted[result] = step.__module__.rpartition(".")[2]
+    chosen = _without_overlaps(file, list(wanted))
+    return [(rewrite, wanted[rewrite]) for rewrite in chosen], refused
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:
@@ -324,5 +453,5 @@ def _taken(text: str, names: frozenset[str]) -> str | None:
     there = [node for name in names for node in bound.get(bare(name), ())]
     if any(isinstance(node, ast.FunctionDef) for node in there):
         return None  # an earlier migration wrote them
-    helpers = (helper.name for helper in required(names))
+    helpers = [*map(bare, names), *(helper.name for helper in required(names))]
     return next((name for name in helpers if name in bound), None)

@@ -42,6 +42,11 @@ def find_home(path: str, tree: ast.Module, exists: Exists) -> Home:
     return replace(home, path=os.path.relpath(home.path))
 
 
+def beside(path: str) -> Home:
+    """A module in the folder of a script, from which python imports when it runs the script."""
+    return Home(os.path.join(os.path.dirname(path), f"{MODULE}.py"), MODULE, MODULE)
+
+
 def _in_package(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
     top = folder
     while top.parent.name.isidentifier() and exists(str(top.parent / "__init__.py")):

@@ -10,9 +10,8 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
-from shardlift.codemod.edits import apply_edits, line_starts
+from shardlift.codemod.edits import apply_edits, split_lines
 from shardlift.codemod.finding import Edit
 from shardlift.codemod.imports import bound_name, dropped
 from shardlift.codemod.project import Project
@@ -53,13 +52,6 @@ def drop_unused(before: str, after: str) -> str:
         if aliases and not future and not is_only_one(new, statement):
             edits += dropped(new, statement, aliases)
     return apply_edits(after, edits) if edits else after
-
-
-def split_lines(text: str) -> list[str]:
-    """The lines of a text with their ends, counted as Python's parser counts them."""
-    starts = [*line_starts(text), len(text)]
-    found = [text[a:b] for a, b in pairwise(starts)]
-    return found if found[-1] else found[:-1]
 
 
 def insert_lines(text: str, insertion: Insertion) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from shardlift.codemod.edits import apply_edits
 from shardlift.codemod.finding import Edit
+from shardlift.codemod.notebook import source_of_cell
 
 
 class LayoutError(ValueError):
@@ -44,7 +45,7 @@ def edit_cells(raw: str, edits: Iterable[Edit]) -> str:
         by_cell[edit.span.cell].append(replace(edit, span=replace(edit.span, cell=None)))
     for number, listed in by_cell.items():
         cell = document["cells"][number - 1]
-        _set_source(cell, apply_edits(_source(cell), listed))
+        _set_source(cell, apply_edits(source_of_cell(cell), listed))
     return layout.write(document)
 
 
@@ -75,11 +76,6 @@ def layout_of(raw: str) -> Layout:
         if layout.write(document) == raw:
             return layout
     raise LayoutError("its JSON is not laid out as Jupyter writes it: open it there and save it")
-
-
-def _source(cell: dict[str, Any]) -> str:
-    source = cell.get("source", "")
-    return "".join(source) if isinstance(source, list) else str(source)
 
 
 def _set_source(cell: dict[str, Any], text: str) -> None:

@@ -33,7 +33,9 @@ def visit(file: File) -> Iterator[Match]:
         where = shard_map.keywords["out_specs"]
         if isinstance(node, ast.Call) and body.file.called(node) in REDUCTIONS:
             axis = axis_of(body.file, node)
-            if axis is not None and axis in spec:
+            # Over groups of an axis, the groups still differ.
+            grouped = any(keyword.arg == "axis_index_groups" for keyword in node.keywords)
+            if axis is not None and axis in spec and not grouped:
                 yield Match(where, f"equal copies are stacked along {axis!r}: P() keeps one")
         elif spec == () and _stays_local(shard_map):
             yield Match(where, "P() for a value that differs from device to device")
@@ -85,5 +87,7 @@ RULE = Rule(
         "out_specs=P(), check_vma=False)\n",
         _HEAD + "f = jax.shard_map(lambda x, y: x, mesh=m, in_specs=(P(), P('i')), "
         "out_specs=P())\n",
+        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'i', axis_index_groups=halves), mesh=m, "
+        "in_specs=P('i'), out_specs=P('i'), check_vma=False)\n",
     ),
 )

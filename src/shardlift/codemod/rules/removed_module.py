@@ -33,6 +33,7 @@ RULE = Rule(
         "from jax.experimental import stax  # SL107",
         "from jax.experimental.maps import xmap, Mesh  # SL107",
         "import jax.linear_util as lu  # SL107",
+        "from jax.config import config  # SL107",
         "import jax\nplatform = jax.lib.xla_bridge.get_backend().platform  # SL107",
     ),
     good=(
@@ -40,6 +41,8 @@ RULE = Rule(
         "from jax.extend import linear_util as lu",
         "import jax\nplatform = jax.default_backend()",
         "from mylib import maps",
+        "from jax import config",
+        "import jax\njax.config.update('jax_enable_x64', True)",
         "import jax\nn = jax.api_util",
         "try:\n    from jax.experimental import maps\nexcept ImportError:\n    maps = None",
         "from jax.experimental import mesh_utils",

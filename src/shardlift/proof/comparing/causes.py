@@ -14,7 +14,7 @@ NEARLY = 2e-3  # a factor that is constant to this part is one
 
 def likely(before: Array, after: Array, axis: int | None, devices: int) -> str:
     """The likely cause; both arrays in one layout, with the rows of the devices along ``axis``."""
-    for look in (_rows, _factor, _not_numbers):
+    for look in (_rows, _factor, _statistics, _not_numbers):
         said = look(before, after, axis, devices)
         if said:
             return said
@@ -114,6 +114,47 @@ def words_for(factor: float, devices: int) -> str:
     if factor > 1:
         return f"{size}, the number of devices: summed over them once too often, or psum for pmean"
     return f"{size}, the number of devices: divided by it once too often, or pmean for psum"
+
+
+def _statistics(before: Array, after: Array, axis: int | None, devices: int) -> str:
+    """Is each device's part the old one, feature by feature, shifted and scaled?"""
+    if axis is None or devices < 2 or not is_float(before.dtype) or before.ndim < 2:
+        return ""
+    left, right = (_parts(wide(x), axis, devices) for x in (before, after))
+    if left is None or right is None or left.shape[1] < 4 or not np.isfinite(right).all():
+        return ""
+    means = left.mean(1, keepdims=True), right.mean(1, keepdims=True)
+    spread = ((left - means[0]) ** 2).sum(1, keepdims=True)
+    if not (spread > 0).all():
+        return ""
+    scale = ((left - means[0]) * (right - means[1])).sum(1, keepdims=True) / spread
+    rest = np.abs(right - means[1] - scale * (left - means[0])).max()
+    if rest > NEARLY * np.abs(right).max():
+        return ""
+    return (
+        "on each device shifted and scaled by something of its own: a mean or variance (batch "
+        "statistics) over the whole batch, where each device took that of its part, or reversed"
+    )
+
+
+def _parts(array: Array, axis: int, devices: int) -> Array | None:
+    """Devices, rows of each, features."""
+    rows = np.moveaxis(array, axis, 0)
+    if rows.shape[0] == devices and rows.ndim > 1:
+        return rows.reshape(devices, rows.shape[1], -1)
+    if rows.shape[0] % devices:
+        return None
+    return rows.reshape(devices, rows.shape[0] // devices, -1)
+
+
+def of_error(error: str) -> str:
+    """What an error of a call means, if it is a known one."""
+    if "deleted" in error or "donated" in error:
+        return (
+            "an array is read again that was donated to an earlier call (donate_argnums): its "
+            "buffer is gone"
+        )
+    return ""
 
 
 def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) -> str:  # noqa: ARG001

@@ -12,7 +12,7 @@ import numpy as np
 from shardlift.facts.files import CaptureError
 from shardlift.facts.schema import Capture, Form, Sample, Site, Values
 from shardlift.facts.values import Bytes, name_of
-from shardlift.proof.comparing import causes
+from shardlift.proof.comparing import causes, telling
 from shardlift.proof.comparing.bits import (
     Tolerance,
     distance,
@@ -44,6 +44,10 @@ VMA = (
 )
 UNDER = (
     "called under grad, vmap or the like, outside of any jit or pmap: such calls are not on tape"
+)
+WHOLE = (
+    "after, it is a jit of the whole batch and no shard_map: means, variances (batch statistics) "
+    "and random keys are those of the whole, where each device had its own"
 )
 NO_VMA = "the backward pass sums less over the devices than it did"
 MOST_CALLS = 200  # of a site, that differ, whose values are compared
@@ -136,6 +140,10 @@ class _Judge:
         self.notes: dict[str, None] = {}
         self.leaves = self.collectives = self.replays = self.differing = self.bad_replays = 0
         self.uncompared = self.calls = 0
+        self.own = False  # a call differs that was given the same
+        self.told: dict[str, None] = {}  # causes that are seen in the calls, not in their outputs
+        self.exchanged: dict[str, None] = {}  # collectives of one program only
+        self.drifted = ""  # what is the matter with the first inputs that differ
 
     def verdict(self) -> SiteVerdict:
         """Compare everything."""
@@ -158,7 +166,13 @@ class _Judge:
             findings=tuple(self.findings.values()),
             causes=tuple(self._causes()),
             notes=tuple(self.notes),
+            itself=self._itself(),
         )
+
+    def _itself(self) -> bool | None:
+        if self.own or self.bad_replays:
+            return True
+        return False if self.replays else None
 
     def _word(self) -> str:
         counted = [one for one in self.findings.values() if one.part != "replayed"]
@@ -179,7 +193,11 @@ class _Judge:
         if left.failed or right.failed:
             if left.failed != right.failed:
                 which = "before" if left.failed else "after"
-                self._add(Finding("", left.call, "calls", f"the call raised an error {which}"))
+                error = left.error or right.error
+                what = f"the call raised an error {which}{f': {error}' * bool(error)}"
+                cause = causes.of_error(error)
+                self._add(Finding("", left.call, "calls", what, cause=cause))
+                self.own |= _same_arrays(left.inputs, right.inputs)
             return
         if left.outputs is None or right.outputs is None:
             self.uncompared += 1
@@ -189,8 +207,10 @@ class _Judge:
         bad = self._outputs(left, right, "outputs", right.outputs)
         self.calls += 1
         self.differing += bad
+        self.own |= bad and same_inputs
         if bad and not same_inputs:
             self.notes["from some call on the inputs differ too, so the outputs must"] = None
+            self._inputs(left, right)
         if left.inside is not None and right.inside is not None and same_inputs:
             self._inside(left, right, left.inside, right.inside)
         if right.replayed is not None:
@@ -253,7 +273,7 @@ class _Judge:
     ) -> tuple[Array, Array] | None:
         if self.differing >= MOST_CALLS:
             return None
-        parts = ("inside", "inside") if part == "inside" else ("outputs", part)
+        parts = (part, part) if part in ("inside", "inputs") else ("outputs", part)
         found = [
             side.array(number, sample, name, place, form)
             for side, number, sample, name, place, form in zip(
@@ -299,7 +319,10 @@ class _Judge:
     def _inside(self, left: Sample, right: Sample, before: Values, after: Values) -> None:
         """Results of collectives: scale and sign, not the last bits, which no output shows."""
         forms = self._forms(0, before), self._forms(1, after)
+        self._telling(left, right, forms)
         for i, j in pair_collectives(*forms):
+            if telling.is_telling(forms[0][i]):
+                continue
             self.collectives += 1
             pair_forms = forms[0][i], forms[1][j]
             digests = before.digests[i], after.digests[j]
@@ -312,7 +335,36 @@ class _Judge:
                 continue
             found = self._compared(pair_forms[0].path, left.call, "inside", arrays, pair_forms)
             if found is not None and not found.close:
+                self.own = True
                 self._add(self._with_cause(found, forms, *together(*arrays)[:2]))
+
+    def _telling(
+        self, left: Sample, right: Sample, forms: tuple[tuple[Form, ...], tuple[Form, ...]]
+    ) -> None:
+        """Keys, indices and collectives that are not the same: why, not whether, numbers differ."""
+        for i, j in telling.pairs(*forms):
+            arrays = self._arrays((left, right), "inside", (i, j), (forms[0][i], forms[1][j]))
+            said = telling.cause(forms[0][i], *arrays) if arrays else ""
+            self.told.update({said: None} if said else {})
+        self.exchanged.update(dict.fromkeys(telling.only_one(*forms)))
+
+    def _inputs(self, left: Sample, right: Sample) -> None:
+        """What is the matter with the first inputs that differ."""
+        if self.drifted or left.inputs is None or right.inputs is None:
+            return
+        forms = self._forms(0, left.inputs), self._forms(1, right.inputs)
+        for i, j in pair_leaves(*forms)[0]:
+            pair_forms = forms[0][i], forms[1][j]
+            digests = left.inputs.digests[i], right.inputs.digests[j]
+            if structure(*pair_forms) or identical(pair_forms, digests):
+                continue
+            arrays = self._arrays((left, right), "inputs", (i, j), pair_forms)
+            if arrays is not None:
+                one, other, axis = together(*arrays, (pair_forms[0].axis, pair_forms[1].axis))
+                said = causes.likely(one, other, axis, self.devices)
+                self.drifted = f"{pair_forms[0].path}, in call {left.call + 1}: {said}" * bool(said)
+            if self.drifted:
+                return
 
     def _with_cause(
         self,
@@ -342,6 +394,8 @@ class _Judge:
         far = [one for one in self.findings.values() if not one.close]
         if not far:
             return
+        yield from self._seen()
+        yield from dict.fromkeys(one.cause for one in far if one.part == "calls" and one.cause)
         first = min((one.call for one in far if one.part == "outputs"), default=None)
         grouped: Counter[tuple[str, str]] = Counter()
         for one in far:
@@ -356,6 +410,7 @@ class _Judge:
                 yield f"{what if every else f'{count} collectives'}: {cause}"
             elif part == "outputs" and not any(one.part == "inside" for one in far):
                 yield f"{count} of {totals[part]} differing leaves: {cause}"
+        yield from self.exchanged if self.own else ()
         if self.replays and self.bad_replays:
             yield (
                 f"this function itself: on the inputs of before too, {self.bad_replays} of "
@@ -364,8 +419,19 @@ class _Judge:
         elif self.replays:
             yield (
                 f"not this function: on the inputs of the program before, {self.replays} calls "
-                "gave what they gave before. Its inputs differ: look at the sites before it"
+                "gave what they gave before. Its inputs differ: "
+                + (self.drifted or "look at the sites before it")
             )
+        elif self.drifted and not self.own:
+            yield f"its inputs differ: {self.drifted}"
+
+    def _seen(self) -> Iterator[str]:
+        """What is known not from the outputs, but from what was tried and looked into."""
+        if self.own:
+            yield from self.sites[1].hints
+            yield from self.told
+            if [site.kind for site in self.sites] == ["pmap", "jit"] and self.devices > 1:
+                yield WHOLE
 
 
 def _same_arrays(before: Values | None, after: Values | None) -> bool:

@@ -53,6 +53,8 @@ class SiteVerdict:
     findings: tuple[Finding, ...] = ()  # the first one of each leaf
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    # Whether it is this function that differs, and not what it was given; None: not known.
+    itself: bool | None = None
 
     @property
     def name(self) -> str:

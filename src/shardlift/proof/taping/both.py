@@ -21,6 +21,10 @@ class Both:
         """The given pmap, recorded and on tape."""
         return self.recorder.pmap(self.hooks.pmap(pmap))
 
+    def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
+        """The given jit, recorded."""
+        return self.recorder.jit(jit)
+
     def read(self, array: Any, how: str, nbytes: int) -> None:
         """An output was read."""
         self.recorder.read(array, how, nbytes)

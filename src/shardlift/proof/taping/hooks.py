@@ -27,6 +27,7 @@ from shardlift.mapping.registry import remember
 from shardlift.proof.taping import oracles, taps
 from shardlift.proof.taping.hosts import Held
 from shardlift.proof.taping.replaying import Tutor
+from shardlift.proof.taping.swapping import swapped
 from shardlift.proof.taping.tape import SiteTape, Tape
 from shardlift.proof.taping.ways import Apart, PlainWay, PmapWay, Way, assigned_name, names_of
 
@@ -67,6 +68,8 @@ class Taped:
         else:
             self._site.nested += 1
             here.site.names.update(dict.fromkeys(self._site.names))
+            if here.site.kind == "jit":  # of a function that is mapped
+                here.site.kind = self._site.kind
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method, where the mapped function is one."""
@@ -112,6 +115,10 @@ class Hooks:
             return taped
 
         return taped_pmap
+
+    def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
+        """As it is: see `install`."""
+        return jit
 
     def read(self, array: Any, how: str, nbytes: int) -> None:
         """Reads are not on tape."""
@@ -170,13 +177,15 @@ class Hooks:
         """Run one call and put it on tape."""
         with self._counter:
             number = self._next[site.index] = self._next.get(site.index, -1) + 1
-        apart, inputs, inside = self._before(mapped, site, way, number, args, kwargs)
+        apart, given, inputs, inside = self._before(mapped, site, way, number, args, kwargs)
         try:
             if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
                 _compat.raise_if_deleted((args, kwargs))
             out = mapped(*args, **kwargs)
-        except BaseException:
-            self.tape.add(site, Sample(number, True, inputs, None, inside))
+        except BaseException as error:
+            first = str(error).partition("\n")[0][:200]
+            said = f"{type(error).__name__}{f': {first}' * bool(first)}"
+            self.tape.add(site, Sample(number, True, inputs, None, inside, error=said))
             raise
         outputs = replayed = None
         try:
@@ -185,6 +194,10 @@ class Hooks:
             site.size = max(site.size, apart.size if apart else 0, _devices(out))
             if apart is not None and self.tutor is not None and inputs is not None:
                 replayed = self._replayed(mapped, site, way, number, apart, inputs)
+                wanted = self.tutor.outputs(site, number, inputs, held)
+                if wanted is not None:
+                    run = lambda *a, **k: self._held(way.outputs(mapped(*a, **k)))  # noqa: E731
+                    site.hints.update(dict.fromkeys(swapped(run, way, apart, given, wanted)))
         except Exception as error:
             _fault(site, "outputs", error)
         self.tape.add(site, Sample(number, False, inputs, outputs, inside, replayed))
@@ -198,12 +211,13 @@ class Hooks:
         number: int,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> tuple[Apart | None, Values | None, Values | None]:
+    ) -> tuple[Apart | None, list[Held], Values | None, Values | None]:
         """The inputs, and what the collectives exchange: before the call, which may free them."""
+        held: list[Held] = []
         try:
             apart = way.apart(args, kwargs)
         except Exception:  # of the arguments: the call itself will say so
-            return None, None, None
+            return None, held, None, None
         inputs = inside = None
         try:
             held = self._held(apart.rows, self.tape.room_for("inputs"))
@@ -212,7 +226,7 @@ class Hooks:
                 inside = self._tapped(mapped, site, number, apart)
         except Exception as error:
             _fault(site, "inputs", error)
-        return apart, inputs, inside
+        return apart, held, inputs, inside
 
     def _held(self, rows: Any, want: bool = True) -> list[Held]:
         return [self.tape.reader.read(path, leaf, axis, want) for path, leaf, axis in rows]

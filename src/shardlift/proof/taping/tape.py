@@ -26,6 +26,7 @@ class SiteTape:
         self.forms: dict[tuple[Form, ...], int] = {}
         self.samples: list[Sample] = []
         self.unseen: dict[str, None] = {}
+        self.hints: dict[str, None] = {}
 
     def frozen(self) -> Site:
         """As a part of a capture."""
@@ -42,6 +43,7 @@ class SiteTape:
             forms=tuple(self.forms),
             samples=tuple(self.samples),
             unseen=tuple(self.unseen),
+            hints=tuple(self.hints),
         )
 
 

@@ -6,7 +6,8 @@ import functools
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -26,6 +27,9 @@ class Apart(NamedTuple):
     rows: Rows
     size: int  # devices; 0: not known
     rebuilt: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+    args: tuple[Any, ...] = ()  # as they were given
+    kwargs: Mapping[str, Any] = MappingProxyType({})
+    static: tuple[int, ...] = ()  # which of them are not arrays
 
     @property
     def leaves(self) -> list[Any]:
@@ -58,7 +62,7 @@ class PmapWay:
             return tuple(with_static(options, args, dynamic)), named
 
         rows = list(zip(self.site.names(call), call.leaves, call.axes, strict=True))
-        return Apart(rows, call.size, rebuilt)
+        return Apart(rows, call.size, rebuilt, args, kwargs, tuple(options.static))
 
     def outputs(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""
@@ -88,7 +92,7 @@ class PlainWay:
 
         paths = argument_names(self.fun, dynamic, named, numbers)
         rows: Rows = [(path, leaf, None) for path, leaf in zip(paths, leaves, strict=True)]
-        return Apart(rows, 0, rebuilt)
+        return Apart(rows, 0, rebuilt, args, kwargs, tuple(sorted(static)))
 
     def outputs(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""

@@ -49,10 +49,16 @@ def _figures(view: SiteView) -> Markup:
     if site.compile_count:
         figures.append((f"compiling {TIMES}{site.compile_count}", seconds(times.compiling.total)))
     if site.axis_size:
-        axis = f"{site.axis_name} = {site.axis_size}" if site.axis_name else str(site.axis_size)
-        figures.append(("axis", axis))
+        figures.append(("axes" if len(site.mesh) > 1 else "axis", _axes(site)))
     items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in figures]
     return tag("dl", *items, class_="figures")
+
+
+def _axes(site: Site) -> str:
+    """The mapped axis, and those of the pmaps inside."""
+    own = f"{site.axis_name} = {site.axis_size}" if site.axis_name else str(site.axis_size)
+    inner = [f"{name} = {size}" for name, size in list(site.mesh.items())[1:]]
+    return f" {TIMES} ".join([own, *inner])
 
 
 def _finding(finding: Finding) -> Markup:

@@ -1,0 +1,59 @@
+"""The pages of the rules: one a rule, as `shardlift rule` prints it, and a list by family."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from shardlift.cli.rule import FAMILIES
+from shardlift.codemod.finding import Rule
+from shardlift.codemod.page import page
+from shardlift.codemod.rules import all_rules
+
+ERRORS = Path(__file__).parent.parent / "errors"
+
+
+def pages() -> dict[str, str]:
+    """Text by file name."""
+    rules = all_rules()
+    about = _errors_by_rule()
+    made = {f"{code}.md": _page(rule, about.get(code, [])) for code, rule in rules.items()}
+    return {"index.md": _index(rules), **made}
+
+
+def _page(rule: Rule, errors: list[tuple[str, str]]) -> str:
+    text = page(rule)
+    if errors:
+        listed = "\n".join(f"- [{title}](../errors/{file})" for file, title in errors)
+        text = text.replace("\n## Reported\n", f"\nSeen as:\n\n{listed}\n\n## Reported\n", 1)
+    return text
+
+
+def _errors_by_rule() -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted(ERRORS.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if path.stem != "index":
+            for code in sorted(set(re.findall(r"rules/(SL\d{3})\.md", text))):
+                found.setdefault(code, []).append((path.name, text.split("\n", 1)[0].lstrip("# ")))
+    return found
+
+
+def _index(rules: dict[str, Rule]) -> str:
+    parts = [
+        "# Rules",
+        "What `shardlift check` looks for. `shardlift rule SL501` prints a page of these in the "
+        "terminal. What the effects mean: [shardlift check](../check.md#what-a-finding-says).",
+    ]
+    for family, title in FAMILIES.items():
+        rows = [_row(rule) for rule in rules.values() if rule.code[2] == family]
+        table = ["| rule | effect | what |", "|---|---|---|", *rows]
+        parts += [f"## {family}xx: {title}", "\n".join(table)]
+    toctree = "\n".join(rules)
+    parts.append(f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{toctree}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(rule: Rule) -> str:
+    summary = rule.summary.replace("|", "\\|")
+    return f"| [{rule.code}]({rule.code}.md) | {rule.effect.value} | {summary} |"

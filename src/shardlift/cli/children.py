@@ -1,0 +1,75 @@
+"""Python processes that a command starts, and of which nothing is left when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from shardlift.launch import virtual_devices
+
+__all__ = ["Done", "plain_environment", "run_python"]
+
+_GRACE = 3  # seconds to end by itself, when it is told to
+
+
+class Done(NamedTuple):
+    """A process that has ended."""
+
+    status: int
+    output: str  # standard output and error, as they came
+    seconds: float
+
+
+def run_python(
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    timeout: float | None = None,
+) -> Done:
+    """Run this interpreter; ``subprocess.TimeoutExpired`` if it takes longer."""
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # Ctrl-C reaches it through us, with all that it started
+        encoding="utf-8",
+        errors="replace",
+    )
+    with _ended_with_us(process):
+        output, _ = process.communicate(timeout=timeout)
+    return Done(process.returncode, output, time.perf_counter() - start)
+
+
+def plain_environment(devices: int | None) -> dict[str, str]:
+    """The environment without settings of JAX; with so many virtual CPU devices, if any."""
+    mine = os.environ.items()
+    env = {k: v for k, v in mine if not k.startswith("JAX_") and k != "XLA_FLAGS"}
+    if devices is not None:
+        virtual_devices(devices, env)
+    return env | {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
+
+
+@contextlib.contextmanager
+def _ended_with_us(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Whatever happens here, nothing of the process is left."""
+    try:
+        yield
+    except BaseException:
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_GRACE)
+        raise

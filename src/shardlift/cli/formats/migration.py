@@ -1,0 +1,76 @@
+"""A migration as JSON, and what a command showed of its sites, as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from shardlift.codemod.migration.engine import FileResult, Migration, Place
+
+if TYPE_CHECKING:
+    from shardlift.cli.proving import Fate, Proved
+
+WORDS = ("verified", "not reached", "not compared", "backed out")
+
+
+def fates(proved: Proved, command: str, verbose: bool) -> list[str]:
+    """Lines on what the command showed; what was backed out is listed as refused already."""
+    shown = [fate for fate in proved.fates if fate.word != "backed out"]
+    lines = [_line(fate) for fate in shown if verbose or fate.word != "verified"]
+    counts = [f"{proved.count(word)} {word}" for word in WORDS if proved.count(word)]
+    runs = f"{proved.runs} run{'s' * (proved.runs != 1)}"
+    strict = sum(fate.form == "strict" for fate in proved.fates)
+    checked = f"; {strict} with check_vma=True" if strict else ""
+    said = f"`{command}`: {', '.join(counts) or 'nothing to verify'}{checked}, after {runs}."
+    return [*lines, *proved.notes, said]
+
+
+def _line(fate: Fate) -> str:
+    path, line, column = fate.where
+    place = f"{path}:{line}:{column + 1}" if line else path
+    form = " (check_vma=True)" if fate.form == "strict" else ""
+    return f"{place}: {fate.word}{form}: {fate.why}"
+
+
+def machine(migration: Migration, status: int, written: bool, proved: Proved | None) -> str:
+    """All of it as JSON."""
+    changed = {file.path for file in migration.changed}
+    tree: dict[str, Any] = {
+        "status": status,
+        "written": written,
+        "files": [_file(file, changed) for file in (*migration.helper_modules, *migration.files)],
+        "unreadable": [{"path": path, "reason": why} for path, why in migration.unreadable],
+    }
+    if proved is not None:
+        tree["verify"] = {
+            "runs": proved.runs,
+            "places": [_fate(fate) for fate in proved.fates],
+            "notes": list(proved.notes),
+        }
+    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+
+
+def _file(file: FileResult, changed: set[str]) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "changed": file.path in changed,
+        "rewritten": [_place(place, "text") for place in file.rewritten],
+        "refused": [_place(place, "reason") for place in file.refused],
+    }
+
+
+def _place(place: Place, name: str) -> dict[str, Any]:
+    span = dataclasses.asdict(place.span)
+    return {
+        "line": span["line"],
+        "column": span["column"] + 1,
+        "cell": span["cell"],
+        name: place.text,
+    }
+
+
+def _fate(fate: Fate) -> dict[str, Any]:
+    path, line, column = fate.where
+    place = {"path": path, "line": line, "column": column + 1}
+    return {**place, "verdict": fate.word, "why": fate.why, "form": fate.form or "plain"}

@@ -1,0 +1,88 @@
+"""The options of `migrate` that have to do with running a program, and what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Tolerance(click.ParamType[Any]):
+    """``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``."""
+
+    name = "tolerance"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """A number by its name, for the tolerance of `comparing.bits`, which wants NumPy."""
+        if isinstance(value, dict):
+            return value
+        given: dict[str, Any] = {}
+        for part in value.split(","):
+            name, _, number = part.strip().partition("=")
+            try:
+                given[name] = {"ulps": int, "rtol": float, "atol": float}[name](number)
+                if not given[name] >= 0:
+                    raise ValueError
+            except (KeyError, ValueError):
+                self.fail(f"{part!r} is not ulps=N, rtol=X or atol=X", param, ctx)
+        return given
+
+
+_OPTIONS = (
+    click.option(
+        "--verify",
+        metavar="COMMAND",
+        help='With --write: run COMMAND ("python train.py --steps 3", "pytest tests") before and '
+        "after, and back out the places whose numbers differ.",
+    ),
+    click.option(
+        "--only-verified",
+        is_flag=True,
+        help="With --verify: back out the sites, too, that COMMAND does not reach.",
+    ),
+    click.option(
+        "--max-runs",
+        type=click.IntRange(1),
+        default=12,
+        show_default=True,
+        help="With --verify: runs of the program after, at most.",
+    ),
+    click.option(
+        "--tolerance",
+        type=Tolerance(),
+        metavar="ulps=N,rtol=X,atol=X",
+        help="With --verify: what passes for close; nothing.",
+    ),
+    click.option(
+        "--devices",
+        type=click.IntRange(1),
+        help="With --verify: virtual CPU devices; 8, unless there is an accelerator.",
+    ),
+    click.option(
+        "--strict-vma",
+        is_flag=True,
+        help="With --to global and --facts: check_vma=True, gradients kept by jax.lax.pcast; "
+        "written only where --verify shows that the numbers hold.",
+    ),
+)
+
+
+def verify_options(command: Function) -> Function:
+    """Give a command these options, as keyword arguments."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check(asked: dict[str, Any], diff: bool) -> None:
+    """Say what options need each other."""
+    if asked["verify"] is not None and diff:
+        raise click.UsageError("--verify runs the new text, so it has to be written: add --write")
+    needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
+    for name in needing:
+        if asked[name] and asked["verify"] is None:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')

@@ -1,0 +1,73 @@
+"""Two arguments in each other's place: tried, where a function gives something else than it did.
+
+It was given the same arrays, so a spec, a position or a static argument may be another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from shardlift.proof.comparing.layouts import same_arrays
+from shardlift.proof.taping.hosts import Held
+from shardlift.proof.taping.replaying import placed
+from shardlift.proof.taping.ways import Apart, Way
+
+TRIES = 10  # programs to compile, at most
+
+
+def swapped(
+    run: Callable[..., list[Held]],
+    way: Way,
+    apart: Apart,
+    given: Sequence[Held],
+    wanted: Sequence[str],
+) -> Iterator[str]:
+    """What gives the wanted digests, in words; tries no more than a few programs."""
+    if any(one.array is None for one in given):
+        return
+    tries = 0
+    for said, args, leaves in _others(apart, given):
+        tries += 1
+        if tries > TRIES:
+            return
+        try:
+            changed = way.apart(args, dict(apart.kwargs))
+            again, named = changed.rebuilt(leaves)
+            outputs = run(*again, **named)
+        except Exception:
+            continue
+        if same_arrays([one.digest for one in outputs], wanted):
+            yield said
+            return
+
+
+def _others(
+    apart: Apart, given: Sequence[Held]
+) -> Iterator[tuple[str, tuple[Any, ...], list[Any]]]:
+    """Calls with two static arguments, or two arrays of one shape and type, exchanged."""
+    fresh = [placed(one.array, leaf) for one, leaf in zip(given, apart.leaves, strict=True)]  # type: ignore[arg-type]
+    for i, j in combinations(apart.static, 2):
+        if type(apart.args[i]) is type(apart.args[j]) and apart.args[i] != apart.args[j]:
+            names = f"static arguments {i} and {j} ({apart.args[i]!r}, {apart.args[j]!r})"
+            yield _sentence(names), _exchanged(apart.args, i, j), fresh
+    for i, j in combinations(range(len(given)), 2):
+        one, other = given[i], given[j]
+        if _alike(one, other) and one.digest != other.digest:
+            names = f"{one.form.path} and {other.form.path}"
+            yield _sentence(names), apart.args, list(_exchanged(tuple(fresh), i, j))
+
+
+def _sentence(names: str) -> str:
+    return f"{names} are in each other's place: exchanged, they give what was given before"
+
+
+def _alike(one: Held, other: Held) -> bool:
+    return (one.form.shape, one.form.dtype) == (other.form.shape, other.form.dtype)
+
+
+def _exchanged(values: tuple[Any, ...], i: int, j: int) -> tuple[Any, ...]:
+    found = list(values)
+    found[i], found[j] = values[j], values[i]
+    return tuple(found)

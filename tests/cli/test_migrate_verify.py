@@ -1,0 +1,210 @@
+"""`migrate --write --verify`: rewrites that are wrong, planted, are backed out and named."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import main, transaction
+from shardlift.codemod.migration import engine, placing, sites
+from shardlift.codemod.migration.rewrite import Rewrite
+from tests.cli.interrupting import tree
+
+LIBRARY = """\
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def doubled(f):
+    return lambda *args: jax.tree.map(lambda x: 2 * x, f(*args))
+
+
+def train_step(w, x):
+    grads = lax.pmean(jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), "batch")
+    return w - 0.1 * grads
+
+
+def bad_loss(w, x):
+    return jnp.mean(x @ w, axis=0)
+
+
+p_step = jax.pmap(train_step, axis_name="batch")
+p_loss = jax.pmap(bad_loss)
+p_after = jax.pmap(lambda x: x + 1)
+
+
+def never(x):
+    return jax.pmap(lambda x: x)(x)
+"""
+PROGRAM = """\
+import time
+import jax, jax.numpy as jnp, numpy as np
+from lib import p_after, p_loss, p_step
+
+n = jax.local_device_count()
+w = jax.device_put_replicated(jnp.arange(3.0), jax.devices())
+for _ in range(2):
+    x = np.random.normal(size=(n, 4, 3)).astype(np.float32)
+    w = p_step(w, x)
+    loss = p_after(p_loss(w, x))
+print("loss", loss[0])
+"""
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYTEST_"))}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "lib.py").write_text(LIBRARY)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    for name in set(os.environ) - set(ENV):
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def _run(*arguments: str) -> Result:
+    devices = ["--devices", "2"] if "--verify" in arguments else []
+    command = ["migrate", "--write", ".", *devices, *arguments]
+    return CliRunner().invoke(main, command, catch_exceptions=False)
+
+
+def _plant(monkeypatch: pytest.MonkeyPatch, module: object, word: str, wrapper: str) -> None:
+    """What is rewritten around `word` is wrapped in a call besides."""
+    real = module.rewrite  # type: ignore[attr-defined]
+
+    def rewrite(file, goal):
+        for result in real(file, goal):
+            if isinstance(result, Rewrite) and word in file.text(result.node):
+                first, *rest = result.edits
+                text = f"{first.replacement}{wrapper}("
+                edits = [dataclasses.replace(first, replacement=text)]
+                edits += [dataclasses.replace(e, replacement=f"){e.replacement}") for e in rest]
+                result = dataclasses.replace(result, edits=tuple(edits))
+            yield result
+
+    rewrite.__module__ = module.__name__  # type: ignore[attr-defined]
+    steps = tuple(rewrite if step is real else step for step in engine.STEPS)
+    monkeypatch.setattr(engine, "STEPS", steps)
+
+
+@pytest.mark.slow
+def test_a_site_that_differs_is_backed_out(project, monkeypatch):
+    _plant(monkeypatch, sites, "bad_loss", "doubled")
+    result = _run("--verify", "python train.py")
+    assert result.exit_code == 1, result.output
+    line = "lib.py:20:10: left as it is: numbers differ: "
+    assert (
+        f"{line}1 of 1 differing leaves: 2.000 times too large, the number of devices"
+        in result.stdout
+    )
+    assert "lib.py:25:12: not reached: the command does not reach it" in result.stdout
+    assert "`python train.py`: 2 verified, 1 not reached, 1 backed out, after 2 runs." in (
+        result.stdout
+    )
+    text = (project / "lib.py").read_text()
+    assert "p_loss = jax.pmap(bad_loss)\n" in text
+    assert 'p_step = jax.jit(shard_map_per_device(train_step, "batch"))\n' in text
+    assert sorted(os.listdir(project)) == ["_per_device.py", "lib.py", "train.py"]
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_and_json(project, monkeypatch):
+    """The name is looked up when the module is imported: no call tells who it was."""
+    (project / "lib.py").write_text(LIBRARY.replace("p_after = jax.pmap(lambda x: x + 1)\n", ""))
+    text = PROGRAM.replace("p_after(p_loss(w, x))", "p_loss(w, x)").replace("p_after, ", "")
+    (project / "train.py").write_text(text)
+    _plant(monkeypatch, sites, "bad_loss", "no_such_name")
+    result = _run("--verify", "python -u train.py", "--only-verified", "--format", "json")
+    assert result.exit_code == 1, result.output
+    told = json.loads(result.stdout)
+    assert (told["status"], told["written"]) == (1, True)
+    verdicts = {(one["line"], one["verdict"]): one["why"] for one in told["verify"]["places"]}
+    assert "NameError: name 'no_such_name' is not defined" in verdicts[20, "backed out"]
+    assert verdicts[24, "backed out"] == "not verified: the command does not reach it"
+    assert {19} == {line for line, verdict in verdicts if verdict == "verified"}
+    refused = [one for file in told["files"] for one in file["refused"]]
+    assert {one["line"] for one in refused} == {20, 24}
+    text = (project / "lib.py").read_text()
+    assert text.count("jax.pmap(") == 2
+    assert "no_such_name" not in text
+
+
+@pytest.mark.slow
+def test_what_only_places_arrays_is_found_by_halving(project, monkeypatch):
+    real = placing.rewrite
+
+    def rewrite(file, goal):
+        for result in real(file, goal):
+            text = "(lambda x, d: jnp.ones((2, 3)))"
+            edit = dataclasses.replace(result.edits[0], replacement=text)
+            yield dataclasses.replace(result, edits=(edit,))
+
+    rewrite.__module__ = placing.__name__
+    steps = tuple(rewrite if step is real else step for step in engine.STEPS)
+    monkeypatch.setattr(engine, "STEPS", steps)
+    result = _run("--verify", "train.py")
+    assert result.exit_code == 1, result.output
+    assert "train.py:6:5: left as it is: numbers of train_step differ with it: " in result.stdout
+    assert "jax.device_put_replicated(" in (project / "train.py").read_text()
+    assert "3 verified, 1 not reached, 1 backed out" in result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_an_end_in_the_middle_of_a_run(project, end):
+    """The program after does not end by itself: it waits as soon as it sees the new text."""
+    before = tree(project)
+    waiting = "while 'jit(' in open('lib.py').read(): time.sleep(9)"
+    program = PROGRAM.replace("n = jax", f"{waiting}\nn = jax")
+    (project / "train.py").write_text(program)
+    before["train.py"] = program.encode()
+    command = [sys.executable, "-m", "shardlift.cli", "migrate", "--write", "."]
+    command += ["--verify", "python train.py"]
+    child = subprocess.Popen(command, env=ENV, stderr=subprocess.PIPE, start_new_session=True)
+    while b"jit(" not in (project / "lib.py").read_bytes():
+        assert child.poll() is None, child.stderr.read()
+        time.sleep(0.05)
+    assert (project / transaction.JOURNAL).exists()
+    child.send_signal(end)
+    child.communicate(timeout=30)
+    if end == signal.SIGKILL:
+        os.killpg(child.pid, signal.SIGKILL)  # the program itself
+        assert tree(project) != before
+        done = CliRunner().invoke(main, ["migrate", "--recover", "."])
+        assert "an earlier migrate was interrupted: 3 files put back as before" in done.stderr
+    assert child.returncode != 0
+    assert tree(project) == before
+
+
+def test_options_that_need_each_other(project):
+    done = CliRunner().invoke(main, ["migrate", "--verify", "train.py"])
+    assert done.exit_code == 2
+    assert "add --write" in done.output
+    for option in (["--strict-vma"], ["--only-verified"], ["--devices", "2"]):
+        done = _run(*option)
+        assert done.exit_code == 2
+        assert f'{option[0]} needs --verify "COMMAND"' in done.output
+    done = _run("--verify", "no_such_program.py")
+    assert done.exit_code == 2
+    assert "neither a file, a module" in done.output
+    assert "Nothing was written." in done.output
+
+
+@pytest.mark.slow
+def test_a_command_that_reaches_nothing(project):
+    before = tree(project)
+    (project / "other.py").write_text("import jax\njax.jit(lambda x: x)(1.0)\n")
+    result = _run("--verify", "python other.py")
+    assert result.exit_code == 2
+    assert "calls none of the 4 sites that would be rewritten" in result.stderr
+    assert {name: text for name, text in tree(project).items() if name != "other.py"} == before

@@ -18,8 +18,8 @@ _HELP = """Run two programs and compare what their mapped functions compute.
 
 BEFORE is written in pmap, and runs as `shardlift run` runs it. AFTER is what became of it, in
 pmap, shard_map or jit with shardings, and runs as plain python runs it. Each is a script, a
-module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run. Both get the
-same ARGS, seeds and devices.
+notebook, a module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run.
+Both get the same ARGS, seeds and devices.
 
 Sites are paired by name, calls in order, outputs by path; stacked (n, b, ...), global (n * b, ...)
 and replicated arrays are brought to one layout. Everything is compared bit by bit; what is not

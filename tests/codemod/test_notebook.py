@@ -100,3 +100,17 @@ def test_lines_are_kept() -> None:
 def test_names_are_found_in_the_json_before_anything_is_parsed(cell: str) -> None:
     report = check_texts({"n.ipynb": _notebook(cell)})["n.ipynb"]
     assert [finding.code for finding in report.findings] == ["SL107"]
+
+
+def test_a_statement_at_the_end_of_a_cell_goes_without_the_next_cell() -> None:
+    import json
+
+    from shardlift.codemod.migration.engine import migrate
+
+    cells = ["import jax\njax.config.update('jax_pmap_shmap_merge', False)", "x = 1"]
+    document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
+    raw = json.dumps(document, indent=1) + "\n"
+    done = migrate(["a.ipynb"], lambda _: raw.encode(), lambda _: False)
+    assert done.unreadable == ()
+    (file,) = done.changed
+    assert [cell["source"] for cell in json.loads(file.after)["cells"]] == ["import jax\n", "x = 1"]

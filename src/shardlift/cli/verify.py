@@ -51,6 +51,13 @@ Exit status: 0 all the same, 1 a difference or a site in one program only, 2 not
     help="Virtual CPU devices; 8, unless there is an accelerator or JAX_PLATFORMS is set.",
 )
 @click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Run each program in N local processes, as `shardlift run` does; --devices is of each.",
+)
+@click.option(
     "--oracle",
     type=click.Choice(["shardlift.pmap", "jax.pmap", "vmap"]),
     default="shardlift.pmap",
@@ -94,6 +101,7 @@ def verify(
     args: tuple[str, ...],
     tolerance: Any,
     devices: int | None,
+    processes: int,
     oracle: str,
     keep_bytes: int,
     tapped: int,
@@ -114,6 +122,7 @@ def verify(
     settings = running.Settings(
         tolerance=Tolerance(**tolerance),
         devices=devices,
+        processes=processes,
         keep=keep_bytes,
         tapped=tapped,
         replay=replay,

@@ -11,7 +11,8 @@ from shardlift.codemod.migration import sites as shard_map_sites
 from shardlift.codemod.migration.forms import DEFAULT_NAME, Form
 from shardlift.codemod.migration.layout import Argument, CallText, Style
 from shardlift.codemod.migration.layouts import spelling
-from shardlift.codemod.migration.layouts.cells import Cell, Made, Use, find
+from shardlift.codemod.migration.layouts import strict as checked
+from shardlift.codemod.migration.layouts.cells import Cell, Made, Place, Use, find
 from shardlift.codemod.migration.layouts.decide import Decision, Finding, Layout, decide, findings
 from shardlift.codemod.migration.layouts.mapped import Site
 from shardlift.codemod.migration.layouts.program import Program
@@ -52,12 +53,24 @@ def plan(files: Iterable[File], facts: schema.Capture | None, strict: bool = Fal
     found = Plan(findings=findings(program, decision))
     for site in program.sites.values():
         if decision.is_changed(site):
-            found.add(site.file, _site(site, decision, strict))
+            _write_site(found, site, decision, strict)
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
             _class(found, root, layout)
     return found
+
+
+def _write_site(found: Plan, site: Site, decision: Decision, strict: bool) -> None:
+    why = checked.obstacle(site, decision) if strict else None
+    if why is not None:
+        text = f"check_vma stays off at {site.name}: {why}"
+        found.findings.append(Finding(Place(site.file, site.node), text))
+    strict = strict and why is None
+    found.add(site.file, _site(site, decision, strict))
+    for file, rewrite in checked.casts(site, decision) if strict else ():
+        if rewrite.node not in {one.node for one in found.rewrites.get(file.path, [])}:
+            found.add(file, rewrite)
 
 
 def _cannot_be_written(site: Site) -> Iterable[str]:

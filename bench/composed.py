@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bench.contenders import AXIS, bare, fed_back, lifted, rows_of, state
-from bench.harness import AGAIN, JAX, LIMIT, OURS, SLACK, Row, in_fresh_process, race, row
+from bench.harness import AGAIN, JAX, LIMIT, OURS, SLACK, Bench, Row, in_fresh_process, race, row
 
 TITLE = "Under jit and scan"
 ABOUT = (
@@ -73,3 +73,6 @@ def measure(devices: int, quick: bool) -> list[Row]:
         best = race(contenders, 0.2 if quick else 5.0, wait=True)
         found.append(row(case, leaves, best))
     return found
+
+
+BENCH = Bench(TITLE, ABOUT, TARGET, run, met)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from bench.contenders import fed_back, make, rows_of, state
-from bench.harness import AGAIN, JAX, LIMIT, OURS, SLACK, Row, in_fresh_process, race, row
+from bench.harness import AGAIN, JAX, LIMIT, OURS, SLACK, Bench, Row, in_fresh_process, race, row
 
 TITLE = "Dispatch"
 ABOUT = (
@@ -56,3 +56,6 @@ def measure(devices: int, quick: bool) -> list[Row]:
             best = race(contenders, 0.2 if quick else 3.5, wait=False)
             found.append(row(kind, leaves, best))
     return found
+
+
+BENCH = Bench(TITLE, ABOUT, TARGET, run, met, devices=(1, 2, 4, 8))

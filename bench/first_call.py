@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bench.contenders import AXIS, make, rows_of, state
-from bench.harness import JAX, LIMIT, OURS, SLACK, Row, in_fresh_process, row
+from bench.harness import JAX, LIMIT, OURS, SLACK, Bench, Row, in_fresh_process, row
 
 TITLE = "Time to first call"
 ABOUT = (
@@ -66,3 +66,6 @@ def run(devices: int, quick: bool) -> list[Row]:
             for kind, spent in in_fresh_process(first_call, devices, **arguments).items():
                 best[kind][name] = min(best[kind][name], spent)
     return [row(kind, leaves, found, "ms") for kind, found in best.items()]
+
+
+BENCH = Bench(TITLE, ABOUT, TARGET, run, met)

@@ -110,9 +110,8 @@ def drift(steps: int = 60, n: int = 8) -> dict[str, list[float]]:
     def gradient(w: Any) -> Any:
         return jax.grad(lambda w: jnp.mean((x @ w - y) ** 2))(w)
 
-    return {
-        name: _apart(update, gradient, steps, n) for name, update in (("SGD", _sgd), ("Adam", _adam))
-    }
+    updates = {"SGD": _sgd, "Adam": _adam}
+    return {name: _apart(update, gradient, steps, n) for name, update in updates.items()}
 
 
 def _apart(update: Any, gradient: Any, steps: int, n: int) -> list[float]:
@@ -164,8 +163,10 @@ def draw() -> None:
     left.set_yticks(ticks, ["1/8", "1/4", "1/2", "1", "2", "4", "8"])
     left.set_ylim(0.1, 70)  # room for the legend
     left.set_title("shard_map with its default, check_vma=True", fontsize=10)
-    for (name, apart), look in zip(drift().items(), ("o-", "s--"), strict=True):
-        right.plot(apart, look, color="black" if name == "SGD" else "0.35", markevery=10, label=name)
+    looks = {"SGD": ("o-", "black"), "Adam": ("s--", "0.35")}
+    for name, apart in drift().items():
+        look, colour = looks[name]
+        right.plot(apart, look, color=colour, markevery=10, label=name)
     right.set(yscale="log", xlabel="step", ylabel="distance of parameters, relative")
     right.set_title("training with gradients 8 times too large", fontsize=10)
     for panel in (left, right):

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -34,10 +35,10 @@ BURST = 16
 
 
 class Row(TypedDict):
-    """One case: the best of each contender, in ``unit``, and its ratio to the limit."""
+    """One case: the best of each contender, in ``unit``, and its ratio to the first of them."""
 
     case: str
-    leaves: int
+    size: int  # of what the bench says
     unit: str
     best: dict[str, float]
     ratio: dict[str, float]
@@ -58,11 +59,29 @@ class Record(Row, Machine):
     devices: int
 
 
-def row(case: str, leaves: int, best: Mapping[str, float], unit: str = "µs") -> Row:
-    """The ratios are to the contender ``LIMIT``."""
-    ratio = {name: round(value / best[LIMIT], 3) for name, value in best.items()}
+@dataclass(frozen=True)
+class Bench:
+    """One benchmark: a section of the page, and how to measure it."""
+
+    title: str
+    about: str
+    target: str
+    run: Callable[[int, bool], list[Row]]  # with so many devices; only a glance?
+    met: Callable[[Row, int], bool]  # is a row, with so many devices, in the target?
+    contenders: tuple[str, ...] = (LIMIT, OURS, JAX)  # what ratios are to comes first
+    ours: tuple[str, ...] = (OURS,)  # those whose ratio must not grow
+    size: str = "leaves"
+    devices: tuple[int, ...] = (1, 8)  # virtual ones of a CPU; 0 where they do not matter
+    everywhere: bool = True  # on an accelerator too, on one device
+
+
+def row(
+    case: str, size: int, best: Mapping[str, float], unit: str = "µs", reference: str = LIMIT
+) -> Row:
+    """The ratios are to the contender ``reference``."""
+    ratio = {name: round(value / best[reference], 3) for name, value in best.items()}
     rounded = {name: round(value, 2) for name, value in best.items()}
-    return Row(case=case, leaves=leaves, unit=unit, best=rounded, ratio=ratio)
+    return Row(case=case, size=size, unit=unit, best=rounded, ratio=ratio)
 
 
 def race(
@@ -121,15 +140,20 @@ def in_fresh_process(function: Callable[..., Any], devices: int, /, **kwargs: An
         "module, name, kwargs = json.loads(sys.argv[1])\n"
         "print(json.dumps(getattr(importlib.import_module(module), name)(**kwargs)))"
     )
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    env = os.environ | {
-        "JAX_NUM_CPU_DEVICES": str(devices),
-        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-    }
+    env = child_environment(devices)
     call = json.dumps([function.__module__, function.__name__, kwargs])
     child = [sys.executable, "-c", code, call]
     done = subprocess.run(child, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def child_environment(devices: int) -> dict[str, str]:
+    """Of a process that measures: so many CPU devices, and this very tree to import from."""
+    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {
+        "JAX_NUM_CPU_DEVICES": str(devices),
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
 
 
 def this_machine() -> Machine:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bench.contenders import make, rows_of
-from bench.harness import JAX, LIMIT, OURS, SLACK, Row, in_fresh_process, row
+from bench.harness import JAX, LIMIT, OURS, SLACK, Bench, Row, in_fresh_process, row
 
 TITLE = "Peak memory"
 ABOUT = (
@@ -86,3 +86,6 @@ def run(devices: int, quick: bool) -> list[Row]:
                 best[name] = min(best[name], in_fresh_process(call_peak, devices, **arguments))
         rows.append(row(case, 1, best, "MB"))
     return rows
+
+
+BENCH = Bench(TITLE, ABOUT, TARGET, run, met)

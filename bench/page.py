@@ -4,32 +4,54 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from types import ModuleType
 
-from bench import composed, dispatch, first_call, memory
-from bench.harness import AGAIN, JAX, LIMIT, OURS, RESULTS, ROOT, Machine, Record
+from bench import (
+    check_files,
+    composed,
+    dispatch,
+    first_call,
+    memory,
+    placing_page,
+    processes,
+    reading,
+)
+from bench.harness import AGAIN, RESULTS, ROOT, Bench, Machine, Record
 
-BENCHES: dict[str, ModuleType] = {
-    "dispatch": dispatch,
-    "composed": composed,
-    "first_call": first_call,
-    "memory": memory,
+BENCHES: dict[str, Bench] = {
+    "dispatch": dispatch.BENCH,
+    "processes": processes.BENCH,
+    "composed": composed.BENCH,
+    "first_call": first_call.BENCH,
+    "memory": memory.BENCH,
+    "reading": reading.BENCH,
+    "placing": placing_page.BENCH,
+    "placing_memory": placing_page.MEMORY,
+    "check": check_files.BENCH,
+}
+# The figures of a section: file in docs/figures, and what is seen on it.
+FIGURES: dict[str, dict[str, str]] = {
+    "dispatch": {
+        "dispatch": "Time of a call over that of bare jit(shard_map), against the number of leaves",
+        "dispatch_devices": "The same against the number of devices",
+    },
+    "processes": {"dispatch_processes": "Time of a call in many processes, against leaves"},
+    "reading": {"reading": "Time of x[0], against the number of devices"},
+    "placing": {"placing": "Time to place an array on 8 devices, against its size"},
+    "check": {"check": "Time of a check, against the number of files"},
 }
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 INTRO = """\
 # Benchmarks
 
-What `shardlift.pmap` costs, beside bare `jax.jit(jax.shard_map(...))` with its shardings given,
-which is the limit of what can be built on public JAX, and beside `jax.pmap`. All contenders of a
-case ran in turn in one run; what counts is their ratio, not the time, which is the machine's.
-The limit ran twice where there is a column *noise*: it is the ratio of the limit to itself.
+What shardlift costs, beside what one would use in its place: `shardlift.pmap` beside bare
+`jax.jit(jax.shard_map(...))`, which is the limit of what can be built on public JAX, and beside
+`jax.pmap`. All contenders of a case ran in turn in one run; what counts is their ratio, not the
+time, which is the machine's. The limit ran twice where there is a column *noise*: it is the ratio
+of the limit to itself.
 
-Written by `python -m bench`, which measures again on the machine at hand.
-"""
-FIGURE = """
-![Time of a call over that of bare jit(shard_map), against the number of leaves]\
-(figures/dispatch.png)
+`python -m bench` measures again on the machine at hand and writes this page and its figures;
+`python -m bench --compare` says what became slower than the stored baseline, beyond the noise.
 """
 
 
@@ -56,37 +78,45 @@ def describe(machine: Machine) -> str:
 
 def table(name: str, records: Sequence[Record]) -> str:
     """The records of one benchmark as a Markdown table."""
-    unit, noise = records[0]["unit"], AGAIN in records[0]["ratio"]
-    head = ["devices", "case", "leaves", *(f"{who}, {unit}" for who in (LIMIT, OURS, JAX))]
-    head += [f"{OURS} / limit", f"{JAX} / limit", *(["noise"] if noise else []), "in target"]
-    lines = [head, ["---:", "---", *["---:"] * (len(head) - 3), "---"]]
+    bench, unit = BENCHES[name], records[0]["unit"]
+    names = [who for who in bench.contenders if who in records[0]["best"]]
+    rest = [*names[1:], *([AGAIN] if AGAIN in records[0]["ratio"] else [])]
+    told = records[0]["devices"] > 0
+    head = [
+        *(["devices"] if told else []),
+        "case",
+        bench.size,
+        *(f"{who}, {unit}" for who in names),
+    ]
+    head += ["noise" if who == AGAIN else f"{who} / {names[0]}" for who in rest] + ["in target"]
+    lines = [head, [{"case": "---", "in target": "---"}.get(cell, "---:") for cell in head]]
     for record in records:
-        best, ratio = record["best"], record["ratio"]
-        cells = [str(record["devices"]), record["case"], str(record["leaves"])]
-        cells += [f"{best[who]:.1f}" for who in (LIMIT, OURS, JAX)]
-        cells += [f"{ratio[who]:.2f}" for who in (OURS, JAX, *([AGAIN] if noise else []))]
+        cells = [*([str(record["devices"])] if told else []), record["case"], str(record["size"])]
+        cells += [f"{record['best'][who]:.{1 if unit != 'x result' else 2}f}" for who in names]
+        cells += [f"{record['ratio'][who]:.2f}" for who in rest]
         lines.append([*cells, "yes" if in_target(name, record) else "**no**"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def in_target(name: str, record: Record) -> bool:
     """Does the record meet the target of its benchmark?"""
-    return bool(BENCHES[name].met(record, record["devices"]))
+    return BENCHES[name].met(record, record["devices"])
 
 
 def verdict(name: str, records: Iterable[Record]) -> str:
     """How many rows are in the target, in words."""
     inside = [in_target(name, record) for record in records]
-    return f"{sum(inside)} of {len(inside)} rows in the target: {BENCHES[name].TARGET}."
+    return f"{sum(inside)} of {len(inside)} rows in the target: {BENCHES[name].target}."
 
 
 def write() -> None:
     """Write the page from all results there are."""
     parts = [INTRO]
     for name, bench in BENCHES.items():
-        parts.append(f"\n## {bench.TITLE}\n\n{bench.ABOUT}\n\nTarget: {bench.TARGET}.\n")
-        if name == "dispatch" and (PAGE.parent / "figures" / "dispatch.png").exists():
-            parts.append(FIGURE)
+        parts.append(f"\n## {bench.title}\n\n{bench.about}\n\nTarget: {bench.target}.\n")
+        for figure, seen in FIGURES.get(name, {}).items():
+            if (PAGE.parent / "figures" / f"{figure}.png").exists():
+                parts.append(f"\n![{seen}](figures/{figure}.png)\n")
         results = load(name)
         for records in results:
             shown = f"\n### {describe(records[0])}\n\n{table(name, records)}\n"

@@ -4,13 +4,12 @@
 
 Time: the contenders run in turn, and the best round of each counts. Memory: each contender runs
 once in a process of its own; the peak is that of the process above what it held before the call,
-as a multiple of the result's size. The table is printed and written to ``bench/results``.
+as a multiple of the result's size. The table is printed; ``python -m bench placing`` writes it.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import random
 import subprocess
@@ -159,10 +158,6 @@ def main() -> None:
         print(f"{r['case']:28} {r['best']} {r['unit']}: {r['ratio']}, target {r['target']}")
     for r in result["peak memory"]:
         print(f"{r['case']:28} {r['best']} {r['unit']}, target {r['target']}")
-    if not quick:
-        path = HERE / "results" / f"placing-jax{jax.__version__}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

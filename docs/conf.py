@@ -27,6 +27,7 @@ html_static_path = ["_static"]
 html_css_files = ["shardlift.css"]
 html_theme_options = {"source_edit_link": "", "navigation_with_keys": True}
 html_copy_source = False
+smartquotes = False  # they make a dash of --option
 
 # A link to a heading is checked like any other.
 myst_heading_anchors = 3

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -53,3 +57,22 @@ def test_explain():
     text = explain(Failure(0, -6, "", waiting_for=(1, 2)), 3)
     assert "process 0 of 3 was killed by signal 6" in text
     assert "waiting for process 1, 2, which had not imported jax" in text
+
+
+@pytest.mark.slow
+def test_a_notebook_runs_cell_by_cell(tmp_path: Path):
+    cells = ["%cd ..\nx = 1", "no python", "print(x + 1)\n%time y = x\n\nraise ValueError(y)"]
+    document = {"cells": [{"cell_type": "code", "source": cell} for cell in cells]}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(document))
+    done = _run(path)
+    assert (done.returncode, done.stdout) == (1, "2\n")
+    assert f"shardlift: cell 2 of {path} is not Python, and is left out" in done.stderr
+    assert f'File "{path}", line 7, in <module>\n    raise ValueError(y)' in done.stderr
+    path.write_text("[]")
+    assert "not a notebook" in _run(path).stderr
+
+
+def _run(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "shardlift", "run", "-q", str(path)]
+    return subprocess.run(command, capture_output=True, text=True)

@@ -41,13 +41,15 @@ def _page(name: str, command: click.Command) -> str:
     options = [
         record
         for parameter in command.get_params(context)
-        if (record := parameter.get_help_record(context)) is not None
+        if isinstance(parameter, click.Option)
+        and (record := parameter.get_help_record(context)) is not None
     ]
     if options:
         rows = [f"| `{_cell(left)}` | {_cell(_code(right))} |" for left, right in options]
         parts += ["## Options", "\n".join(["| option | |", "|---|---|", *rows])]
     if command.epilog:
-        parts.append(_text(command.epilog))
+        example = command.epilog.removeprefix("Example: ")
+        parts.append(f"```sh\n{example}\n```" if example != command.epilog else _text(example))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

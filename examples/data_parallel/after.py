@@ -1,4 +1,4 @@
-"""Data-parallel training in plain JAX: a copy of the state on every device, a shard of each batch."""
+"""Data-parallel training in plain JAX: the state on every device, a shard of each batch."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Data-parallel training with equinox: the arrays of the model go through pmap, the rest does not."""
+"""Data-parallel training with equinox: the arrays of the model are mapped, the rest is not."""
 
 import functools
 

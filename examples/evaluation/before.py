@@ -1,4 +1,4 @@
-"""Evaluation of every example once: the last batch is padded, and what was padded does not count."""
+"""Evaluation of every example once: the last batch is padded, and padding does not count."""
 
 import functools
 

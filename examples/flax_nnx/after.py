@@ -1,4 +1,4 @@
-"""Data-parallel training with flax nnx: the state of the model goes through pmap, split and merged."""
+"""Data-parallel training with flax nnx: the state is split off, mapped, and merged again."""
 
 import functools
 

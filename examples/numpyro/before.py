@@ -1,4 +1,4 @@
-"""Chains of numpyro: some on each device by vmap, all devices by pmap."""
+"""Chains of numpyro: some side by side on each device."""
 
 import jax
 import jax.numpy as jnp

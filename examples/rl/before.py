@@ -1,4 +1,4 @@
-"""PPO on a pole to balance: environments by vmap on each device, devices by pmap, pure JAX."""
+"""PPO on a pole to balance: many environments on each device, gradients averaged, pure JAX."""
 
 import functools
 

@@ -4,12 +4,14 @@
 first used (PEP 562), so that the linter works where JAX is not installed.
 """
 
-from __future__ import annotations
-
 import importlib
-from typing import TYPE_CHECKING, Any
 
+# Not from typing, nor annotations from the future: `python -m shardlift` begins with the current
+# folder in front of the standard library, and nothing of that folder may be imported.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from shardlift.arrays import barrier as barrier
     from shardlift.arrays import device_put_replicated as device_put_replicated
     from shardlift.arrays import device_put_sharded as device_put_sharded
@@ -55,21 +57,24 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 
-def __getattr__(name: str) -> Any:
-    try:
-        module = _WHERE[name]
-    except KeyError:
-        raise AttributeError(f"module 'shardlift' has no attribute {name!r}") from None
-    try:
-        value = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
-            raise
-        raise ImportError(
-            f'shardlift.{name} needs JAX, which is not installed here: pip install "shardlift[jax]"'
-        ) from error
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or a checker would take any name for one of ours
+
+    def __getattr__(name: str) -> "Any":
+        try:
+            module = _WHERE[name]
+        except KeyError:
+            raise AttributeError(f"module 'shardlift' has no attribute {name!r}") from None
+        try:
+            value = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
+                raise
+            raise ImportError(
+                f"shardlift.{name} needs JAX, which is not installed here: "
+                'pip install "shardlift[jax]"'
+            ) from error
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -19,6 +19,11 @@ from typing import Any, Protocol, cast
 import jax
 
 VERSION = tuple(int(part) for part in jax.__version__.split(".")[:2])
+if VERSION < (0, 10):
+    raise ImportError(
+        f"shardlift needs JAX 0.10 or newer, and this is {jax.__version__}: pip install -U jax. "
+        "`shardlift check` and `migrate` need none."
+    )
 
 # 2026-11, jax 0.10.2, CPU with several devices: a jitted function that is given a donated, hence
 # deleted, array ends the process with a segmentation fault; 0.12.0 raises "Array has been

@@ -6,6 +6,7 @@ A mark is an HTML comment before the block, which no reader sees:
 |---|---|
 | `<!-- not run: why -->` | shown only; `test_pages.py` has a list of these |
 | `<!-- file: train.py -->` | not run by itself: written to the folder of the page |
+| `<!-- part of: train.py -->` | not run: these lines are in that file of the folder by now |
 | `<!-- processes: 2 -->` | a program of its own, run in so many processes with 2 devices each |
 | `<!-- jax: >=0.12 -->` | only on these versions (also `<0.12`) |
 | `<!-- needs: flax, optax -->` | at the top of a page: only where these are installed |
@@ -23,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # Blocks that are run; blocks that say what came of it; blocks that are no programs.
-RUN, SHOWN, DATA = ("python", "console", "sh"), ("output", "pytb"), ("toml", "yaml", "diff")
+RUN, SHOWN, DATA = ("python", "console", "sh"), ("output", "pytb", "diff"), ("toml", "yaml")
 
 _MARK = re.compile(r"^\s*<!-- (?P<key>[a-z ]+): (?P<value>.*) -->$")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\S*)")

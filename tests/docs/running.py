@@ -27,7 +27,7 @@ _FINDS = re.compile(r"shardlift (check|migrate|report|verify)\b")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-class Mismatch(AssertionError):
+class MismatchError(AssertionError):
     """A page shows something else than what happens."""
 
 
@@ -46,7 +46,11 @@ class Runner:
             if not for_this_jax(block) or "not run" in block.marks:
                 continue
             if "file" in block.marks:
-                (self.folder / block.marks["file"]).write_text(block.text)
+                path = self.folder / block.marks["file"]
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(block.text)
+            elif "part of" in block.marks:
+                contains(block, (self.folder / block.marks["part of"]).read_text())
             elif block.language == "python":
                 self._expect_no_error()
                 self._python(block)
@@ -55,6 +59,8 @@ class Runner:
                 self._commands(block)
             elif block.language == "output":
                 compare(block, self.printed)
+            elif block.language == "diff":
+                contains(block, self.printed)
             elif block.language == "pytb":
                 compare(block, message(self.raised))
                 self.raised = None
@@ -68,7 +74,7 @@ class Runner:
         with contextlib.redirect_stdout(io.StringIO()) as out:
             try:
                 execute(block.text, block.place, block.line, self.names)
-            except Mismatch:
+            except MismatchError:
                 raise
             except Exception as error:
                 self.raised = error
@@ -84,7 +90,7 @@ class Runner:
             if shown:
                 compare(block, done.stdout, shown)
             elif done.returncode > (1 if _FINDS.match(command) else 0):
-                raise Mismatch(f"{block.place}: {command}: {done.returncode}\n{done.stdout}")
+                raise MismatchError(f"{block.place}: {command}: {done.returncode}\n{done.stdout}")
 
 
 def execute(text: str, place: str, line: int, names: dict[str, Any]) -> None:
@@ -94,7 +100,7 @@ def execute(text: str, place: str, line: int, names: dict[str, Any]) -> None:
         report = io.StringIO()
         runner = doctest.DocTestRunner(optionflags=_FLAGS)
         if runner.run(test, out=report.write, clear_globs=False).failed:
-            raise Mismatch(report.getvalue())
+            raise MismatchError(report.getvalue())
         names.update(test.globs)
         return
     linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
@@ -131,7 +137,13 @@ def compare(block: Block, happened: str, shown: str | None = None) -> None:
     want, got = plain(block.text if shown is None else shown), plain(happened)
     checker = doctest.OutputChecker()
     if not checker.check_output(want, got, _FLAGS):
-        raise Mismatch(f"{block.place} shows\n{want}\nbut there was\n{got}")
+        raise MismatchError(f"{block.place} shows\n{want}\nbut there was\n{got}")
+
+
+def contains(block: Block, text: str) -> None:
+    """Raise unless all that is shown is in the text, in one piece."""
+    if block.text not in text:
+        raise MismatchError(f"{block.place}: this is not there\n{block.text}\nbut\n{text}")
 
 
 def plain(text: str) -> str:
@@ -148,7 +160,8 @@ def message(error: BaseException | None) -> str:
     if error is None:
         return "(nothing was raised)"
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    name = f"{module}{kind.__qualname__}"
     return f"{name}: {error}" if str(error) else name
 
 

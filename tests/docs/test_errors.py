@@ -31,8 +31,9 @@ def _found(page: Path) -> set[str]:
 def test_a_page_has_all_its_parts(page: Path) -> None:
     text = page.read_text()
     title = text.split("\n", 1)[0].removeprefix("# ")
+    assert re.match(r"\n\nOn JAX 0\.\d+ and 0\.\d+[,.]", text.removeprefix(f"# {title}"))
     assert f"- [{title}]({page.name})" in INDEX
-    assert re.search(rf"^{page.stem}$", INDEX, re.MULTILINE)
+    assert f"\n{page.stem} <{page.stem}>\n" in INDEX
     program, why, fix = re.split(r"^## (?:Why|Fix)\n", text, flags=re.MULTILINE)
     assert re.search(r"^```(pytb|output)\n", program, re.MULTILINE)
     assert why.strip()

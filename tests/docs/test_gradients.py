@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax
 import pytest
-
 from bench.gradients import drift, measure, table
+
 from tests.docs.pages import DOCS
 
 

@@ -215,3 +215,16 @@ def test_a_body_in_one_thread_does_not_nest_a_call_in_another():
     shardlift.pmap(body)(X[:2])
     thread.join()
     np.testing.assert_array_equal(results[0], X * 2)
+
+
+def test_shapes_of_nested_pmaps_do_not_grow_without_bound(monkeypatch):
+    monkeypatch.setattr(site, "MAX_SIGNATURES", 3)
+    f = shardlift.pmap(
+        lambda x: shardlift.pmap(lambda y: y + lax.psum(y, "j"), "j")(x), "i", devices=jax.devices()
+    )
+    known = registry.site_behind(f)._inner
+    for _ in range(2):
+        for length in range(1, 7):
+            x = np.ones((2, 4, length), np.float32)
+            np.testing.assert_array_equal(f(x), np.full_like(x, 5))
+            assert 1 <= len(known) <= 3

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,11 +67,32 @@ def answers(python: Path, work: Path) -> dict[str, tuple[int, str]]:
     return answer["found"]
 
 
+def its_types_are_seen_from_the_outside(python: Path, work: Path) -> None:
+    """A user's file, checked strictly against what is installed; JAX's own types are not there.
+
+    The mistakes in it are marked, and `--strict` complains of a mark where nothing is wrong.
+    """
+    if importlib.util.find_spec("mypy") is None:
+        return
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
+    options = ["--config-file", os.devnull, "--cache-dir", os.devnull]
+    source = (Path(__file__).parent / "typed_use.py").read_text()
+    (work / "mine.py").write_text(source)
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")}
+    env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if "site-packages" in p)
+    done = subprocess.run(
+        [*command, *options, "mine.py"], cwd=work, env=env, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("Success"), done.stdout + done.stderr
+
+
 @pytest.mark.slow
 def test_what_works_where_there_is_no_jax(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
-    said = answers(installed(tmp_path), work)
+    python = installed(tmp_path)
+    its_types_are_seen_from_the_outside(python, work)
+    said = answers(python, work)
     assert said["--version"][1].startswith("shardlift, version ")
     assert said["check before.py"][0] == 1
     assert "SL201" in said["check before.py"][1]

@@ -38,4 +38,5 @@ _WHERE = {
 
 __all__ = list(_WHERE)
 
-__getattr__, __dir__ = lazy(__name__, _WHERE)
+if not TYPE_CHECKING:  # or a checker would take any name for one of ours
+    __getattr__, __dir__ = lazy(__name__, _WHERE)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
+import os
 import sys
 from typing import Any
 
@@ -54,6 +56,11 @@ class LazyGroup(click.Group):
         except Interrupted:
             sys.excepthook = lambda *_: None
             raise KeyboardInterrupt from None
+        except OSError as error:  # of ours: a full disk below stdout, a current folder that is gone
+            _drop_output()
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(f"shardlift: {where}{error.strerror or error}", err=True)
+            sys.exit(2)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,7 +68,19 @@ class LazyGroup(click.Group):
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """The way off jax.pmap: run it, check it, rewrite it, prove it."""
-    # A name that the terminal has no letters for is shown all the same. What a program prints
-    # itself, under `run`, is left as python has it.
-    if ctx.invoked_subcommand != "run" and isinstance(sys.stdout, io.TextIOWrapper):
+    if ctx.invoked_subcommand != "run":  # what a program prints itself is left as python has it
+        _prepare_output()
+
+
+def _prepare_output() -> None:
+    """Whatever is printed can be: to nothing if stdout is closed, in letters that there are."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Forget what could not be written: python would try once more at its end, and complain."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

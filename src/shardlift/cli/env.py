@@ -42,10 +42,14 @@ def _version(name: str) -> str:
 def _devices() -> str:
     try:
         import jax
-
+    except ModuleNotFoundError as error:
+        if error.name == "jax":
+            return "JAX is not installed"
+        return f"JAX cannot be imported: {error}"
+    except Exception as error:  # a jaxlib that does not fit, a jax.py of somebody's own
+        return f"JAX cannot be imported: {type(error).__name__}: {error}"
+    try:
         found = [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()]
-    except ImportError:
-        return "JAX is not installed"
-    except RuntimeError as error:  # a platform that was asked for and is not there
+    except Exception as error:  # a platform that was asked for and is not there
         return f"JAX found none: {error}"
-    return f"{len(found)} ({found[0]}{', ...' if len(found) > 1 else ''})"
+    return f"{len(found)} ({', '.join(found[:1])}{', ...' if len(found) > 1 else ''})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -134,7 +135,9 @@ def _parse(line: str) -> tuple[bool, bool, re.Pattern[str]] | None:
     line = line.lstrip("/")
     prefix = "" if anchored else "(?:.*/)?"
     try:
-        return negated, folders_only, re.compile(prefix + _glob(line))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what Python may one day read as a set of sets
+            return negated, folders_only, re.compile(prefix + _glob(line))
     except re.error:  # `[z-a]`: git matches nothing by it
         return None
 
@@ -148,7 +151,7 @@ def _glob(pattern: str) -> str:
             result, index = result + ".*", index + 2
         elif pattern[index] == "[" and "]" in pattern[index + 2 :]:
             close = pattern.index("]", index + 2)
-            inner = re.sub(r"([\\\[&~|])", r"\\\1", pattern[index + 1 : close])
+            inner = pattern[index + 1 : close].replace("\\", "\\\\").replace("[", "\\[")
             inner = "^" + inner[1:] if inner.startswith("!") else inner
             result, index = f"{result}[{inner}]", close + 1
         else:

@@ -20,9 +20,12 @@ from shardlift._plain import plain
 from shardlift.cli import transaction, writing
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
+from shardlift.cli.needs_jax import refuse_no_jax
 from shardlift.cli.verify_options import check, verify_options
+from shardlift.codemod.migration.decisions import Decisions
 from shardlift.codemod.migration.engine import FileResult, Migration, migrate
 from shardlift.codemod.migration.rewrite import Goal
+from shardlift.facts import Capture, CaptureError, read
 
 if TYPE_CHECKING:
     from shardlift.cli.proving import Proved
@@ -40,7 +43,13 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     type=click.Choice([goal.value for goal in Goal]),
     default=Goal.SHARD_MAP.value,
     show_default=True,
-    help="shard_map: plain JAX, nothing of shardlift left. shim: shardlift.pmap, the least change.",
+    help="shard_map: plain JAX, nothing of shardlift left. global: and no device axis where every "
+    "array could be followed. shim: shardlift.pmap, the least change.",
+)
+@click.option(
+    "--facts",
+    metavar="FILE",
+    help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
 )
 @click.option("--diff/--write", "diff", default=True, help="Show the change (default), or make it.")
 @click.option("--recover", is_flag=True, help="Only put right what was interrupted, and stop.")
@@ -52,6 +61,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def migrate_command(
     paths: tuple[str, ...],
     to: str,
+    facts: str | None,
     diff: bool,
     recover: bool,
     allow_dirty: bool,
@@ -81,8 +91,11 @@ def migrate_command(
     if not files and not passed.failed:
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
-    rewritten = partial(migrate, files, contents.read, os.path.exists, Goal(to))
-    migration, proved = rewritten(), None
+    capture = _capture(facts, Goal(to))
+    _check_strict(Goal(to), facts, asked["strict_vma"])
+    rewritten = partial(migrate, files, contents.read, os.path.exists, Goal(to), facts=capture)
+    strict = Decisions(strict_vma=asked["strict_vma"])
+    migration, proved = rewritten(decisions=strict), None
     if not diff:
         _refuse_dirty(migration, allow_dirty)
         root = transaction.root_of(paths)
@@ -114,13 +127,29 @@ def _proved(
     try:
         from shardlift.cli import proving
     except ImportError as error:
-        raise click.ClickException(f'{error}: pip install "shardlift[jax]"') from None
+        refuse_no_jax("migrate", error)
     try:
         with Console(stderr=True).status("starting") as status:
             wanted = proving.wanted(rewritten, contents, root, asked)
             return proving.prove(wanted, status.update)
     except proving.ERRORS as error:
         _stop(f"{error}\nNothing was written.")
+
+
+def _check_strict(goal: Goal, facts: str | None, strict: bool) -> None:
+    if strict and (goal is not Goal.GLOBAL or facts is None):
+        _stop("--strict-vma goes with --to global and --facts FILE")
+
+
+def _capture(path: str | None, goal: Goal) -> Capture | None:
+    if path is None:
+        return None
+    if goal is not Goal.GLOBAL:
+        _stop("--facts is for --to global")
+    try:
+        return read(path)
+    except (OSError, CaptureError) as error:
+        _stop(str(error))
 
 
 def _status(migration: Migration, diff: bool) -> int:

@@ -266,6 +266,8 @@ def _places(file: FileResult) -> Iterable[tuple[Place, Where]]:
         return
     seen: set[Where] = set()
     for rewritten in file.rewritten:
+        if rewritten.step == "layouts":
+            continue  # it goes with the sites that it follows from
         where = Where(file.path, rewritten.span.line, rewritten.span.column)
         if where not in seen:
             seen.add(where)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from shardlift._files import replace_file
+
 
 @click.command(
     "record-legacy",
@@ -37,7 +39,7 @@ def record_legacy(out: str, force: bool) -> None:
         click.echo(f"shardlift record-legacy: {out} is there already (--force, --out)", err=True)
         sys.exit(2)
     try:
-        Path(out).write_text(text, "utf-8")
+        replace_file(out, text.encode())
     except OSError as error:
         click.echo(f"shardlift record-legacy: {out} cannot be written: {error.strerror}", err=True)
         sys.exit(2)

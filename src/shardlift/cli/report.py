@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from shardlift._files import replace_file
+from shardlift._plain import plain
 from shardlift.cli.console import console
 from shardlift.facts.files import CaptureError, read
 from shardlift.facts.schema import Capture
@@ -78,9 +80,8 @@ def _read(path: str) -> Capture:
         _refuse(str(error))
     except OSError as error:
         _refuse(f"{path} cannot be read: {error.strerror}")
-    raise AssertionError  # not reached
 
 
-def _refuse(message: str) -> None:
-    click.echo(f"shardlift report: {message}", err=True)
+def _refuse(message: str) -> NoReturn:
+    click.echo(f"shardlift report: {plain(message)}", err=True)
     sys.exit(2)

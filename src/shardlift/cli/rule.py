@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from shardlift._plain import plain
 from shardlift.cli.console import console as make_console
 from shardlift.cli.formats.terminal import COLOURS
 from shardlift.codemod.finding import Rule
@@ -35,7 +36,10 @@ FAMILIES = {
 @click.option("--quiet", "-q", is_flag=True, help="Codes and names only.")
 @click.option("--verbose", "-v", is_flag=True, help="Every rule in full.")
 def rule(code: str | None, quiet: bool, verbose: bool) -> None:
-    """Explain a rule with its examples; without CODE, list them all."""
+    """Explain a rule with its examples; without CODE, list them all.
+
+    The first letters of a code list the rules that begin with them: `shardlift rule SL3`.
+    """
     rules = all_rules()
     if code is None:
         if verbose:
@@ -43,11 +47,16 @@ def rule(code: str | None, quiet: bool, verbose: bool) -> None:
         else:
             _list(rules, quiet)
         return
-    found = rules.get(code.upper())
-    if found is None:
-        click.echo(f"shardlift rule: no rule {code}; `shardlift rule` lists them", err=True)
+    wanted = code.strip().upper()
+    found = {key: one for key, one in rules.items() if key.removeprefix("SL").startswith(wanted)}
+    found |= {key: one for key, one in rules.items() if key.startswith(wanted)}
+    if not wanted or not found:
+        click.echo(f"shardlift rule: no rule {plain(code)}; `shardlift rule` lists them", err=True)
         sys.exit(2)
-    click.echo(page(found), nl=False)
+    if len(found) == 1:
+        click.echo(page(next(iter(found.values()))), nl=False)
+    else:
+        _list(dict(sorted(found.items())), quiet)
 
 
 def _list(rules: dict[str, Rule], quiet: bool) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from typing import Any
 
 import click
 
 from shardlift.cli import Interrupted
+from shardlift.cli.needs_jax import refuse_old_jax
 from shardlift.launch import (
     Failure,
     Program,
@@ -25,6 +27,7 @@ _HELP = """Run a pmap program of earlier JAX as it is, on the JAX that is instal
 
 For the length of the program jax.pmap is what it was before 0.8, and the names that JAX has
 removed since are back. Exit status, arguments, tracebacks and signals are those of plain python.
+A notebook runs too, its code cells in their order.
 
 With several processes each line of output begins with the number of the process that printed it.
 The first process that fails is shown as the root cause, the others are ended, and its exit
@@ -83,6 +86,7 @@ def run(
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and (record is None or processes > 1):
         raise click.UsageError("--record-inputs goes with --record, and with one process")
+    refuse_old_jax("run")
     what = Program(program, args, module)
     watch = Watch(patch=not no_patch, record=record, quiet=quiet, record_inputs=record_inputs)
     if processes == 1:
@@ -95,18 +99,36 @@ def run_here(program: Program, devices: int | None, watch: Watch) -> None:
     """Run it in this process, and exit with its status."""
     if devices is not None:
         virtual_devices(devices, os.environ)
+        _tell_jax(devices)
     watching = watch.begin(program)
+    status: Any = 0
     try:
         program.run()
-    except SystemExit:
-        raise
+    except SystemExit as error:
+        status = error.code
     except KeyboardInterrupt as error:
         report_uncaught(error)
         raise Interrupted from None
     except BaseException as error:
-        sys.exit(report_uncaught(error)[0])
+        status = report_uncaught(error)[0]
     finally:
-        watching.end()
+        written = watching.end()
+    sys.exit(status if status or written else 2)
+
+
+def _tell_jax(devices: int) -> None:
+    """JAX was imported before this, by a sitecustomize say: then it has read the environment."""
+    jax: Any = sys.modules.get("jax")
+    if jax is None:
+        return
+    try:
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", devices)
+    except RuntimeError as error:
+        raise click.UsageError(
+            f"--devices {devices} comes too late, JAX has started: {error}. Set "
+            f"JAX_PLATFORMS=cpu JAX_NUM_CPU_DEVICES={devices} in the environment instead."
+        ) from None
 
 
 def run_many(
@@ -135,7 +157,7 @@ def run_many(
 def _merge(record: str, processes: int, quiet: bool) -> None:
     try:
         found = merge_records(record, processes)
-    except ValueError as error:  # a process was killed while it wrote, say
+    except (ValueError, OSError) as error:  # a process was killed while it wrote, say
         click.echo(f"shardlift: the records were left as they are: {error}", err=True)
         return
     if len(found) < processes:

@@ -8,7 +8,9 @@ from typing import Any
 import click
 from rich.console import Console
 
+from shardlift._plain import plain
 from shardlift.cli.console import console
+from shardlift.cli.needs_jax import refuse_no_jax, refuse_old_jax
 from shardlift.cli.verify_options import Tolerance
 from shardlift.facts.files import CaptureError
 
@@ -16,8 +18,8 @@ _HELP = """Run two programs and compare what their mapped functions compute.
 
 BEFORE is written in pmap, and runs as `shardlift run` runs it. AFTER is what became of it, in
 pmap, shard_map or jit with shardings, and runs as plain python runs it. Each is a script, a
-module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run. Both get the
-same ARGS, seeds and devices.
+notebook, a module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run.
+Both get the same ARGS, seeds and devices.
 
 Sites are paired by name, calls in order, outputs by path; stacked (n, b, ...), global (n * b, ...)
 and replicated arrays are brought to one layout. Everything is compared bit by bit; what is not
@@ -111,12 +113,12 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
+    refuse_old_jax("verify")
     try:
         from shardlift.proof import running
         from shardlift.proof.comparing.bits import Tolerance
     except ImportError as error:
-        click.echo(f'shardlift verify: {error}: pip install "shardlift[jax]"', err=True)
-        sys.exit(2)
+        refuse_no_jax("verify", error)
     settings = running.Settings(
         tolerance=Tolerance(**tolerance),
         devices=devices,
@@ -137,7 +139,7 @@ def verify(
                 notes = running.check_determinism(sources[0], settings, status.update)
             outcome = running.compare(sources[0], sources[1], settings, status.update)
     except (running.CannotRunError, CaptureError) as error:
-        click.echo(f"shardlift verify: {error}", err=True)
+        click.echo(plain(f"shardlift verify: {error}", keep="\n\t"), err=True)
         sys.exit(2)
     if check_determinism:
         outcome = running.with_determinism(outcome, notes)

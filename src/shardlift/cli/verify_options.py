@@ -71,7 +71,8 @@ _OPTIONS = (
     click.option(
         "--strict-vma",
         is_flag=True,
-        help="With --verify: check_vma=True where the numbers hold with it.",
+        help="With --to global and --facts: check_vma=True, gradients kept by jax.lax.pcast; "
+        "written only where --verify shows that the numbers hold.",
     ),
 )
 
@@ -87,7 +88,8 @@ def check(asked: dict[str, Any], diff: bool) -> None:
     """Say what options need each other."""
     if asked["verify"] is not None and diff:
         raise click.UsageError("--verify runs the new text, so it has to be written: add --write")
-    for name in ("only_verified", "tolerance", "devices", "strict_vma"):
+    needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
+    for name in needing:
         if asked[name] and asked["verify"] is None:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')

@@ -65,7 +65,7 @@ def device_index(file: File, node: ast.Subscript) -> Output | None:
         return None
     if not _maps_out(value.mapped):
         return None
-    return value if is_array(value) or _used_as_number(file, node) else None
+    return value if is_array(value) or used_as_number(file, node) else None
 
 
 def _maps_out(mapped: Mapped) -> bool:
@@ -76,7 +76,7 @@ def _maps_out(mapped: Mapped) -> bool:
     return isinstance(axes, Constant) and axes.value == 0
 
 
-def _used_as_number(file: File, node: ast.Subscript) -> bool:
+def used_as_number(file: File, node: ast.Subscript) -> bool:
     """`float(x[0])`, `x[0].item()`: nobody does that to a tuple."""
     parent = file.index.parents.get(node)
     if isinstance(parent, ast.Attribute):

@@ -9,10 +9,10 @@ import os
 import types
 import typing
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from shardlift._files import replace_file
+from shardlift._plain import plain
 from shardlift.facts.schema import BUCKETS, SCHEMA, VERSION, Capture
 
 LARGEST_FILE = 256 * 2**20  # bytes; what a run writes stays far below
@@ -25,11 +25,12 @@ class CaptureError(ValueError):
 
 def read(path: str | os.PathLike[str]) -> Capture:
     """The capture in a file; `CaptureError` says what is wrong with it."""
-    size = os.stat(path).st_size
-    if size > LARGEST_FILE:
-        raise CaptureError(f"{path} has {size} bytes; no capture is larger than {LARGEST_FILE}")
+    with open(path, "rb") as file:
+        data = file.read(LARGEST_FILE + 1)  # of a device there is no end
+    if len(data) > LARGEST_FILE:
+        raise CaptureError(f"{path} is too large; no capture is larger than {LARGEST_FILE} bytes")
     try:
-        return loads(Path(path).read_bytes())
+        return loads(data)
     except CaptureError as error:
         raise CaptureError(f"{path} {error}") from None
 
@@ -99,7 +100,10 @@ def _decode(wanted: Any, value: Any, where: str) -> Any:
         return _decode_tuple(inner, value, where)
     if origin is dict:
         _demand(isinstance(value, dict), where, "an object")
-        return {key: _decode(inner[1], item, f"{where}.{key}") for key, item in value.items()}
+        return {
+            plain(key): _decode(inner[1], item, f"{where}.{plain(key)}")
+            for key, item in value.items()
+        }
     return _SCALARS[wanted](value, where)
 
 
@@ -141,9 +145,7 @@ def _fields(part: type) -> dict[str, tuple[Any, bool]]:
 
 def _text(value: Any, where: str) -> str:
     _demand(isinstance(value, str), where, "text")
-    if value.isascii():
-        return str(value)
-    return str(value).encode("utf-8", "backslashreplace").decode()  # no half of a character
+    return plain(value)  # whoever shows it need not think of what a terminal would obey
 
 
 def _flag(value: Any, where: str) -> bool:

@@ -39,6 +39,7 @@ from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import Site
 
 MOST_SITES, MOST_NAMES = 256, 500
+MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
 BATCH = 512  # calls that are counted together
 EARLY = 8  # looks at a site that are always made
 SHARE = 0.01  # of the time of the run, that the looks after those may take
@@ -200,7 +201,8 @@ class Recorder:
         with self._lock:
             if key not in self._sites:
                 if len(self._sites) >= MOST_SITES:
-                    self._sites_left_out.add(key)
+                    if len(self._sites_left_out) < MOST_LEFT_OUT:
+                        self._sites_left_out.add(key)
                     return None
                 self._sites[key] = SiteRecord(key, len(self._sites))
             return self._sites[key]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from shardlift._plain import plain
 from shardlift.facts.files import CaptureError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -53,6 +53,11 @@ def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
     try:
         # Opened here: np.load leaves a file that is no archive open.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise CaptureError(f"{path} is damaged, or holds no arrays: {error}") from None
+            found = {name: archive[name] for name in archive.files}
+    except Exception as error:  # zipfile, zlib and NumPy's reader of headers have many
+        why = str(error).partition("\n")[0][:200]
+        raise CaptureError(f"{path} is damaged, or holds no arrays: {plain(why)}") from None
+    for name, array in found.items():
+        if array.dtype != np.uint8 or array.ndim != 1:
+            raise CaptureError(f"{path} is damaged: {plain(name)} holds no bytes")
+    return found

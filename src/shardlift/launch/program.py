@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import linecache
 import os
 import runpy
 import sys
@@ -18,7 +19,7 @@ __all__ = ["Program", "report_uncaught", "virtual_devices"]
 
 @dataclass(frozen=True)
 class Program:
-    """A script, or with ``module`` the name of a module, and its arguments."""
+    """A script or a notebook, or with ``module`` the name of a module, and its arguments."""
 
     target: str
     args: tuple[str, ...] = ()
@@ -41,11 +42,29 @@ def _run_file(path: str) -> None:
     # Not runpy.run_path, which takes __main__ away again before threads and exit handlers end.
     path = os.path.join(os.getcwd(), path)  # as python does since 3.9, dots and links and all
     with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec")
+        content = file.read()
+    code = compile(_cells(path, content) if path.endswith(".ipynb") else content, path, "exec")
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=path, __builtins__=__builtins__, __spec__=None)
     sys.modules["__main__"] = main
     exec(code, main.__dict__)
+
+
+def _cells(path: str, content: bytes) -> str:
+    """The code cells of a notebook, in order; shell lines and magics do nothing."""
+    from shardlift.codemod.source import UnreadableError, read_source
+
+    try:
+        notebook = read_source(path, content)
+    except UnreadableError as error:
+        sys.exit(f"shardlift: {path} {error}")
+    for number in notebook.cells.broken if notebook.cells else ():
+        print(f"shardlift: cell {number} of {path} is not Python, and is left out", file=sys.stderr)
+    # Tracebacks would show lines of JSON: python's own, before 3.13, read the file themselves.
+    sys.excepthook = traceback.print_exception
+    lines = notebook.text.splitlines(keepends=True)
+    linecache.cache[path] = (len(notebook.text), None, lines, path)
+    return notebook.text
 
 
 def virtual_devices(devices: int, environ: MutableMapping[str, str]) -> None:

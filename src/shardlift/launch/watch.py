@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
@@ -80,20 +80,35 @@ class Watching:
             self.recorder = Both(self.recorder, self.watch.record_inputs)
         return self.recorder
 
-    def end(self, *, quiet: bool = False) -> None:
-        """Write the record and say what was used; in a child that the program forked, nothing."""
-        if os.getpid() != self.process:
-            return
-        self.write()
-        if not (quiet or self.watch.quiet):
-            with contextlib.suppress(OSError, ValueError):  # stderr is closed
-                for line in self.lines():
-                    print(f"shardlift: {line}", file=sys.stderr)
+    def end(self, *, quiet: bool = False) -> bool:
+        """Write the record and say what was used; in a child that the program forked, nothing.
 
-    def write(self) -> None:
-        """Write what was recorded so far."""
-        if self.recorder is not None and os.getpid() == self.process:
+        False: there is a record, and it could not be written.
+        """
+        if os.getpid() != self.process:
+            return True
+        if not self.write():
+            return False
+        if not (quiet or self.watch.quiet):
+            self._say(self.lines())
+        return True
+
+    def write(self) -> bool:
+        """Write what was recorded so far; False, and a line that says why, if it cannot be."""
+        if self.recorder is None or os.getpid() != self.process:
+            return True
+        try:
             self.recorder.write(self.watch.record)
+        except OSError as error:
+            why = error.strerror or str(error)
+            self._say([f"the record {self.watch.record} could not be written: {why}"])
+            return False
+        return True
+
+    def _say(self, lines: Iterable[str]) -> None:
+        with contextlib.suppress(OSError, ValueError):  # stderr is closed
+            for line in lines:
+                print(f"shardlift: {line}", file=sys.stderr)
 
     def lines(self) -> list[str]:
         """What there is to say at the end."""

@@ -52,6 +52,7 @@ from shardlift.mapping.settling import settle
 T = TypeVar("T")
 Arguments = tuple[Sequence[Any], dict[str, Any]]
 MAX_PLANS = 64  # a site that is called with ever new sizes or devices forgets old programs
+MAX_SIGNATURES = 256  # and one with nested pmaps, which axes old shapes needed
 
 
 class NotHotError(Exception):
@@ -330,7 +331,12 @@ class Site:
 
     def _learn(self, call: Call, plan: Plan | None, need: NeedsInner) -> None:
         known = plan.inner if plan is not None else ()
-        self._inner[self._signature(call)] = (*known, need.axis)
+        signature = self._signature(call)
+        with self._lock:
+            # The oldest goes: what it said is found again by tracing when it is asked for.
+            while len(self._inner) >= MAX_SIGNATURES and signature not in self._inner:
+                del self._inner[next(iter(self._inner))]
+            self._inner[signature] = (*known, need.axis)
 
     def _signature(self, call: Call) -> Any:
         """What decides which nested pmaps a call will meet."""

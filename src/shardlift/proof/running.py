@@ -81,11 +81,16 @@ def understood(text: str, args: Sequence[str] = ()) -> Source:
     >>> understood("SEED=1 python3 -u -m pytest -q tests").environ
     (('SEED', '1'),)
     """
+    if "\0" in text:
+        raise CannotRunError(f"{text!r} is no path")
     if _is_capture(text):
         return Source(text, None)
     if os.path.isfile(text) or os.path.isdir(text):
         return Source(text, Program(text, tuple(args)))
-    words = shlex.split(text)
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CannotRunError(f"{text!r} is no command: {error}") from None
     environ, flags = _taken_off(words)
     return replace(_program(text, words, tuple(args)), flags=flags, environ=environ)
 
@@ -135,8 +140,13 @@ def _is_module(name: str) -> bool:
 def _is_capture(path: str) -> bool:
     if not os.path.isfile(path) or path.endswith(".py"):
         return False
-    with open(path, "rb") as file:
-        return f'"{SCHEMA}"'.encode() in file.read(200)
+    if path.endswith(".json"):
+        return True  # and if it is none, reading it says what it is instead
+    try:
+        with open(path, "rb") as file:
+            return f'"{SCHEMA}"'.encode() in file.read(200)
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
 
 
 # ---- running
@@ -300,9 +310,16 @@ def record(
 
 
 def _read(side: Side, *paths: str) -> Run:
-    first, *others = (Recorded(facts.read(path), values.load(path)) for path in paths)
+    first, *others = map(_recorded, paths)
     version = first.capture.processes[0].jax if first.capture.processes else ""
     return Run(replace(side, jax=version), first, paths[0], tuple(others))
+
+
+def _recorded(path: str) -> Recorded:
+    try:
+        return Recorded(facts.read(path), values.load(path))
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
+from shardlift._plain import plain
 from shardlift.proof.comparing.verdicts import (
     CLOSE,
     DIFFERENT,
@@ -27,6 +28,7 @@ COLOURS = {
     NOT_COMPARED: "yellow",
 }  # fmt: skip
 FEW = 4  # leaves of a site that are shown
+LINES = "\n\t"  # what a program printed is shown line by line
 
 
 def headline(outcome: Outcome) -> str:
@@ -128,12 +130,12 @@ def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
 
 
 def _show_side(name: str, side: Side, console: Console) -> None:
-    version = f"  [dim]JAX {side.jax}[/]" if side.jax else ""
-    console.print(f"{name:6}  {escape(side.command)}{version}")
+    version = f"  [dim]JAX {escape(side.jax)}[/]" if side.jax else ""
+    console.print(f"{name:6}  {escape(plain(side.command))}{version}")
     if side.status:
         said = f"[red]ended with status {side.status}[/]; what it did until then is compared"
         _indented(said, console, 8)
-        _indented(f"[dim]{escape(side.error)}[/]", console, 8)
+        _indented(f"[dim]{escape(plain(side.error, keep=LINES))}[/]", console, 8)
 
 
 def _show_site(site: SiteVerdict, console: Console) -> None:
@@ -158,8 +160,11 @@ def _indented(text: str, console: Console, by: int = 4) -> None:
 
 def markdown(outcome: Outcome) -> str:
     """For a pull request."""
+    from shardlift.report.markdown import code, text
+
     lines = [f"### shardlift verify: {headline(outcome)}", ""]
-    lines += [f"`{outcome.before.command}` before, `{outcome.after.command}` after.", ""]
+    commands = [code(plain(side.command)) for side in (outcome.before, outcome.after)]
+    lines += [f"{commands[0]} before, {commands[1]} after.", ""]
     for name, side in (("before", outcome.before), ("after", outcome.after)):
         if side.status:
             ended = f"**{name} ended with status {side.status}**"
@@ -167,18 +172,14 @@ def markdown(outcome: Outcome) -> str:
     lines += ["| verdict | site | compared | first difference |", "|---|---|---|---|"]
     for site in outcome.sites:
         first = sentence(site.first) if site.first else ""
-        row = (site.verdict, f"`{site.name}`, {places(site)}", what_it_rests_on(site), first)
-        lines.append("| " + " | ".join(_cell(text) for text in row) + " |")
-    causes = [f"- `{site.name}`: {_cell(cause)}" for site in outcome.sites for cause in site.causes]
+        row = (f"{code(site.name)}, {text(places(site))}", text(what_it_rests_on(site)))
+        lines.append("| " + " | ".join((site.verdict, *row, text(first))) + " |")
+    causes = [f"- {code(one.name)}: {text(cause)}" for one in outcome.sites for cause in one.causes]
     if causes:
         lines += ["", "Likely causes:", "", *causes]
     if outcome.notes:
-        lines += ["", *(f"- {_cell(note)}" for note in outcome.notes)]
+        lines += ["", *(f"- {text(note)}" for note in outcome.notes)]
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def machine(outcome: Outcome) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from shardlift.facts.schema import Capture, Site
 from shardlift.report.numbers import TIMES, amount, moved_bytes, parts_of, percent, seconds, share
@@ -62,14 +63,19 @@ def pair_sites(before: Capture, after: Capture) -> list[Pair]:
         lambda site: (site.file, site.function),
         lambda site: site.function,
     ):
-        for old in list(left):
-            olds = [site for site in left if key(site) == key(old)]
-            news = [site for site in right if key(site) == key(old)]
-            if len(olds) == len(news) == 1:
-                pairs.append(Pair(old, news[0]))
-                left.remove(old)
-                right.remove(news[0])
+        olds, news = _lone(left, key), _lone(right, key)
+        found = [Pair(old, news[name]) for name, old in olds.items() if name in news]
+        pairs += found
+        paired = {id(site) for pair in found for site in pair}
+        left = [site for site in left if id(site) not in paired]
+        right = [site for site in right if id(site) not in paired]
     return [*pairs, *(Pair(old, None) for old in left), *(Pair(None, new) for new in right)]
+
+
+def _lone(sites: Sequence[Site], key: Callable[[Site], Any]) -> dict[Any, Site]:
+    """The sites that no other one shares a key with, by that."""
+    counts = Counter(map(key, sites))
+    return {key(site): site for site in sites if counts[key(site)] == 1}
 
 
 def rows(pair: Pair) -> list[tuple[str, str, str, str]]:

@@ -25,13 +25,20 @@ _PMAP = jax.pmap
 
 def run(folder: Path, before: bool) -> Any:
     """What main() of the program returns; before the migration under shardlift.pmap."""
+    jax.pmap = shardlift.pmap if before else _forbidden
+    try:
+        return imported(folder)
+    finally:
+        jax.pmap = _PMAP
+
+
+def imported(folder: Path) -> Any:
+    """What main() of the program in a folder returns."""
     known = set(sys.modules)
     sys.path.insert(0, str(folder))
-    jax.pmap = shardlift.pmap if before else _forbidden
     try:
         return jax.block_until_ready(importlib.import_module("main").main())
     finally:
-        jax.pmap = _PMAP
         sys.path.remove(str(folder))
         for name in set(sys.modules) - known:
             if str(folder) in str(getattr(sys.modules[name], "__file__", "")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardlift.codemod.edits import apply_edits, origin
@@ -24,12 +24,14 @@ from shardlift.codemod.migration.helpers import (
 )
 from shardlift.codemod.migration.home import Exists, Home, beside, find_home
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
+from shardlift.codemod.migration.layouts.texts import plan
 from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.codemod.migration.rewrite import Goal, Refusal, Rewrite, Step
 from shardlift.codemod.prefilter import active
 from shardlift.codemod.project import Project
 from shardlift.codemod.scopes import Index
 from shardlift.codemod.source import Source, UnreadableError, read_source
+from shardlift.facts.schema import Capture
 
 # A file that says none of this, nor a name that JAX no longer has, is not parsed.
 _WORDS = re.compile(
@@ -55,6 +57,18 @@ class Place:
     span: Span
     text: str
     step: str = ""  # the step that rewrote it: `sites`, `placing`, ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """A file after what was done to all files together, and what was said of it."""
+
+    before: Source
+    after: Source
+    edits: tuple[Edit, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    places: tuple[Place, ...] = ()
+    kept: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,8 +110,12 @@ def migrate(
     exists: Exists,
     goal: Goal = Goal.SHARD_MAP,
     decisions: Decisions | None = None,
+    facts: Capture | None = None,
 ) -> Migration:
-    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot."""
+    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot.
+
+    `decisions` are about single places; `facts`, what a run recorded, is for `Goal.GLOBAL`.
+    """
     project = Project(paths, lambda path: read_source(path, read(path)))
     project.decisions = decisions or project.decisions
     worth: list[str] = []
@@ -111,6 +129,13 @@ def migrate(
         project.many_processes |= _is_for_many_processes(content)
         if _is_worth(path, content):
             worth.append(path)
+    starts: Mapping[str, Start] = {}
+    if goal is Goal.GLOBAL:
+        starts = to_global(project, paths, facts)
+        many, decided = project.many_processes, project.decisions
+        project = Project(paths, lambda path: _source(path, read, starts))
+        project.many_processes, project.decisions = many, decided
+        worth += [path for path in starts if path not in worth]
     results: list[FileResult] = []
     for path in worth:
         try:
@@ -120,7 +145,7 @@ def migrate(
                 raw = content.decode("utf-8-sig")
                 results.append(migrate_notebook(project, source, raw, goal))
             else:
-                results.append(migrate_file(project, source, goal, exists))
+                results.append(migrate_file(project, source, goal, exists, start=starts.get(path)))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
         except (RecursionError, MemoryError):
@@ -130,7 +155,7 @@ def migrate(
         except Exception as error:  # of ours; the other files are rewritten all the same
             unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
         project.trim()
-    results = [_beside_others(result, results, project, read, goal) for result in results]
+    results = [_beside_others(result, results, project, read, goal, starts) for result in results]
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
 
@@ -141,6 +166,7 @@ def _beside_others(
     project: Project,
     read: Callable[[str], bytes],
     goal: Goal,
+    starts: Mapping[str, Start],
 ) -> FileResult:
     """A script shares the helpers of the files beside it, and most of all those that lie there."""
     path, folder = result.path, os.path.dirname(result.path)
@@ -152,8 +178,45 @@ def _beside_others(
         return result
     for home in here or homes:
         if not home.module.startswith("."):
-            return migrate_file(project, read_source(path, read(path)), goal, home=home)
+            source, start = read_source(path, read(path)), starts.get(path)
+            return migrate_file(project, source, goal, home=home, start=start)
     return result
+
+
+def to_global(project: Project, paths: Sequence[str], facts: Capture | None) -> dict[str, Start]:
+    """The files that change because their arrays lose the device axis, or cannot."""
+    files = [file for path in paths if (file := _parsed(project, path)) is not None]
+    planned = plan(files, facts, project.decisions)
+    starts: dict[str, Start] = {}
+    for file in files:
+        rewrites = planned.rewrites.get(file.path, [])
+        kept = tuple(
+            Place(file.span(found.at.node), found.text)
+            for found in planned.findings
+            if found.at.file is file
+        )
+        if rewrites or kept:
+            edits = [_with_line_ends(e, file.source.text) for r in rewrites for e in r.edits]
+            text = apply_edits(file.source.text, edits) if edits else file.source.text
+            places = tuple(
+                Place(file.span(r.node), file.brief(r.node), planned.steps[r]) for r in rewrites
+            )
+            after = replace(file.source, text=text)
+            starts[file.path] = Start(
+                file.source, after, tuple(edits), tuple(rewrites), places, kept
+            )
+    return starts
+
+
+def _parsed(project: Project, path: str) -> File | None:
+    try:
+        return project.file(path)
+    except (UnreadableError, OSError, RecursionError):
+        return None
+
+
+def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Start]) -> Source:
+    return starts[path].after if path in starts else read_source(path, read(path))
 
 
 def _is_for_many_processes(content: bytes) -> bool:
@@ -193,10 +256,17 @@ def migrate_file(
     goal: Goal,
     exists: Exists = lambda _: False,
     home: Home | None = None,
+    start: Start | None = None,
 ) -> FileResult:
-    """Rewrite one file; raises `UnreadableError` if it is not Python."""
-    file = project.file(source.path, source)
-    text, rewrites, places, refused = _rewritten(file, goal)
+    """Rewrite one file; raises `UnreadableError` if it is not Python.
+
+    `start` is what was done to it before, with all files in view.
+    """
+    start = start or Start(source, source)
+    file = project.file(source.path, start.after)
+    text, rewrites, places, refused = _rewritten(file, goal, start)
+    places, refused = start.places + places, start.kept + refused
+    rewrites = [*start.rewrites, *rewrites]
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
     home = home or find_home(source.path, file.index.root, exists)
@@ -260,7 +330,7 @@ def helper_module(existing: str, names: Iterable[str]) -> str:
 
 
 def _rewritten(
-    file: File, goal: Goal
+    file: File, goal: Goal, start: Start
 ) -> tuple[str, list[Rewrite], tuple[Place, ...], tuple[Place, ...]]:
     """The text after all steps, pass by pass until none has anything left to do."""
     text = file.source.text
@@ -268,6 +338,8 @@ def _rewritten(
     places: list[Place] = []
     refused: tuple[Place, ...] = ()
     passes: list[tuple[str, list[Edit]]] = []
+    if start.edits:
+        passes.append((start.before.text, list(start.edits)))
     current = file
 
     def back(span: Span) -> tuple[int, int, bool]:
@@ -285,7 +357,7 @@ def _rewritten(
     for number in range(_PASSES):
         chosen, refusals = _one_pass(current, goal, where)
         if not number:
-            refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
+            refused = tuple(Place(_moved(file.span(r.node), back), r.reason) for r in refusals)
         if not chosen:
             break
         for rewrite, step in chosen:
@@ -301,11 +373,14 @@ def _rewritten(
 def _place(
     file: File, rewrite: Rewrite, step: str, back: Callable[[Span], tuple[int, int, bool]]
 ) -> Place:
-    span = file.span(rewrite.node)
+    return Place(_moved(file.span(rewrite.node), back), file.brief(rewrite.node), step)
+
+
+def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
+    """Where a place was in the text before."""
     line, column, _ = back(span)
     last = max(line, line + span.end_line - span.line)
-    moved = replace(span, line=line, column=column, end_line=last)
-    return Place(moved, file.brief(rewrite.node), step)
+    return replace(span, line=line, column=column, end_line=last)
 
 
 def _one_pass(

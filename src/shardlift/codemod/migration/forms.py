@@ -34,6 +34,8 @@ class Form:
     outer: tuple[str, ...]  # of jax.jit, after the function
     axis: str | None  # the axis name alone, if it is given
     variant: str | None = None  # the smaller text of shard_map_per_device that will do
+    name: str = PER_DEVICE
+    host_local: str = HOST_LOCAL  # what is around it in a program of many processes
 
 
 def form_of(levels: Sequence[Options], style: Style) -> Form:
@@ -71,11 +73,11 @@ def call_text(form: Form, file: File, function: Argument, under_jit: bool = Fals
     """
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
-    inner = CallText(PER_DEVICE, (function, *axis, *form.inner))
+    inner = CallText(form.name, (function, *axis, *form.inner))
     if under_jit and not form.outer and not file.project.many_processes:
         return inner
     call = CallText(f"{jax}.jit", (inner, *form.outer))
-    return CallText(HOST_LOCAL, (call,)) if file.project.many_processes else call
+    return CallText(form.host_local, (call,)) if file.project.many_processes else call
 
 
 def _specs(options: Options, jax: str, axis: str) -> list[Argument]:

@@ -36,7 +36,7 @@ _ENDINGS = frozenset(path.rpartition(".")[2] for path in SUBSTITUTES)
 
 def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
     """Every use of such a name, through its module or imported from it."""
-    mapped = _mapped_again(file) if goal is Goal.SHARD_MAP else frozenset()
+    mapped = _mapped_again(file) if goal is not Goal.SHIM else frozenset()
     for node in file.index.nodes(ast.Attribute):
         path = _through_module(file, node)
         if path is not None and not is_guarded(file, node) and _fits(file, node, goal):

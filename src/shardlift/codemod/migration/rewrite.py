@@ -18,6 +18,7 @@ class Goal(StrEnum):
     """What `--to` names."""
 
     SHARD_MAP = "shard_map"  # plain jax.jit(jax.shard_map(...)), shapes as they were
+    GLOBAL = "global"  # and no device axis where every array has been followed
     SHIM = "shim"  # jax.pmap becomes shardlift.pmap, and nothing else changes
 
 

@@ -39,7 +39,7 @@ _LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "bu
 
 def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
     """Every mention of pmap in a file, rewritten or refused."""
-    if goal is not Goal.SHARD_MAP:
+    if goal is Goal.SHIM:
         return
     style = Style.of(file.source.text)
     inside = tangled(file)
@@ -173,24 +173,46 @@ def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> 
     span = _span(file, stack[0], stack[-1])
     if _has_comment(file.text(_from(stack[0], stack[-1]))):
         raise NotLiteralError("there are comments between its arguments")
-    jax, imports = jax_name(file)
+    _, imports = jax_name(file)
     levels = [_decorating(file, one) for one in stack]
     form = form_of(levels, style)
+    done.update(inner for one in stack for inner in ast.walk(one))
+    edit = Edit(span, _decorators(file, stack, form, style))
+    return Rewrite(node, (edit,), imports, _per_device(file, form, node, None))
+
+
+def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> str:
+    """The text of the decorators that take the place of those of a stack, without the first @."""
     partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
-        *([HOST_LOCAL] if file.project.many_processes else []),
-        _applied(partials, f"{jax}.jit", form.outer),
-        _applied(partials, PER_DEVICE, (*names, *form.inner)),
+        *([form.host_local] if file.project.many_processes else []),
+        _applied(partials, f"{jax_name(file)[0]}.jit", form.outer),
+        _applied(partials, form.name, (*names, *form.inner)),
     ]
-    margin = _margin(file, node.lineno)
+    margin = _margin(file, stack[0].lineno)
     texts = [
         line if isinstance(line, str) else render(line, style, margin, len(margin) + 1)
         for line in lines
     ]
-    done.update(inner for one in stack for inner in ast.walk(one))
-    edit = Edit(span, f"\n{margin}@".join(texts))
-    return Rewrite(node, (edit,), imports, _per_device(file, form, node, None))
+    return f"\n{margin}@".join(texts)
+
+
+def edits_of(
+    file: File, node: ast.expr, operand: ast.expr | None, form: Form, style: Style
+) -> tuple[Edit, ...]:
+    """The edits that put a form in the place of a call of pmap, or of a decorator."""
+    if operand is None:
+        return (Edit(file.span(node), _decorators(file, [node], form, style)),)
+    assert isinstance(node, ast.Call)
+    return _edits(file, node, operand, form, style)
+
+
+def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
+    """Whether there are comments in the text that such edits would replace."""
+    if operand is None or not isinstance(node, ast.Call):
+        return _has_comment(file.text(node))
+    return any(_has_comment(gap) for gap in _gaps(file, node, operand))
 
 
 def _decorating(file: File, decorator: ast.expr) -> Options:
@@ -233,10 +255,10 @@ def _per_device(file: File, form: Form, site: ast.expr, operand: ast.expr | None
         return frozenset({PER_DEVICE, HOST_LOCAL})
     if form.variant is None:
         return frozenset({PER_DEVICE})
-    return frozenset({f"{PER_DEVICE}[{form.variant}, {_lifetime(file, site, operand)}]"})
+    return frozenset({f"{PER_DEVICE}[{form.variant}, {lifetime(file, site, operand)}]"})
 
 
-def _lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:
+def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:
     """Whether what is mapped here should be remembered, must not be, or either.
 
     pmap of the same function again did not compile it again. A function at the top of a module

@@ -1,0 +1,383 @@
+"""What nobody meant to give to the commands: a sentence and a status of 2, and the rest is done."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import files, main, reading
+from shardlift.codemod import source
+from shardlift.facts import write
+from tests.facts.captures import everything
+
+pytestmark = pytest.mark.slow
+
+PMAP = "import jax\nstep = jax.pmap(f, axis_name='i')\n"
+FOUND = "good.py:2:8: SL201"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "good.py").write_text(PMAP)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+def both(*arguments: str) -> list[Result]:
+    """What `check` and `migrate` say; the good file is always looked at, and found."""
+    results = [run("check", *arguments), run("migrate", *arguments)]
+    assert FOUND in results[0].output
+    assert "good.py" in results[1].output
+    assert all("failed on it" not in result.output for result in results)
+    return results
+
+
+def cell(text: object) -> dict[str, object]:
+    return {"cell_type": "code", "source": text}
+
+
+def notebook(*sources: object) -> bytes:
+    return json.dumps({"cells": [cell(text) for text in sources]}).encode()
+
+
+CANNOT = {
+    "binary": ("a.py", b"\x00\x01\xff pmap jax" * 100, "cannot be decoded"),
+    "another encoding": ("a.py", b"x = '\xe9'\n" + PMAP.encode(), "cannot be decoded"),
+    "no such codec": ("a.py", b"# coding: klingon\n" + PMAP.encode(), "klingon"),
+    "a codec of no text": ("a.py", b"# coding: hex\n" + PMAP.encode(), "not a text encoding"),
+    "a codec that refuses": ("a.py", b"# coding: undefined\n" + PMAP.encode(), "undefined"),
+    "a zero byte": ("a.py", PMAP.encode() + b"\0\n", "null bytes"),
+    "Python 2": ("a.py", b"import jax\nprint 'pmap'\n", "line 2: "),
+    "from the future": ("a.py", b"import jax\nx = pmap q'{f}'\n", "as Python 3."),
+    "tabs and spaces": ("a.py", b"if jax.pmap:\n\tx\n        y\n", "inconsistent use of tabs"),
+    "brackets": ("a.py", b"jax.pmap" + b"(" * 5000 + b")" * 5000, "nested"),
+    "signs": ("a.py", b"x = " + b"-" * 100_000 + b"jax.pmap(f)", "nested too deeply"),
+    "attributes": ("a.py", b"x = jax.pmap(f)" + b".a" * 100_000, "nested too deeply"),
+    "branches": ("a.py", b"if 0: 0\n" + b"elif 1: jax.pmap(f)\n" * 3000, "nested too deeply"),
+    "lists of JSON": ("a.ipynb", b'{"pmap":' + b"[" * 100_000, "nested too deeply"),
+    "no notebook": ("a.ipynb", b'[{"jax.pmap": 1}]', "has no list of cells"),
+    "half a notebook": ("a.ipynb", notebook(PMAP)[:-9], "not a notebook"),
+    "a cell of numbers": ("a.ipynb", notebook([1, PMAP]), "neither text nor lines"),
+    "a long number": ("a.ipynb", b'{"pmap": ' + b"9" * 6000 + b"}", "not a notebook"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "why"), CANNOT.values(), ids=list(CANNOT))
+def test_a_file_that_cannot_be_looked_at_is_named(name: str, content: bytes, why: str) -> None:
+    Path(name).write_bytes(content)
+    for result in both():
+        assert result.exit_code == 2
+        assert [line for line in result.output.splitlines() if name in line and why in line]
+
+
+CAN = {
+    "declared": ("a.py", b"# coding: latin-1\nx = '\xe9'\n" + PMAP.encode(), "a.py:4:8: "),
+    "with a mark": ("a.py", b"\xef\xbb\xbf" + PMAP.encode(), "a.py:2:8: "),
+    "CRLF": ("a.py", PMAP.replace("\n", "\r\n").encode(), "a.py:2:8: "),
+    "CR": ("a.py", PMAP.replace("\n", "\r").encode(), "a.py:2:8: "),
+    "all of them": ("a.py", b"import jax\r\nx = 1\rg = jax.pmap(f,\r'i')\n", "a.py:3:5: "),
+    "form feeds": ("a.py", b"import jax\n\x0c\ns = '\x0c\x1c'\ng = jax.pmap(f)\n", "a.py:4:5: "),
+    "tabs": ("a.py", b"import jax\nif 1:\n\tg = jax.pmap(f)\n", "a.py:3:6: "),
+    "without an end": ("a.py", b"import jax; jax.pmap(f)", "a.py:1:13: "),
+    "CR in a cell": ("a.ipynb", notebook(PMAP.replace("\n", "\r")), "cell 1:2:8: "),
+    "beside a deep cell": ("a.ipynb", notebook("x=" + "-" * 100_000 + "y", PMAP), "cell 2:2:8: "),
+    "beside half a letter": ("a.ipynb", notebook("x = '\ud800'", PMAP), "cell 2:2:8: "),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "place"), CAN.values(), ids=list(CAN))
+def test_odd_but_fine(name: str, content: bytes, place: str) -> None:
+    Path(name).write_bytes(content)
+    for result in both():
+        assert result.exit_code == 1
+    assert place in run("check").output
+    assert "^" in run("check", "--format", "full", name).output
+    for style in ("json", "sarif", "github"):
+        assert run("check", "--format", style, name).exit_code == 1
+
+
+def test_a_diff_can_be_applied_whatever_the_line_ends(folder: Path) -> None:
+    text = b"import jax\r\n\r\nif 1:\r\n\tg = jax.pmap(f)\x0c # \xe2\x80\xa8\r\n"
+    Path("a.py").write_bytes(text)
+    result = run("migrate", "a.py")
+    assert b"-\tg = jax.pmap(f)\x0c # \xe2\x80\xa8\r\n" in result.stdout_bytes
+
+
+def test_more_python_than_can_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "LARGEST", 1000)
+    Path("a.py").write_text(PMAP + "#" * 2000)
+    for result in both():
+        assert result.exit_code == 2
+        assert "no more than" in result.output
+
+
+def test_a_file_larger_than_any_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LARGEST_FILE", 1000)
+    Path("a.py").write_text("#" * 2000)
+    result = run("check")
+    assert result.exit_code == 2
+    assert "a.py: has more than" in result.output
+
+
+def test_one_long_line_is_linear() -> None:
+    Path("a.py").write_text("import jax\nx = [" + "'é', jax.tree_map(f, x), " * 500 + "]\n")
+    assert run("check", "a.py", "-q").output.count("SL105") == 500
+    Path("b.py").write_text("from jax import (" * 5000)
+    assert run("check", "b.py").exit_code == 0  # no name that a rule looks for
+
+
+def test_links_pipes_devices_and_folders_with_names_of_files(folder: Path) -> None:
+    os.symlink("a.py", "a.py")
+    os.symlink("nowhere.py", "b.py")
+    os.symlink(".", "loop")
+    os.symlink("/dev/zero", "c.py")
+    os.mkfifo("d.py")
+    (folder / "e.py").mkdir()
+    (folder / "e.py" / "in.py").write_text(PMAP)
+    os.symlink("e.py", "f.py")
+    for result in both():
+        assert result.exit_code == 1
+        assert "e.py/in.py" in result.output
+    listed = run("check", "--verbose").output
+    assert [name for name in "abcdf" if f"left out: {name}.py\n" in listed] == list("abcdf")
+    for name in "cd":
+        result = run("check", f"{name}.py")
+        assert (result.exit_code, "is not a file" in result.output) == (2, True)
+
+
+def test_a_folder_that_cannot_be_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "closed").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if os.path.basename(path) == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(files.os, "scandir", refusing)
+    for result in both():
+        assert result.exit_code == 2
+        assert "closed: " in result.output
+        assert "Permission denied" in result.output
+
+
+def test_a_file_that_cannot_be_opened_or_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("secret.py").write_text(PMAP)
+    Path("gone.py").write_text(PMAP)
+    real = os.open
+
+    def refusing(path: str, *rest: int) -> int:
+        if str(path) == "secret.py":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        if str(path) == "gone.py":
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return real(path, *rest)
+
+    monkeypatch.setattr(reading.os, "open", refusing)
+    result = run("check")
+    assert result.exit_code == 2
+    assert FOUND in result.output
+    assert "secret.py: Permission denied" in result.output
+    assert "gone.py: No such file" in result.output
+
+
+def test_a_file_that_changes_between_looking_and_showing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("a.ipynb").write_bytes(notebook("x", PMAP))
+    monkeypatch.setattr("shardlift.cli.check.read_bytes", lambda _: notebook("y"))
+    assert run("check", "--format", "full", "a.ipynb").exit_code == 1
+
+
+def test_a_fault_of_ours_is_told_and_costs_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("a.py").write_text(PMAP)
+    from shardlift.cli import runner
+
+    real = runner.check_file
+
+    def faulty(project: object, path: str, *rest: object) -> object:
+        if path == "a.py":
+            raise KeyError("oh")
+        return real(project, path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner, "check_file", faulty)
+    result = run("check")
+    assert result.exit_code == 2
+    assert FOUND in result.output
+    assert "a.py: shardlift failed on it, please report it: KeyError" in result.output
+
+
+@pytest.mark.parametrize(
+    "line", ["[z-a]", "[", "***", "\\", "!", "/", "[!]", "a[", "**/[[]", "[&&~~||--]", "\udcff"]
+)
+def test_a_strange_gitignore(folder: Path, line: str) -> None:
+    (folder / ".gitignore").write_bytes(f"{line}\nother.py\n".encode(errors="surrogateescape"))
+    (folder / "other.py").write_text(PMAP)
+    result = run("check")
+    assert "other.py:" not in result.output or line == "***"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("tool = 3", None),
+        ("tool.shardlift = 3", "is a table"),
+        ("project = []", None),
+        ("project.dependencies = 3\nproject.optional-dependencies = 4", None),
+        ("project.optional-dependencies.a = 4", None),
+        ("[tool.poetry.dependencies]\njax = [1]", None),
+        ("[tool.poetry]\ndependencies = 1", None),
+        ("x = " + "[" * 5000, "nested too deeply"),
+        ("x = " + "9" * 5000, "pyproject.toml"),
+        ("\udcff", "pyproject.toml"),
+        ('tool.shardlift.target-jax = "new"', "target-jax"),
+        ("tool.shardlift.select = 3", "select is a list"),
+        ('tool.shardlift.select = ["XX"]', "XX"),
+        ("tool.shardlift.per-file-ignores = 3", "is a table"),
+        (f'project.dependencies = ["jax<{"9" * 5000}"]', None),
+    ],
+)
+def test_a_strange_pyproject(folder: Path, text: str, why: str | None) -> None:
+    (folder / "pyproject.toml").write_bytes(text.encode(errors="surrogateescape"))
+    result = run("check")
+    assert result.exit_code == (1 if why is None else 2)
+    assert why is None or why in result.output
+
+
+# ---- names, and what a terminal would obey
+
+
+ODD = [
+    " sp ace.py",
+    "new\nline.py",
+    "[red]x[bold].py",
+    "\x1b[31m.py",
+    "<b>.py",
+    "|`.py",
+    "\udcff.py",
+]
+
+
+def test_odd_names(folder: Path) -> None:
+    for name in [*ODD, "-dash.py"]:
+        (folder / name).write_text(PMAP)
+    for style in ("full", "concise", "json", "sarif", "github"):
+        result = run("check", "--format", style)
+        assert result.exit_code == 1
+        assert "\x1b" not in result.output
+        assert "\udcff" not in result.output
+    shown = run("check").output
+    for name in ("\\x1b[31m.py:2:8", "new\\nline.py:2:8", "[red]x[bold].py:2:8", "\\udcff.py:2:8"):
+        assert name in shown
+    assert "passed over: [red]x[bold].py" in run("check", "--verbose", "--select", "SL7").output
+    assert "\x1b" not in run("migrate").output
+    document = json.loads(run("check", "--format", "sarif").output)
+    places = {
+        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        for result in document["runs"][0]["results"]
+    }
+    assert {"%1B%5B31m.py", "new%0Aline.py", "%FF.py", "%3Cb%3E.py"} <= places
+    assert run("check", "--", "-dash.py").exit_code == 1
+
+
+def test_code_is_shown_and_not_obeyed(folder: Path) -> None:
+    Path("a.py").write_text(
+        "import jax\nx = '\x1b]0;t\x07[red]'; g = jax.pmap(f, '\x1b[2J')  # é\u202e\n"
+    )
+    for style in ("full", "concise", "github"):
+        output = run("check", "--format", style, "a.py").output
+        assert not set(output) & set("\x1b\x07\u202e")
+    full = run("check", "--format", "full", "a.py").output.splitlines()
+    line, mark = next((a, b) for a, b in itertools.pairwise(full) if "^" in b)
+    assert line[mark.index("^") :].startswith("jax.pmap(f,")
+    assert "[red]" in line
+
+
+@pytest.mark.parametrize("code", ["sl3", "SL3", "3", "sl30"])
+def test_a_family_of_rules(code: str) -> None:
+    output = run("rule", code, "-q").output
+    assert "SL304" in output
+    assert "SL201" not in output
+
+
+def test_one_rule_in_any_case() -> None:
+    assert run("rule", "sl402").output == run("rule", "SL402").output == run("rule", "402").output
+    assert run("rule", "sl9").exit_code == run("rule", "").exit_code == 2
+
+
+def test_one_finding_is_one_finding() -> None:
+    assert "\n1 finding\n" in run("check").output
+    assert run("check", "--select", "sl2").exit_code == 1
+
+
+# ---- captures
+
+
+def test_a_capture_that_cannot_be_read(folder: Path) -> None:
+    (folder / "other.json").write_text('{"a": 1}')
+    (folder / "half.json").write_text('{"schema": "shardlift.capture", "ver')
+    write(everything(), folder / "run.json")
+    for command in (["report"], ["verify", "run.json"]):
+        for path, why in [
+            (".", "shardlift"),
+            ("nowhere.json", "nowhere.json"),
+            ("other.json", "is not a capture"),
+            ("half.json", "is damaged"),
+        ]:
+            result = run(*command, path)
+            assert result.exit_code == 2, (command, path, result.output)
+            assert why in result.output
+    assert run("report", "/dev/null").exit_code == 2
+
+
+def test_values_that_cannot_be_read(folder: Path) -> None:
+    write(everything(), folder / "run.json")
+    import io
+
+    import numpy as np
+
+    wrong = io.BytesIO()
+    np.savez(wrong, a=np.ones((2, 2)))
+    for content in (b"", b"PK\x03\x04" * 9, b"\x93NUMPY\x01\x00", wrong.getvalue()):
+        (folder / "run.json.npz").write_bytes(content)
+        result = run("verify", "run.json", "run.json")
+        assert result.exit_code == 2
+        assert "run.json.npz is damaged" in result.output
+
+
+def test_what_a_capture_says_is_shown_and_not_obeyed(folder: Path) -> None:
+    nasty = "\x1b[31m[red]x[/red]|`<script>\n\u202e"
+    write(everything(nasty), folder / "run.json")
+    for extra in ([], ["--format", "json"], ["--format", "markdown"], ["--compare", "run.json"]):
+        output = run("report", "run.json", *extra).output
+        assert not set(output) & set("\x1b\u202e")
+    for style in ("text", "json", "markdown"):
+        result = run("verify", "run.json", "run.json", "--format", style)
+        assert result.exit_code in (0, 1, 2)
+        assert not set(result.output) & set("\x1b\u202e")
+
+
+def test_a_page_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(everything(), folder / "run.json")
+    (folder / "page.html").write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = run("report", "run.json", "--html", "page.html")
+    assert result.exit_code == 2
+    assert "page.html cannot be written: No space left" in result.output
+    (folder / "old.py").write_text("old")
+    assert run("record-legacy", "--out", "old.py", "--force").exit_code == 2
+    assert (folder / "page.html").read_text() == (folder / "old.py").read_text() == "old"
+    assert sorted(os.listdir()) == [".git", "good.py", "old.py", "page.html", "run.json"]

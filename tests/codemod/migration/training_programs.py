@@ -1,0 +1,527 @@
+"""Training programs of the pmap era, for `--to global`: state replicated, batches sharded.
+
+Each is one file, or several by path; `main()` of the first returns what the program has learnt,
+on the host. `GLOBAL` are those in which a state loses its device axis when a run was recorded,
+`PARTLY` those in which something else does, `STACKED` those that keep all of it: each with what
+its findings say.
+"""
+
+from __future__ import annotations
+
+_HEAD = """\
+import functools
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+rng = np.random.RandomState(0)
+
+
+def data(rows):
+    x = rng.randn(rows, 3).astype(np.float32)
+    return {"x": x, "y": x[:, :2] * 2 + 1}
+
+
+def init():
+    return {"w": jnp.ones((3, 2)) * 0.1, "b": jnp.zeros(2), "step": jnp.int32(0)}
+
+
+def loss_fn(params, batch):
+    return jnp.mean((batch["x"] @ params["w"] + params["b"] - batch["y"]) ** 2)
+
+
+def update(state, batch):
+    loss, grads = jax.value_and_grad(loss_fn, allow_int=True)(state, batch)
+    grads = jax.lax.pmean({"w": grads["w"], "b": grads["b"]}, "batch")
+    new = {k: state[k] - 0.1 * grads[k] for k in grads}
+    return {**new, "step": state["step"] + 1}, {"loss": jax.lax.pmean(loss, "batch")}
+
+"""
+_HELPERS = """
+def replicate(tree, devices=None):
+    return jax.device_put_replicated(tree, devices or jax.local_devices())
+
+
+def unreplicate(tree):
+    return jax.tree_util.tree_map(lambda x: x[0], tree)
+
+
+def shard(xs):
+    n = jax.local_device_count()
+    return jax.tree_util.tree_map(lambda x: x.reshape((n, -1) + x.shape[1:]), xs)
+
+"""
+_HOST = "jax.tree_util.tree_map(np.asarray, {})"
+
+
+def _program(body: str, helpers: bool = True) -> dict[str, str]:
+    return {"main.py": _HEAD + (_HELPERS if helpers else "") + body.lstrip("\n")}
+
+
+GLOBAL: dict[str, dict[str, str]] = {
+    "the standard loop": _program("""
+p_step = jax.pmap(update, axis_name="batch", donate_argnums=(0,))
+
+
+def main():
+    state = replicate(init())
+    losses = []
+    for _ in range(3):
+        batch = data(16)
+        batch = shard(batch)
+        state, metrics = p_step(state, batch)
+        losses.append(float(unreplicate(metrics)["loss"]))
+    return losses, jax.device_get(unreplicate(state))
+"""),
+    "without helpers": _program(
+        """
+@functools.partial(jax.pmap, axis_name="batch")
+def step(state, batch, key):
+    noise = jax.random.normal(key, batch["x"].shape) * 0.1
+    return update(state, {**batch, "x": batch["x"] + noise})
+
+
+def main():
+    n = jax.local_device_count()
+    key = jax.random.PRNGKey(0)
+    state = jax.device_put_replicated(init(), jax.local_devices())
+    for _ in range(3):
+        key, use = jax.random.split(key)
+        batch = jax.tree_util.tree_map(lambda x: x.reshape((n, -1) + x.shape[1:]), data(16))
+        state, metrics = step(state, batch, jax.random.split(use, n))
+    loss = metrics["loss"][0]
+    final = jax.tree_util.tree_map(lambda x: x[0], state)
+    return np.asarray(loss), jax.device_get(final)
+""",
+        helpers=False,
+    ),
+    "a trainer that keeps its state": _program("""
+class Trainer:
+    def __init__(self, params):
+        self.state = replicate(params)
+        self.step = jax.pmap(update, axis_name="batch", donate_argnums=(0,))
+        self.losses = []
+
+    def train(self, steps):
+        for _ in range(steps):
+            self.state, metrics = self.step(self.state, shard(data(16)))
+            self.losses.append(float(metrics["loss"][0]))
+
+    def params(self):
+        return unreplicate(self.state)
+
+
+def main():
+    trainer = Trainer(init())
+    trainer.train(2)
+    early = trainer.params()
+    trainer.train(2)
+    return trainer.losses, jax.device_get(early), jax.device_get(trainer.params())
+"""),
+    "the same array twice, donated": _program("""
+def step(state, batch):
+    new, metrics = update(state["now"], batch)
+    ema = jax.tree_util.tree_map(lambda a, b: a * 0.5 + b * 0.5, state["ema"], new)
+    return {"now": new, "ema": ema}, metrics
+
+
+p_step = jax.pmap(step, axis_name="batch", donate_argnums=0)
+
+
+def main():
+    params = {**init(), "step": jnp.float32(0)}
+    state = replicate({"now": params, "ema": params})
+    best = None
+    for k in range(4):
+        state, metrics = p_step(state, shard(data(8)))
+        if k == 1:
+            best = unreplicate(state)
+    return jax.device_get(best), jax.device_get(unreplicate(state)), jax.device_get(params)
+"""),
+    "metrics in a list": _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def collected(history):
+    first = jax.device_get(jax.tree_util.tree_map(lambda x: x[0], history))
+    return {key: np.stack([one[key] for one in first]) for key in first[0]}
+
+
+def main():
+    state = replicate(init())
+    history = []
+    for k in range(4):
+        state, metrics = p_step(state, shard(data(16)))
+        history.append(metrics)
+        if k == 1:
+            early = collected(history)
+            history = []
+    return early, collected(history), int(state["step"][0])
+"""),
+    "a generator of batches": _program("""
+def batches(steps):
+    for _ in range(steps):
+        yield shard(data(16))
+
+
+@functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))
+def step(state, batch):
+    return update(state, batch)
+
+
+def main():
+    state = replicate(init())
+    for k, batch in enumerate(batches(4)):
+        state, metrics = step(state, batch)
+        if k == 2:
+            break
+    return float(unreplicate(metrics["loss"])), jax.device_get(unreplicate(state))
+"""),
+    "steps that are handed around": _program("""
+def make_step(rate):
+    def scaled(state, batch):
+        new, metrics = update(state, batch)
+        return jax.tree_util.tree_map(lambda a, b: a + (b - a) * rate, state, new), metrics
+
+    return jax.pmap(scaled, axis_name="batch")
+
+
+def epoch(step, state, steps):
+    for _ in range(steps):
+        state, metrics = step(state, shard(data(16)))
+    return state, metrics
+
+
+def main():
+    step = make_step(0.5)
+    params = {k: v for k, v in init().items()}
+    params["step"] = jnp.float32(0)
+    state = replicate(params)
+    for _ in range(2):
+        state, metrics = epoch(step, state, 2)
+    return jax.device_get(unreplicate((state, metrics)))
+"""),
+    "training and evaluation": _program("""
+def evaluate_step(params, batch, scale):
+    return jax.lax.psum(loss_fn(params, batch) * scale, "batch")
+
+
+p_step = jax.pmap(update, axis_name="batch", donate_argnums=(0,))
+p_eval = jax.pmap(evaluate_step, axis_name="batch", in_axes=(0, 0, None))
+
+
+def evaluate(state):
+    total = 0.0
+    for _ in range(2):
+        total += float(p_eval(state, shard(data(8)), 0.5)[0])
+    return total
+
+
+def main():
+    state = replicate(init())
+    totals = [evaluate(state)]
+    for _ in range(3):
+        state, _ = p_step(state, shard(data(16)))
+        totals.append(evaluate(state))
+    return totals, jax.device_get(unreplicate(state))
+"""),
+    "stacked by hand": _program(
+        """
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    n = jax.device_count()
+    state = jax.tree_util.tree_map(lambda x: jnp.stack([x] * n), init())
+    while True:
+        batch = {k: v.reshape((n, v.shape[0] // n) + v.shape[1:]) for k, v in data(16).items()}
+        state, metrics = p_step(state, batch)
+        if int(state["step"][0]) == 3:
+            break
+    return float(metrics["loss"][0]), jax.device_get(jax.tree_util.tree_map(lambda x: x[0], state))
+""",
+        helpers=False,
+    ),
+    "modules": {
+        "main.py": "import jax\nfrom project import train\n\n\n"
+        "def main():\n    state, losses = train.fit(3)\n    return losses, jax.device_get(state)\n",
+        "project/__init__.py": "",
+        "project/parallel.py": "import jax\n\nAXIS = 'batch'\n" + _HELPERS,
+        "project/model.py": _HEAD,
+        "project/steps.py": "import jax\nfrom project import model\n"
+        "from project.parallel import AXIS\n\n"
+        "train_step = jax.pmap(model.update, axis_name=AXIS, donate_argnums=(0,))\n",
+        "project/train.py": "from project import parallel\n"
+        "from project.model import data, init\nfrom project.steps import train_step\n\n\n"
+        "def one(state):\n"
+        "    batch = parallel.shard(data(16))\n"
+        "    return train_step(state, batch)\n\n\n"
+        "def fit(steps):\n    state = parallel.replicate(init())\n    losses = []\n"
+        "    for _ in range(steps):\n        state, metrics = one(state)\n"
+        "        losses.append(float(metrics['loss'][0]))\n"
+        "    return parallel.unreplicate(state), losses\n",
+    },
+    "called by keyword": _program("""
+p_step = jax.pmap(lambda state, batch, key: update(state, batch), axis_name="batch")
+
+
+def main():
+    state = replicate(init())
+    keys = jax.random.split(jax.random.PRNGKey(0), jax.local_device_count())
+    for _ in range(2):
+        state, metrics = p_step(state, shard(data(16)), key=keys)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    "static arguments": _program("""
+def scaled(state, batch, times):
+    for _ in range(times):
+        state, metrics = update(state, batch)
+    return state, metrics
+
+
+p_step = jax.pmap(scaled, "batch", static_broadcasted_argnums=(2,), donate_argnums=(0,))
+
+
+def main():
+    state = replicate(init())
+    for times in (1, 2):
+        state, metrics = p_step(state, shard(data(16)), times)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    "a function on every leaf": _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def prepared(batch):
+    count = jax.local_device_count()
+
+    def prepare(x):
+        x = np.asarray(x, np.float32) * 0.5
+        return x.reshape((count, -1) + x.shape[1:])
+
+    return jax.tree_util.tree_map(prepare, batch)
+
+
+def main():
+    state = replicate(init())
+    for batch in map(prepared, (data(16) for _ in range(3))):
+        state, metrics = p_step(state, batch)
+    return float(np.asarray(metrics["loss"])[0]), jax.device_get(unreplicate(state))
+"""),
+    "a script": {
+        "main.py": _HEAD
+        + _HELPERS.lstrip("\n")
+        + """
+step = jax.pmap(update, "batch")
+state = replicate(init())
+for _ in range(3):
+    state, metrics = step(state, shard(data(8)))
+learnt = jax.device_get(unreplicate(state))
+
+
+def main():
+    return learnt, float(metrics["loss"][0])
+"""
+    },
+}
+
+PARTLY: dict[str, tuple[str, dict[str, str]]] = {
+    "statistics of each device": (
+        "is not proven to be the same on all devices: comes from argument batch['x']",
+        _program("""
+def step(state, batch):
+    new, metrics = update(state["params"], batch)
+    stats = 0.9 * state["stats"] + 0.1 * batch["x"].mean(0)
+    return {"params": new, "stats": stats}, metrics
+
+
+p_step = jax.pmap(step, axis_name="batch")
+p_mean = jax.pmap(lambda x: jax.lax.pmean(x, "x"), "x")
+
+
+def main():
+    state = replicate({"params": init(), "stats": jnp.zeros(3)})
+    for _ in range(3):
+        state, metrics = p_step(state, shard(data(16)))
+    state["stats"] = p_mean(state["stats"])
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    ),
+    "the number of the device": (
+        "axis_index",
+        _program("""
+def step(state, batch):
+    new, metrics = update(state, batch)
+    return {**new, "b": new["b"] + jax.lax.axis_index("batch")}, metrics
+
+
+p_step = jax.pmap(step, axis_name="batch")
+
+
+def main():
+    state = replicate(init())
+    for _ in range(3):
+        state, metrics = p_step(state, shard(data(16)))
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    ),
+    "the state is looked at": (
+        "shows its shape",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    state = replicate(init())
+    shapes = []
+    for _ in range(2):
+        state, metrics = p_step(state, shard(data(16)))
+        shapes.append(state["w"].shape)
+    return shapes, float(metrics["loss"][0])
+"""),
+    ),
+    "a mean of copies": (
+        "mean",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    state = replicate(init())
+    for _ in range(2):
+        state, metrics = p_step(state, shard(data(16)))
+    return float(metrics["loss"].mean()), jax.device_get(unreplicate(state))
+"""),
+    ),
+    "what an earlier turn of the loop left": (
+        "comes from",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    n = jax.local_device_count()
+    state = None
+    for k in range(4):
+        if k % 2 == 0:
+            state = jax.tree_util.tree_map(lambda x: np.stack([x + i for i in range(n)]), init())
+        else:
+            state, metrics = p_step(state, shard(data(16)))
+    return float(metrics["loss"][0]), np.asarray(state["w"])
+"""),
+    ),
+    "a function with two callers": (
+        "comes from",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def one(state):
+    return p_step(state, shard(data(16)))
+
+
+def main():
+    n = jax.local_device_count()
+    a, m = one(replicate(init()))
+    other = jax.tree_util.tree_map(lambda x: np.stack([x + i for i in range(n)]), init())
+    b, k = one(other)
+    return float(m["loss"][0]), float(k["loss"][0]), np.asarray(a["w"]), np.asarray(b["w"])
+"""),
+    ),
+    "predictions that are flattened": (
+        "output",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+p_predict = jax.pmap(lambda state, x: x @ state["w"] + state["b"])
+
+
+def main():
+    state = replicate(init())
+    for _ in range(2):
+        state, metrics = p_step(state, shard(data(16)))
+    out = p_predict(state, shard(data(16)["x"]))
+    return np.asarray(out.reshape((-1,) + out.shape[2:])), float(metrics["loss"][0])
+"""),
+    ),
+    "a batch that is used twice": (
+        "is indexed in",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    state = replicate(init())
+    seen = 0.0
+    for _ in range(3):
+        batch = shard(data(16))
+        state, metrics = p_step(state, batch)
+        seen = seen + batch["x"][1].sum()
+    return seen, jax.device_get(unreplicate(state)), float(metrics["loss"][0])
+"""),
+    ),
+    "a state that an exception may have changed": (
+        "comes from",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    n = jax.local_device_count()
+    state = replicate(init())
+    for k in range(4):
+        try:
+            state, metrics = p_step(state, shard(data(16)))
+            state = jax.tree_util.tree_map(lambda x: np.stack([x[i] + i for i in range(n)]), state)
+            if k % 2:
+                raise ValueError(k)
+            state = replicate(init())
+        except ValueError:
+            pass
+    return np.asarray(state["w"]), float(metrics["loss"][0])
+"""),
+    ),
+}
+
+STACKED: dict[str, tuple[str, dict[str, str]]] = {
+    "some of the devices": (
+        "it is given devices",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch", devices=jax.devices()[:4])
+
+
+def main():
+    state = replicate(init(), jax.devices()[:4])
+    batch = jax.tree_util.tree_map(lambda x: x.reshape((4, -1) + x.shape[1:]), data(16))
+    state, metrics = p_step(state, batch)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    ),
+    "fewer rows than devices": (
+        "comes from",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    state = jax.device_put_replicated(init(), jax.devices()[:4])
+    batch = jax.tree_util.tree_map(lambda x: x.reshape((4, -1) + x.shape[1:]), data(16))
+    state, metrics = p_step(state, batch)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    ),
+    "a step that goes where it is not followed": (
+        "is given to",
+        _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def main():
+    run = functools.partial(p_step)
+    state = replicate(init())
+    for _ in range(2):
+        state, metrics = run(state, shard(data(16)))
+    state, metrics = p_step(state, shard(data(16)))
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    ),
+}

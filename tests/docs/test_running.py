@@ -1,0 +1,75 @@
+"""The harness itself: what a page may show, and what it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+from tests.docs.pages import blocks_of
+from tests.docs.running import MismatchError, Runner, plain
+
+
+def _run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    (tmp_path / "page.md").write_text(text.replace("'''", "```"))
+    Runner(tmp_path).run(blocks_of(tmp_path / "page.md"))
+
+
+GOOD = {
+    "names go on": "'''python\nx = 1\n'''\ntext\n'''python\nassert x == 1\n'''\n",
+    "output": "'''python\nprint('a  b')\n'''\n'''output\na b\n'''\n",
+    "ellipsis": "'''python\nprint('a b c')\n'''\n'''output\na ... c\n'''\n",
+    "an error": "'''python\nraise ValueError('no')\n'''\n'''pytb\nValueError: no\n'''\n",
+    "after it": "'''python\n1 / 0\n'''\n'''pytb\nZeroDivisionError: ...\n'''\n'''python\n2\n'''\n",
+    "prompts": "'''python\n>>> 1 + 1\n2\n'''\n",
+    "hidden": "<!-- run\nx = 1\n-->\n'''python\nassert x\n'''\n",
+    "marked": "<!-- not run: no reason -->\n'''python\n1 / 0\n'''\n",
+    "another JAX": "<!-- jax: >=99 -->\n'''python\n1 / 0\n'''\n",
+    "in a list": "- text\n\n  '''python\n  def f():\n      return 1\n  assert f()\n  '''\n",
+    "a part": "<!-- file: a.py -->\n'''python\nx = 1\ny = 2\n'''\n"
+    "<!-- part of: a.py -->\n'''python\ny = 2\n'''\n",
+    "command": "'''console\n$ echo one; echo two\none\ntwo\n$ echo 3 s\n4 s\n'''\n",
+    "commands": "'''sh\n# comment\ntest -d .tools \\\n  && true\n'''\n",
+    "diff": "'''sh\nprintf ' a\\n-b\\n+c\\n'\n'''\n'''diff\n-b\n+c\n'''\n",
+}
+BAD = {
+    "another output": "'''python\nprint(1)\n'''\n'''output\n2\n'''\n",
+    "another error": "'''python\nraise ValueError('no')\n'''\n'''pytb\nValueError: yes\n'''\n",
+    "no error": "'''python\n1\n'''\n'''pytb\nValueError: no\n'''\n",
+    "prompts": "'''python\n>>> 1 + 1\n3\n'''\n",
+    "not a part": "<!-- file: a.py -->\n'''python\nx = 1\n'''\n"
+    "<!-- part of: a.py -->\n'''python\ny = 2\n'''\n",
+    "command": "'''console\n$ echo one\ntwo\n'''\n",
+    "failed": "'''sh\nfalse\n'''\n",
+    "diff": "'''sh\necho a\n'''\n'''diff\n-b\n'''\n",
+}
+
+
+@pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
+def test_what_holds_passes(tmp_path, monkeypatch, text) -> None:  # type: ignore[no-untyped-def]
+    _run(tmp_path, monkeypatch, text)
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
+def test_what_does_not_hold_fails(tmp_path, monkeypatch, text) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(MismatchError):
+        _run(tmp_path, monkeypatch, text)
+
+
+@pytest.mark.parametrize("after", ["", "'''python\n2\n'''\n", "'''sh\ntrue\n'''\n"])
+def test_an_error_that_is_not_shown_is_one(tmp_path, monkeypatch, after) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ZeroDivisionError):
+        _run(tmp_path, monkeypatch, "'''python\n1 / 0\n'''\n" + after)
+
+
+def test_a_block_that_does_not_end(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("```python\n1\n")
+    with pytest.raises(ValueError, match="does not end"):
+        blocks_of(tmp_path / "page.md")
+
+
+def test_what_is_taken_out() -> None:
+    assert plain("12 calls, 3.4 ms, 41 % on JAX 0.12.0.1") == "12 calls, N, N % on JAX N\n"
+    assert plain("/tmp/x/train.py:14 loss 0.047") == "train.py:14 loss 0.047\n"

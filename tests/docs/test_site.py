@@ -1,0 +1,60 @@
+"""What the site is made of is complete: rules, commands, the library."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from types import ModuleType
+
+import pytest
+
+import shardlift
+import shardlift.arrays
+import shardlift.facts
+import shardlift.proof
+from shardlift.cli import COMMANDS
+from shardlift.codemod.rules import all_rules
+from tests.docs.pages import DOCS, all_pages
+
+REFERENCE = "\n".join(path.read_text() for path in (DOCS / "reference").glob("*.md"))
+
+
+def _generator(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setattr(sys, "path", [str(DOCS / "_ext"), *sys.path])
+    return importlib.import_module(name)
+
+
+def test_every_rule_has_a_page_with_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _generator("rule_pages", monkeypatch).pages()
+    assert set(made) == {"index.md", *(f"{code}.md" for code in all_rules())}
+    assert all(f"| [{code}]({code}.md) |" in made["index.md"] for code in all_rules())
+    assert "(../errors/gradient_too_large.md)" in made["SL501.md"]
+
+
+def test_every_command_has_a_page_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _generator("command_pages", monkeypatch).pages()
+    assert set(made) == {"index.md", *(f"{name}.md" for name in COMMANDS)}
+    assert "| `--devices INTEGER RANGE` |" in made["run.md"]
+    assert "```sh\nshardlift check " in made["check.md"]
+
+
+@pytest.mark.parametrize(
+    "module", [shardlift, shardlift.arrays, shardlift.facts, shardlift.proof], ids=str
+)
+def test_every_public_name_is_in_the_reference(module: ModuleType) -> None:
+    for name in set(module.__all__) - {"__version__"}:
+        pattern = rf"auto(function|class):: shardlift\.(\w+\.)?{name}\n"
+        assert re.search(pattern, REFERENCE), name
+
+
+def test_every_page_is_in_a_toctree() -> None:
+    listed = set()
+    for page in all_pages()[1:]:
+        for tree in re.findall(r"```{toctree}\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in tree.splitlines():
+                entry = re.sub(r".* <(.*)>", r"\1", line.strip())
+                if entry and not entry.startswith(":"):
+                    found = page.parent.glob(f"{entry}.md")
+                    listed |= {path.resolve() for path in found}
+    assert {page.resolve() for page in all_pages()[1:]} - listed == {(DOCS / "index.md").resolve()}

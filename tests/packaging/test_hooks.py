@@ -1,0 +1,92 @@
+"""What other repositories call: the pre-commit hook and the GitHub action, as they are declared."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from shardlift.cli import main
+from tests.packaging.building import ROOT
+
+HOOK = (ROOT / ".pre-commit-hooks.yaml").read_text()
+ACTION = (ROOT / "action.yml").read_text()
+OLD = "import jax\n\nstep = jax.pmap(lambda x: x)\n"
+
+
+def declared(name: str) -> str:
+    """A value of the hook, which has one line for each."""
+    found = re.search(rf"^(?:- |  ){name}: (.+)$", HOOK, re.MULTILINE)
+    assert found is not None, name
+    return found[1]
+
+
+def test_the_hook_finds_what_it_is_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("old.py").write_text(OLD)
+    Path("new.py").write_text("import jax\n")
+    program, *options = shlex.split(declared("entry"))
+    assert program == "shardlift"
+    result = CliRunner().invoke(main, [*options, "old.py", "new.py"])
+    assert result.exit_code == 1
+    assert result.output.startswith("old.py:3:8: SL201 ")
+    assert CliRunner().invoke(main, [*options, "new.py"]).exit_code == 0
+
+
+def test_the_hook_needs_nothing_that_is_not_declared():
+    assert declared("id") == "shardlift-check"
+    assert declared("language") == "python"  # pre-commit installs the package, without extras
+    assert declared("types_or") == "[python, jupyter]"
+    assert declared("require_serial") == "true"
+
+
+def steps() -> list[str]:
+    """The scripts of the action."""
+    blocks = re.findall(r"^      run: (\|\n(?:        .*\n)+|.+\n)", ACTION, re.MULTILINE)
+    return [textwrap.dedent(block.removeprefix("|\n")) for block in blocks]
+
+
+def test_the_action_is_composite_and_takes_inputs_as_data():
+    assert "using: composite" in ACTION
+    assert len(steps()) == 2
+    assert not any("${{" in script for script in steps())
+    used = set(re.findall(r"\$\{\{ inputs\.(\w+) \}\}", ACTION))
+    inputs = ACTION.partition("inputs:")[2].partition("runs:")[0]
+    assert used == set(re.findall(r"^  (\w+):$", inputs, re.MULTILINE))
+
+
+def test_the_action_installs_this_very_version():
+    assert steps()[0].strip().endswith('pip install --quiet "$GITHUB_ACTION_PATH"')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("paths", "fail", "status"),
+    [(". ", "true", 1), (".", "false", 0), ("new.py $(touch trace)", "true", 2)],
+)
+def test_the_action_annotates(tmp_path, paths, fail, status):
+    (tmp_path / "old.py").write_text(OLD)
+    (tmp_path / "new.py").write_text("import jax\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    env = {
+        **os.environ,
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PATHS": paths,
+        "ARGS": "--select SL2",
+        "FAIL": fail,
+    }
+    done = subprocess.run(
+        ["bash", "-e", "-c", steps()[1]], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == status, done.stderr
+    assert ("::notice file=old.py,line=3" in done.stdout) == (status < 2), done.stdout
+    assert not (tmp_path / "trace").exists()

@@ -59,7 +59,7 @@ def demo(step: str | None, into: Path, quiet: bool, verbose: bool) -> None:
         chosen = needed_for(STEPS[step], stage) if step else list(STEPS.values())
         _greet(stage)
         good = all(_play(stage, one, k, len(chosen)) for k, one in enumerate(chosen, 1))
-    except FolderError as error:
+    except (FolderError, OSError) as error:
         _refuse(str(error))
     except KeyboardInterrupt:
         click.echo(f"\nshardlift demo: interrupted; what there is so far is in {into}", err=True)

@@ -46,7 +46,9 @@ def held() -> Sample:
     }
 
 
-def work(calls: int, pmap: Callable[..., Any], samples: int = 20) -> Iterator[Sample]:
+def work(
+    calls: int, pmap: Callable[..., Any], samples: int = 20, shapes: int = 12
+) -> Iterator[Sample]:
     """So many calls, as a program makes them; what is held after every part of them."""
     import jax
     import jax.numpy as jnp
@@ -65,24 +67,23 @@ def work(calls: int, pmap: Callable[..., Any], samples: int = 20) -> Iterator[Sa
             jax.device_get(loss(out))
             state[0].block_until_ready()  # type: ignore[attr-defined]
         if alone and k % 100 == 0:
-            _odd_calls(k // 100, pmap, step, n)
+            _odd_calls(k // 100, 1 + k // 100 % shapes, pmap, step, n)
         if k % every == 0:
             yield held()
 
 
-def _odd_calls(k: int, pmap: Callable[..., Any], step: Any, n: int) -> None:
+def _odd_calls(k: int, length: int, pmap: Callable[..., Any], step: Any, n: int) -> None:
     """Other shapes, keyword arguments, errors, functions that come and go, nested pmaps."""
     import contextlib
 
     import numpy as np
 
-    length = 1 + k % 12
     rows = np.ones((n, length), np.float32)
     step(rows.copy(), rows)
     pmap(lambda x: x + length)(x=rows)
     with contextlib.suppress(Exception):
         step(rows, np.ones((n + 1, length), np.float32))
-    if k % 10 == 0 and n % 2 == 0:
+    if k % 4 == 0 and n % 2 == 0:
         nested = np.ones((2, n // 2, length), np.float32)
         pmap(lambda x: pmap(lambda y: y * 2)(x))(nested)
 

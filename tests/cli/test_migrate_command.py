@@ -221,3 +221,34 @@ def test_no_jax_is_imported() -> None:
         "CliRunner().invoke(main, ['migrate', '--help']); assert 'jax' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_global_says_what_keeps_its_axis_and_asks_for_facts(project: Path) -> None:
+    text = (
+        "import jax\nfrom flax import jax_utils\n\nstep = jax.pmap(train, axis_name='i')\n\n\n"
+        "def run(state):\n    state = jax_utils.replicate(state)\n"
+        "    state = step(state)\n    return jax_utils.unreplicate(state)\n"
+    )
+    (project / "pkg/train.py").write_text(text)
+    result = _run("--to", "global", "pkg")
+    assert result.exit_code == 1
+    assert "keeps its device axis" in result.stderr
+    assert "--facts FILE" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--facts", "run.json"], "--facts is for --to global"),
+        (["--to", "global", "--facts", "missing.json"], "missing.json"),
+        (["--to", "global", "--facts", "other.py"], "is damaged, or is not a capture"),
+        (["--to", "global", "--strict-vma"], "--facts FILE"),
+        (["--to", "global", "--facts", "run.json", "--strict-vma", "--write"], "--verify"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_options_of_global_that_do_not_go_together(arguments: list[str], said: str) -> None:
+    Path("run.json").write_text('{"schema": "shardlift.capture", "version": 1}')
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr

@@ -110,3 +110,21 @@ def test_lines_are_kept() -> None:
 def test_names_are_found_in_the_json_before_anything_is_parsed(cell: str) -> None:
     report = check_texts({"n.ipynb": _notebook(cell)})["n.ipynb"]
     assert [finding.code for finding in report.findings] == ["SL107"]
+
+
+@pytest.mark.parametrize("following", [[], ["x = 1"]])
+def test_a_statement_at_the_end_of_a_cell_goes_alone(following: list[str]) -> None:
+    import json
+
+    from shardlift.codemod.migration.engine import migrate
+
+    cells = ["import jax\njax.config.update('jax_pmap_shmap_merge', False)", *following]
+    document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
+    raw = json.dumps(document, indent=1) + "\n"
+    done = migrate(["a.ipynb"], lambda _: raw.encode(), lambda _: False)
+    assert done.unreadable == ()
+    (file,) = done.changed
+    assert [cell["source"] for cell in json.loads(file.after)["cells"]] == [
+        "import jax\n",
+        *following,
+    ]

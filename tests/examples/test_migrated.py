@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from shardlift.codemod.migration.engine import Migration, migrate
 
 from .recipes import EXAMPLES, RECIPES, Recipe
+
+PAGES = EXAMPLES.parent / "docs" / "recipes"
 
 
 def migrated(path: Path) -> Migration:
@@ -34,3 +37,11 @@ def test_what_equinox_maps_by_itself_is_left_alone_and_said() -> None:
     (file,) = migrated(EXAMPLES / "equinox" / "filter_pmap.py").files
     assert not file.changed
     assert "eqx.filter_jit" in file.refused[0].text
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
+def test_a_page_shows_every_program(recipe: Recipe) -> None:
+    page = PAGES / f"{recipe.name}.md"
+    named = re.findall(r"^(?:```{literalinclude}|:diff:) (\S+)", page.read_text(), re.MULTILINE)
+    shown = {(PAGES / path).resolve() for path in named}
+    assert shown == {path for path in recipe.folder.iterdir() if path.suffix == ".py"}

@@ -17,7 +17,10 @@ import pytest
 import shardlift
 
 N = jax.local_device_count()
-pytestmark = pytest.mark.filterwarnings("default")  # of the libraries
+pytestmark = [
+    pytest.mark.libraries,
+    pytest.mark.filterwarnings("default"),  # of the libraries
+]
 
 
 @pytest.fixture(autouse=True)

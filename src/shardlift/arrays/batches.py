@@ -67,6 +67,8 @@ def prefetch_to_device(
     """
     placed_on = devices or jax.local_devices()
     source = iter(iterator)
+    if size < 1:
+        raise ValueError(f"prefetch_to_device(size={size}) would yield nothing: size is 1 or more")
     queue: deque[Any] = deque()
 
     def place(x: Any) -> Any:

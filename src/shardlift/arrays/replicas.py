@@ -66,7 +66,13 @@ def unreplicate(tree: Any, check: bool = False) -> Any:
     """
     if check:
         _demand_equal(tree)
-    return jax.tree.map(_first_row, tree)
+    try:
+        return jax.tree.map(_first_row, tree)
+    except _NoRowsError:
+        path, leaf = next((p, x) for p, x in leaf_paths(tree) if 0 in getattr(x, "shape", ())[:1])
+        raise ValueError(
+            f"the leaf {path} has shape {leaf.shape}: without a row there is no first replica."
+        ) from None
 
 
 def differing(leaf: Any) -> list[str]:
@@ -129,8 +135,14 @@ def _demand_equal(tree: Any) -> None:
             )
 
 
+class _NoRowsError(Exception):
+    pass
+
+
 def _first_row(leaf: Any) -> Any:
     ndim = getattr(leaf, "ndim", 0)
+    if ndim and not leaf.shape[0]:
+        raise _NoRowsError
     if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
         block = leaf.addressable_data(0)
         if not ndim:

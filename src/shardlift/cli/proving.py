@@ -308,6 +308,7 @@ def wanted(
     settings = running.Settings(
         tolerance=Tolerance(**(asked["tolerance"] or {})),
         devices=asked["devices"],
+        processes=asked["processes"],
         verbose=asked["verbose"],
     )
     return Wanted(

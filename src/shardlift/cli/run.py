@@ -27,6 +27,7 @@ _HELP = """Run a pmap program of earlier JAX as it is, on the JAX that is instal
 
 For the length of the program jax.pmap is what it was before 0.8, and the names that JAX has
 removed since are back. Exit status, arguments, tracebacks and signals are those of plain python.
+A notebook runs too, its code cells in their order.
 
 With several processes each line of output begins with the number of the process that printed it.
 The first process that fails is shown as the root cause, the others are ended, and its exit

@@ -18,8 +18,8 @@ _HELP = """Run two programs and compare what their mapped functions compute.
 
 BEFORE is written in pmap, and runs as `shardlift run` runs it. AFTER is what became of it, in
 pmap, shard_map or jit with shardings, and runs as plain python runs it. Each is a script, a
-module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run. Both get the
-same ARGS, seeds and devices.
+notebook, a module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run.
+Both get the same ARGS, seeds and devices.
 
 Sites are paired by name, calls in order, outputs by path; stacked (n, b, ...), global (n * b, ...)
 and replicated arrays are brought to one layout. Everything is compared bit by bit; what is not
@@ -49,6 +49,13 @@ Exit status: 0 all the same, 1 a difference or a site in one program only, 2 not
     "--devices",
     type=click.IntRange(1),
     help="Virtual CPU devices; 8, unless there is an accelerator or JAX_PLATFORMS is set.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Run each program in N local processes, as `shardlift run` does; --devices is of each.",
 )
 @click.option(
     "--oracle",
@@ -94,6 +101,7 @@ def verify(
     args: tuple[str, ...],
     tolerance: Any,
     devices: int | None,
+    processes: int,
     oracle: str,
     keep_bytes: int,
     tapped: int,
@@ -114,6 +122,7 @@ def verify(
     settings = running.Settings(
         tolerance=Tolerance(**tolerance),
         devices=devices,
+        processes=processes,
         keep=keep_bytes,
         tapped=tapped,
         replay=replay,

@@ -62,6 +62,13 @@ _OPTIONS = (
         help="With --verify: virtual CPU devices; 8, unless there is an accelerator.",
     ),
     click.option(
+        "--processes",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+        help="With --verify: run COMMAND in N local processes.",
+    ),
+    click.option(
         "--strict-vma",
         is_flag=True,
         help="With --to global and --facts: check_vma=True, gradients kept by jax.lax.pcast; "

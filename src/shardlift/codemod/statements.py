@@ -66,8 +66,11 @@ def is_only_one(file: File, statement: ast.stmt) -> bool:
 def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
     """Delete a stretch; an `end` without a column is the start of that line."""
     if isinstance(end, int):
-        # The last line of a file may have no line after it.
-        last = end > len(file.lines)
+        # The last line of a file may have no line after it; that of a cell has another cell's, or
+        # the one that ends the joined text.
+        cells = file.source.cells
+        last = end > len(file.lines) - (cells is not None)
+        last = last or (cells is not None and end in cells.first_lines)
         end = (end - 1, len(line_bytes(file, end - 1))) if last else (end, 0)
     return Edit(file.stretch(*start, *end), "")
 

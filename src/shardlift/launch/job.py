@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,6 +68,7 @@ def launch(
     grace: float = 3.0,
     start_timeout: int = 300,
     watch: Watch | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Run ``program`` in ``processes`` local processes and wait for them.
 
@@ -79,13 +80,14 @@ def launch(
         grace: seconds that processes have to end when they are told to, before they are killed.
         start_timeout: seconds in which all processes must have imported JAX.
         watch: what is restored in each process, and recorded of it; nothing by default.
+        environ: the environment of the processes; that of this one by default.
 
     Returns:
         Status 0, or that of the first process that failed: the others are ended then. SIGINT and
         SIGTERM end all processes.
     """
     watch = watch or Watch(patch=False)
-    job = Job(program, processes, devices, emit, start_timeout, watch)
+    job = Job(program, processes, devices, emit, start_timeout, watch, environ)
     stops: list[int] = []
     before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
     try:
@@ -119,8 +121,10 @@ class Job:
         emit: Emit,
         start_timeout: int,
         watch: Watch,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         """Nothing is started yet. The arguments are those of ``launch``."""
+        self.environ = os.environ if environ is None else environ
         self.program, self.processes, self.devices = program, processes, devices
         self.emit, self.start_timeout, self.watch_as = emit, start_timeout, watch
         self.workers: list[_Worker] = []
@@ -157,7 +161,7 @@ class Job:
             self._listen(pipe, Lines(partial(self.emit, process, name)))
 
     def _environment(self) -> dict[str, str]:
-        env = dict(os.environ)
+        env = dict(self.environ)
         env.setdefault("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo")
         if self.devices is not None:
             virtual_devices(self.devices, env)

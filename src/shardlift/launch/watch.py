@@ -31,6 +31,7 @@ class Watch:
     record: str | None = None
     quiet: bool = False
     record_inputs: int | None = None  # bytes of inputs, and of outputs, whose values are kept
+    session: bool = True  # False: the program begins one of its own
 
     def of_process(self, process: int) -> Watch:
         """The same in one process of many: the first one talks.
@@ -58,7 +59,7 @@ class Watching:
         self.process = os.getpid()
         self.recorder: Any = None
         self.session = Session(patch=watch.patch, prepare=self._prepare)
-        self.uses = self.session.enter()
+        self.uses = self.session.enter() if watch.session else self.session.uses
         if watch.record is not None:
             self._write_when_terminated()
         self._filter_threads()

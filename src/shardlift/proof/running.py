@@ -19,9 +19,12 @@ from typing import NamedTuple
 from shardlift import facts
 from shardlift.facts import values
 from shardlift.facts.schema import SCHEMA, Capture
+from shardlift.launch.job import launch
 from shardlift.launch.program import Program, virtual_devices
+from shardlift.launch.watch import Watch
 from shardlift.proof.comparing.bits import Tolerance
 from shardlift.proof.comparing.judging import Recorded, judge, passed_over
+from shardlift.proof.comparing.processes import of_processes
 from shardlift.proof.comparing.verdicts import DIFFERENT, IDENTICAL, Outcome, Side
 from shardlift.proof.taping.child import KEEP, TAPPED, Task
 
@@ -41,7 +44,8 @@ class Settings:
     """How to compare; the options of the command."""
 
     tolerance: Tolerance
-    devices: int | None = None
+    devices: int | None = None  # of each process
+    processes: int = 1
     keep: int = KEEP
     tapped: int = TAPPED
     replay: bool = True
@@ -148,7 +152,9 @@ def _is_capture(path: str) -> bool:
 # ---- running
 
 
-def environment(devices: int | None, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    devices: int | None, environ: Mapping[str, str], processes: int = 1
+) -> dict[str, str]:
     """What both programs run in: the same devices, the same hashes of texts."""
     # Nor is anything compiled left behind by a program that may be put back as it was.
     env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -156,7 +162,7 @@ def environment(devices: int | None, environ: Mapping[str, str]) -> dict[str, st
     said = any(name in environ for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"))
     said = said or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
     if chosen is None and not said and not has_accelerator():
-        chosen = DEVICES
+        chosen = max(DEVICES // processes, 1)
     if chosen is not None:
         virtual_devices(chosen, env)
     return env
@@ -175,14 +181,38 @@ def taped(
     task: Task, env: Mapping[str, str], flags: Sequence[str], verbose: bool
 ) -> tuple[int, str]:
     """Run a program; its exit status, and the end of what it said if it failed."""
+    if task.processes > 1:
+        return _taped_in_many(task, env, verbose)
     command = [sys.executable, *flags, "-m", "shardlift.proof.taping", task.to_json()]
     if verbose:
         return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
     done = subprocess.run(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
     )
-    said = done.stdout.rstrip().splitlines()
-    return done.returncode, "\n".join(said[-12:]) if done.returncode else ""
+    return done.returncode, _end_of(done.stdout) if done.returncode else ""
+
+
+def _taped_in_many(task: Task, env: Mapping[str, str], verbose: bool) -> tuple[int, str]:
+    said: list[str] = []
+
+    def emit(process: int, _: str, line: str) -> None:
+        said.append(f"[{process}] {line}")
+        if verbose:
+            print(said[-1], file=sys.stderr)
+
+    program = Program("shardlift.proof.taping", (task.to_json(),), module=True)
+    watch = Watch(patch=False, session=False)
+    done = launch(
+        program, processes=task.processes, devices=None, emit=emit, watch=watch, environ=env
+    )
+    if done.interrupted:
+        raise KeyboardInterrupt
+    why = done.failure.traceback if done.failure else ""
+    return done.status, _end_of(why or "\n".join(said)) if done.status else ""
+
+
+def _end_of(text: str) -> str:
+    return "\n".join(text.rstrip().splitlines()[-12:])
 
 
 class Run(NamedTuple):
@@ -191,6 +221,12 @@ class Run(NamedTuple):
     side: Side
     recorded: Recorded
     path: str  # of the capture
+    others: tuple[Recorded, ...] = ()  # of the processes besides the first
+
+    @property
+    def parts(self) -> tuple[Recorded, ...]:
+        """What each process recorded."""
+        return (self.recorded, *self.others)
 
 
 def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
@@ -208,8 +244,18 @@ def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Ou
 def judged(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
     """What two runs show."""
     one, two = before.recorded, after.recorded
-    sites = judge(one, two, tolerance)
+    if len(before.parts) != len(after.parts):
+        raise CannotRunError(
+            f"{len(before.parts)} processes before and {len(after.parts)} after cannot be compared"
+        )
+    pairs = zip(before.parts, after.parts, strict=True)
+    sites = of_processes([judge(*parts, tolerance) for parts in pairs])
     notes = (*notes, *passed_over(one.capture, two.capture))
+    if before.others:
+        notes += (
+            f"{len(before.parts)} processes, each compared with itself; what collectives exchange "
+            "was not looked into, and no call was run once more",
+        )
     return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
 
 
@@ -247,23 +293,33 @@ def record(
         tapped=settings.tapped,
         oracle=settings.oracle_after if after else settings.oracle,
         tutor=before.path if before is not None and settings.replay else None,
+        processes=settings.processes,
     )
-    env = environment(settings.devices, os.environ) | dict(settings.environ if after else {})
+    if settings.processes > 1:
+        # One process alone cannot run a call once more: the others would have to do the same.
+        task = replace(task, tapped=0, keep_inputs=0, tutor=None)
+    shared = environment(settings.devices, os.environ, settings.processes)
+    env = shared | dict(settings.environ if after else {})
     status, error = taped(task, env | dict(source.environ), source.flags, settings.verbose)
-    if not os.path.exists(out):
+    parts = [task.part(process) for process in range(settings.processes)]
+    if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""
         raise CannotRunError(f"{source.text} {how} and left no call of JAX to compare{why}")
-    return _read(Side(source.text, status=status, error=error), out)
+    return _read(Side(source.text, status=status, error=error), *parts)
 
 
-def _read(side: Side, path: str) -> Run:
+def _read(side: Side, *paths: str) -> Run:
+    first, *others = map(_recorded, paths)
+    version = first.capture.processes[0].jax if first.capture.processes else ""
+    return Run(replace(side, jax=version), first, paths[0], tuple(others))
+
+
+def _recorded(path: str) -> Recorded:
     try:
-        capture = facts.read(path)
+        return Recorded(facts.read(path), values.load(path))
     except OSError as error:
         raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
-    version = capture.processes[0].jax if capture.processes else ""
-    return Run(replace(side, jax=version), Recorded(capture, values.load(path)), path)
 
 
 def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:

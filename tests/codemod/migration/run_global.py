@@ -2,10 +2,10 @@
 
     python run_global.py FOLDER
 
-In FOLDER each program has a folder with `before/`. It is run under a recorder, migrated without
-what was recorded and with it, and both results are run. Prints one JSON object: for each program
-what went wrong (None if nothing did), how many sites have global arrays, and the findings, each
-for both ways.
+In FOLDER each program has a folder with `before/` and, in a file `ways`, how to migrate it:
+`text`, without facts; `facts`, with those of its own run; `strict`, with check_vma as well. Prints
+one JSON object: for each program and way what went wrong (None if nothing did), how often the
+migrated program uses each helper, and the findings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shardlift.codemod.migration.rewrite import Goal
 from shardlift.facts import Capture, Recorder
 from tests.codemod.migration import run_programs
 
-FORMS = ("shard_map_on_devices", "shard_map_per_device", "jit_per_device")
+HELPERS = ("shard_map_on_devices", "shard_map_per_device", "put_on_every_device")
 
 
 def recorded(folder: Path) -> tuple[Any, Capture]:
@@ -51,9 +51,8 @@ def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
     said = [place.text for file in result.files for place in file.refused]
-    sites = {form: sum(_count(form, text) for text in texts.values()) for form in FORMS}
-    put = sum(_count("put_on_every_device", text) for text in texts.values())
-    return {"sites": sites, "findings": said, "put": put}
+    uses = {name: sum(_count(name, text) for text in texts.values()) for name in HELPERS}
+    return {"uses": uses, "findings": said}
 
 
 def _count(name: str, text: str) -> int:
@@ -72,9 +71,9 @@ def verdict(folder: Path) -> dict[str, Any]:
         expected, facts = recorded(folder / "before")
     except Exception:
         return {"wrong": f"before: {traceback.format_exc()[-1500:]}"}
-    for way, given in (("text", None), ("facts", facts)):
+    for way in (folder / "ways").read_text().split():
         try:
-            found[way] = migrated(folder, way, given)
+            found[way] = migrated(folder, way, None if way == "text" else facts)
             with legacy():
                 got = run_programs.run(folder / way, before=False)
             found[way]["wrong"] = run_programs.difference(expected, got)

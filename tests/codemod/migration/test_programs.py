@@ -14,15 +14,23 @@ import pytest
 
 from shardlift.codemod.engine import check_texts
 from shardlift.codemod.migration.engine import Migration, migrate
+from shardlift.codemod.migration.rewrite import Goal
+from shardlift.facts import Capture
 from tests.codemod.migration.programs import PROGRAMS
 
 RUNNER = Path(__file__).with_name("run_programs.py")
 
 
-def migrated(files: Mapping[str, str], root: str = "/p") -> tuple[dict[str, str], Migration]:
+def migrated(
+    files: Mapping[str, str],
+    root: str = "/p",
+    goal: Goal = Goal.SHARD_MAP,
+    facts: Capture | None = None,
+    strict: bool = False,
+) -> tuple[dict[str, str], Migration]:
     """The files of a program after its migration, helpers included."""
     contents = {f"{root}/{path}": text.encode() for path, text in files.items()}
-    result = migrate(list(contents), contents.__getitem__, _exists(contents))
+    result = migrate(list(contents), contents.__getitem__, _exists(contents), goal, facts, strict)
     after = {path: text.decode() for path, text in contents.items()}
     after |= {file.path: file.after for file in result.changed}
     return {path.removeprefix(f"{root}/"): text for path, text in after.items()}, result

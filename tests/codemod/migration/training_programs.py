@@ -261,6 +261,53 @@ def main():
         "        losses.append(float(metrics['loss'][0]))\n"
         "    return parallel.unreplicate(state), losses\n",
     },
+    "called by keyword": _program("""
+p_step = jax.pmap(lambda state, batch, key: update(state, batch), axis_name="batch")
+
+
+def main():
+    state = replicate(init())
+    keys = jax.random.split(jax.random.PRNGKey(0), jax.local_device_count())
+    for _ in range(2):
+        state, metrics = p_step(state, shard(data(16)), key=keys)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    "static arguments": _program("""
+def scaled(state, batch, times):
+    for _ in range(times):
+        state, metrics = update(state, batch)
+    return state, metrics
+
+
+p_step = jax.pmap(scaled, "batch", static_broadcasted_argnums=(2,), donate_argnums=(0,))
+
+
+def main():
+    state = replicate(init())
+    for times in (1, 2):
+        state, metrics = p_step(state, shard(data(16)), times)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    "a function on every leaf": _program("""
+p_step = jax.pmap(update, axis_name="batch")
+
+
+def prepared(batch):
+    count = jax.local_device_count()
+
+    def prepare(x):
+        x = np.asarray(x, np.float32) * 0.5
+        return x.reshape((count, -1) + x.shape[1:])
+
+    return jax.tree_util.tree_map(prepare, batch)
+
+
+def main():
+    state = replicate(init())
+    for batch in map(prepared, (data(16) for _ in range(3))):
+        state, metrics = p_step(state, batch)
+    return float(np.asarray(metrics["loss"])[0]), jax.device_get(unreplicate(state))
+"""),
     "a script": {
         "main.py": _HEAD
         + _HELPERS.lstrip("\n")
@@ -315,7 +362,7 @@ def main():
     state = replicate(init())
     for _ in range(3):
         state, metrics = p_step(state, shard(data(16)))
-    return float(metrics["loss"][0]), np.asarray(state["b"])
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
     ),
     "the state is looked at": (
@@ -397,7 +444,7 @@ def main():
 """),
     ),
     "a batch that is used twice": (
-        "is used in",
+        "is indexed in",
         _program("""
 p_step = jax.pmap(update, axis_name="batch")
 
@@ -459,19 +506,6 @@ def main():
     state = jax.device_put_replicated(init(), jax.devices()[:4])
     batch = jax.tree_util.tree_map(lambda x: x.reshape((4, -1) + x.shape[1:]), data(16))
     state, metrics = p_step(state, batch)
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
-    "called by keyword": (
-        "called by keyword",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    for _ in range(2):
-        state, metrics = p_step(state, batch=shard(data(16)))
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
     ),

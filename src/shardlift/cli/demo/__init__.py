@@ -94,6 +94,8 @@ def _play(stage: Stage, step: Step, number: int, count: int) -> bool:
     verdict = step.play(stage)
     stage.folder.keep(*filter(stage.folder.has, step.writes))
     mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
+    if stage.console.options.ascii_only:
+        mark = "ok" if verdict.good else "FAILED"
     said = Text.assemble((f"{mark} {step.name}: ", f"bold {colour}"), verdict.text)
     said.append(f"  ({time.perf_counter() - start:.0f} s)", "dim")
     stage.console.print(said, soft_wrap=True)

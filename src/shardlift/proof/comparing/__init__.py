@@ -5,7 +5,9 @@
 `bits`             how far two arrays are apart
 `causes`           why they are, as far as the numbers tell
 `pairing`          which site of one program is which of the other
+`telling`          keys, indices and collectives that say why numbers differ
 `judging`          the verdict of each site
+`processes`        the verdicts of many processes, as one
 `verdicts`         what there is to say
 =================  =========================================================================
 """

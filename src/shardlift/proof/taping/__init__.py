@@ -6,6 +6,7 @@
 `hooks`            pmap, jit and shard_map whose calls are put on tape
 `taps`             operands and results of the collectives inside a call
 `replaying`        the inputs of the other program, given to this one
+`swapping`         two arguments in each other's place, tried
 `oracles`          what stands in for a pmap that this JAX does not have
 `both`             the tape together with the facts of a run
 `child`            the process in which a program runs

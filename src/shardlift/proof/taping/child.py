@@ -28,6 +28,11 @@ class Task:
     tapped: int
     oracle: str = "shardlift.pmap"
     tutor: str | None = None  # the capture whose inputs are replayed
+    processes: int = 1  # that each write a part of their own
+
+    def part(self, process: int) -> str:
+        """Where a process writes."""
+        return self.out if self.processes == 1 else f"{self.out}.{process}"
 
     def to_json(self) -> str:
         """The argument of this module."""
@@ -89,4 +94,7 @@ class Taping:
             program = self.task.program
             command = [*(["-m"] if program.module else []), program.target, *program.args]
             tape = self.hooks.tape
-            tape.write(self.task.out, tape.capture(command, self.task.patch))
+            import jax
+
+            process = jax.process_index() if self.task.processes > 1 else 0
+            tape.write(self.task.part(process), tape.capture(command, self.task.patch))

@@ -49,9 +49,12 @@ def _renamed(form: Form, path: str) -> Form:
 def hold(path: str, leaf: Any, axis: int | None = None) -> Held:
     """Read an array. ``axis``: which one is spread over the devices, if the caller knows."""
     if isinstance(leaf, jax.Array):
-        if leaf.is_deleted() or not leaf.is_fully_addressable:
+        if leaf.is_deleted():
             return Held(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
-        array, axis, agree = _rows_of(leaf, axis)
+        found = _rows_of(leaf, axis) if leaf.is_fully_addressable else _own_rows_of(leaf)
+        if found is None:
+            return Held(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
+        array, axis, agree = found
     else:
         array, agree = np.asarray(leaf), True
         if array.dtype.hasobject or array.dtype.kind in "USMm":
@@ -72,6 +75,23 @@ def _rows_of(leaf: jax.Array, axis: int | None) -> tuple[Array, int | None, bool
             return np.stack(copies), 0, False
         return copies[0], None, True
     return host_bits(leaf), axis, True
+
+
+def _own_rows_of(leaf: jax.Array) -> tuple[Array, int | None, bool] | None:
+    """Of an array of many processes the part of this one; None where it is no stretch of rows."""
+    axis = split_axis(leaf)
+    shards = leaf.addressable_shards
+    if axis is None:
+        copies = [host_bits(shard.data) for shard in shards]
+        if any(copy.tobytes() != copies[0].tobytes() for copy in copies[1:]):
+            return np.stack(copies), 0, False
+        return copies[0], None, True
+    rows = {shard.index[axis].start or 0: shard for shard in shards}
+    block = leaf.sharding.shard_shape(leaf.shape)
+    if any(k != axis and block[k] != leaf.shape[k] for k in range(leaf.ndim)):
+        return None
+    parts = [host_bits(rows[start].data) for start in sorted(rows)]
+    return np.concatenate(parts, axis), axis, True
 
 
 def split_axis(leaf: jax.Array) -> int | None:

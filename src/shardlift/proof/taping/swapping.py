@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from shardlift.proof.comparing.layouts import same_arrays
 from shardlift.proof.taping.hosts import Held
 from shardlift.proof.taping.replaying import placed
@@ -52,15 +54,35 @@ def _others(
         if type(apart.args[i]) is type(apart.args[j]) and apart.args[i] != apart.args[j]:
             names = f"static arguments {i} and {j} ({apart.args[i]!r}, {apart.args[j]!r})"
             yield _sentence(names), _exchanged(apart.args, i, j), fresh
-    for i, j in combinations(range(len(given)), 2):
-        one, other = given[i], given[j]
-        if _alike(one, other) and one.digest != other.digest:
-            names = f"{one.form.path} and {other.form.path}"
-            yield _sentence(names), apart.args, list(_exchanged(tuple(fresh), i, j))
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(len(given)), 2)
+        if _alike(given[i], given[j]) and given[i].digest != given[j].digest
+    ]
+    for i, j in pairs:
+        names = f"{given[i].form.path} and {given[j].form.path}"
+        yield _sentence(names), apart.args, list(_exchanged(tuple(fresh), i, j))
+    for turned in (*pairs, *((k,) for k in range(len(given)))):
+        if all(_is_square(given[k]) for k in turned):
+            names = " and ".join(given[k].form.path for k in turned)
+            said = f"{names}: another axis is split; transposed, they give what was given before"
+            yield said, apart.args, [_turned(x, k in turned) for k, x in enumerate(fresh)]
 
 
 def _sentence(names: str) -> str:
     return f"{names} are in each other's place: exchanged, they give what was given before"
+
+
+def _is_square(one: Held) -> bool:
+    shape = one.form.shape
+    return len(shape) > 1 and shape[0] == shape[1] and not one.form.dtype.startswith("key<")
+
+
+def _turned(array: Any, turn: bool) -> Any:
+    """With its first two axes exchanged, lying as it did."""
+    if not turn:
+        return array
+    return placed(np.swapaxes(np.asarray(array), 0, 1), array)
 
 
 def _alike(one: Held, other: Held) -> bool:

@@ -93,6 +93,8 @@ def _without_facts(site: Site) -> str:
             f"whether {site.name} returns the same on all devices is not known: record a run with "
             "`shardlift run --record FILE` and give it as --facts FILE"
         )
+    if site.facts.axis_size == 1:
+        return f"{site.name} was recorded on one device: record it on as many as it is to run on"
     return f"the recorded run has no proof for {site.name}: not all of its programs could be asked"
 
 
@@ -180,6 +182,8 @@ def _is_nearer_whole(root: Cell) -> bool:
 
 def _not_whole(root: Cell) -> str | None:
     """Why the values of a class cannot lose their device axis; proofs come later."""
+    if not root.made:
+        return "it is not known where it comes from"
     for made in root.made:
         if made.kind == "output" and not _is_element(made):
             return f"it is not known what {made.at} reads of an output"

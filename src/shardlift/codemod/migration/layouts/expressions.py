@@ -284,6 +284,8 @@ class Expressions:
         for value in self.file.values(node):
             self._handed_on(value, node)
         if owner is not None:
+            if any(isinstance(value, Known) for value in self.file.values(node)):
+                return self.plain(node)  # a method, or a property
             return self.program.attribute(owner.node, owner.file, node.attr)
         module = self.program.module_of(self.file, node.value)
         if module is not None:

@@ -95,8 +95,10 @@ class Site:
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""
-        if self.facts is None:
-            return []
+        if self.facts is None or self.facts.axis_size == 1:
+            return []  # on one device everything is the same
+        if self.facts.transformed or self.facts.nested:
+            return []  # programs inside of others were not asked
         if not path:
             return list(self.facts.proofs)
         wanted = _spellings(path[:1])

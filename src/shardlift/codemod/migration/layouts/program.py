@@ -214,18 +214,16 @@ class Program:
     # ---- calls of pmapped functions
 
     def settle(self) -> None:
-        """Connect calls with the pmapped functions that reach them, until nothing changes."""
-        waiting, self.pending = self.pending, []
-        while waiting:
-            left: list[PendingCall] = []
-            for call in waiting:
-                if not self._connect(call):
-                    left.append(call)
-            if len(left) == len(waiting):
-                break
-            waiting = left
-        for call in waiting:
-            self._unknown_call(call)
+        """Connect calls with the pmapped functions that reach them."""
+        later = [indexed for indexed in self.indexed if not self._is_element(indexed)]
+        # What is called and is no pmapped function is unknown, before any call is connected.
+        known = [call for call in self.pending if self._sites_of(call)]
+        for call in self.pending:
+            if not self._sites_of(call):
+                self._unknown_call(call)
+        for call in known:
+            self._connect(call)
+        self.indexed = later
         for indexed in self.indexed:
             self._tell(indexed)
         for site in self.sites.values():
@@ -269,16 +267,25 @@ class Program:
                 return False
         return True
 
-    def _connect(self, call: PendingCall) -> bool:
-        made = find(call.function).made
-        sites = {m.site for m in made if m.kind == "mapped" and m.site is not None}
-        if not sites:
+    def _is_element(self, indexed: Indexed) -> bool:
+        """An index of what is known to be a tuple or a list."""
+        base = find(indexed.base)
+        if EACH not in base.parts and not any(isinstance(key, int) for key in base.parts):
             return False
-        if len(sites) > 1 or any(m.kind != "mapped" for m in made):
+        unify(part(base, indexed.index), indexed.result)
+        return True
+
+    def _sites_of(self, call: PendingCall) -> set[Site]:
+        made = find(call.function).made
+        return {m.site for m in made if m.kind == "mapped" and m.site is not None}
+
+    def _connect(self, call: PendingCall) -> None:
+        sites = self._sites_of(call)
+        if len(sites) > 1 or any(m.kind != "mapped" for m in find(call.function).made):
             for site in sites:
                 site.obstacles.append(f"at {call.at}, it is one of several that may be called")
             self._unknown_call(call)
-            return True
+            return
         (site,) = sites
         site.calls.append((call.at.file, call.call))
         if not call.plain:
@@ -301,7 +308,6 @@ class Program:
         add_made(call.result, Made("output", call.at, None, site))
         site.results.append(call.result)
         self.tracked.append(call.result)
-        return True
 
     def _unknown_call(self, call: PendingCall) -> None:
         what = call.at.file.brief(call.call.func)

@@ -85,8 +85,15 @@ class Statements(Expressions):
                 self.bind(inner, part(cell, number))
         elif isinstance(target, ast.Attribute):
             owner = self.instance(target.value)
+            module = self.program.module_of(self.file, target.value)
+            for value in self.file.values(target.value):
+                if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
+                    self.program.leak(value.node, value.file, self.at(target))
             if owner is not None:
                 unify(self.program.attribute(owner.node, owner.file, target.attr), cell)
+            elif module is not None:
+                unify(self.program.every_binding(module, module.index.module, target.attr), cell)
+                escape(cell, Escape(self.at(target), f"is put into `{self.file.brief(target)}`"))
             else:
                 self.lose(target.value, f"`{self.file.brief(target)}` is set")
                 escape(cell, Escape(self.at(target), f"is put into `{self.file.brief(target)}`"))
@@ -210,6 +217,15 @@ class Statements(Expressions):
                 if not isinstance(one, FUNCTIONS):
                     said = Escape(self.at(one), f"is the attribute {name} of a class")
                     escape(self.program.bound(self.file, one), said)
+                    self._is_set(node, name, one)
+
+    def _is_set(self, owner: ast.ClassDef, name: str, bound: ast.AST) -> None:
+        """An attribute that the body of a class gives to all its objects."""
+        statement = self.file.index.parents.get(bound)
+        value = getattr(statement, "value", None)
+        if value is not None and not isinstance(value, ast.Constant):
+            cell = self.program.attribute(owner, self.file, name)
+            add_made(cell, Made("elsewhere", self.at(bound)))
 
     # ---- branches and loops
 

@@ -12,7 +12,8 @@ from shardlift.codemod.migration.decisions import Decisions, Where
 from shardlift.codemod.migration.forms import DEFAULT_NAME, Form
 from shardlift.codemod.migration.layout import Argument, CallText, Style
 from shardlift.codemod.migration.layouts import spelling
-from shardlift.codemod.migration.layouts.cells import Cell, Made, Use, find
+from shardlift.codemod.migration.layouts import strict as checked
+from shardlift.codemod.migration.layouts.cells import Cell, Made, Place, Use, find
 from shardlift.codemod.migration.layouts.decide import Decision, Finding, Layout, decide, findings
 from shardlift.codemod.migration.layouts.mapped import Site
 from shardlift.codemod.migration.layouts.program import Program
@@ -60,8 +61,7 @@ def plan(
     found = Plan(findings=findings(program, decision))
     for site in program.sites.values():
         if decision.is_changed(site):
-            strict = decided.is_strict(_where(site))
-            found.add(site.file, _site(site, decision, strict), "sites")
+            _write_site(found, site, decision, decided.is_strict(_where(site)))
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
@@ -72,6 +72,18 @@ def plan(
 def _where(site: Site) -> Where:
     span = site.file.span(site.node)
     return Where(site.file.path, span.line, span.column)
+
+
+def _write_site(found: Plan, site: Site, decision: Decision, strict: bool) -> None:
+    why = checked.obstacle(site, decision) if strict else None
+    if why is not None:
+        text = f"check_vma stays off at {site.name}: {why}"
+        found.findings.append(Finding(Place(site.file, site.node), text))
+    strict = strict and why is None
+    found.add(site.file, _site(site, decision, strict), "sites")
+    for file, rewrite in checked.casts(site, decision) if strict else ():
+        if rewrite.node not in {one.node for one in found.rewrites.get(file.path, [])}:
+            found.add(file, rewrite)
 
 
 def _cannot_be_written(site: Site) -> Iterable[str]:

@@ -1,0 +1,154 @@
+"""The commands where something around them is missing, closed, full, narrow or old."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shardlift
+from shardlift.facts import write
+from tests.facts.captures import everything
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(shardlift.__file__).parents[1]
+PROGRAM = """
+import jax, numpy as np, sys
+jax.pmap(lambda x: x + 1)(np.zeros((jax.local_device_count(), 2)))
+sys.exit(int(sys.argv[1]) if sys.argv[1:] else 0)
+"""
+COMMANDS = (
+    ("check", "é.py", "--format", "full"),
+    ("migrate", "é.py"),
+    ("report", "run.json"),
+    ("rule", "SL2"),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "é.py").write_text("import jax\ns = 'é\u2028'; step = jax.pmap(f)\n")
+    (tmp_path / "train.py").write_text(PROGRAM)
+    write(everything("é"), tmp_path / "run.json")
+    return tmp_path
+
+
+def run(folder: Path, *command: str, path: str = "", **options: Any) -> tuple[int, str, str]:
+    env = {**os.environ, "PYTHONPATH": path or str(SOURCE), "JAX_PLATFORMS": "cpu"}
+    env |= options.pop("env", {})
+    done = subprocess.run(
+        [sys.executable, *options.pop("flags", ()), "-m", "shardlift", *command],
+        cwd=folder, env=env, stderr=subprocess.PIPE, timeout=120, **options,
+    )  # fmt: skip
+    stdout = done.stdout.decode(errors="replace") if done.stdout else ""
+    error = done.stderr.decode(errors="replace") if done.stderr else ""
+    assert "Traceback" not in error, error
+    assert "Exception ignored" not in error, error
+    return done.returncode, stdout, error
+
+
+def test_no_room_below_stdout(folder: Path) -> None:
+    for command in COMMANDS[:3]:
+        with open("/dev/full", "wb") as full:
+            status, _, error = run(folder, *command, stdout=full)
+        assert (status, error) == (2, "shardlift: No space left on device\n")
+
+
+def test_a_reader_that_goes_away(folder: Path) -> None:
+    for command in COMMANDS[:2]:
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb") as pipe:
+            assert run(folder, *command, stdout=pipe)[2] == "" or command[0] == "migrate"
+
+
+def test_stdout_is_closed(folder: Path) -> None:
+    statuses = [run(folder, *c, preexec_fn=lambda: os.close(1))[0] for c in COMMANDS]
+    assert statuses == [1, 1, 1, 0]
+
+
+def test_letters_that_the_terminal_does_not_have(folder: Path) -> None:
+    for command in COMMANDS:
+        env = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "1", "TERM": "dumb"}
+        status, stdout, _ = run(folder, *command, env=env, stdout=subprocess.PIPE)
+        assert status in (0, 1)
+        assert stdout
+        assert stdout.isascii() or command[0] == "migrate"  # a diff is the bytes of the file
+
+
+def test_a_record_that_cannot_be_written(folder: Path) -> None:
+    def no_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    said = "shardlift: the record "
+    for status, wanted in (("0", 2), ("3", 3)):
+        record = ("run", "--record", "new.json", "train.py", status)
+        got, _, error = run(folder, *record, preexec_fn=no_files)
+        assert got == wanted  # the program's own, unless it is 0
+        assert error.startswith(said)
+        assert "could not be written: File too large" in error
+    assert not (folder / "new.json").exists()
+
+
+def test_an_old_jax(folder: Path) -> None:
+    old = folder / "old"
+    (old / "jax").mkdir(parents=True)
+    (old / "jax" / "__init__.py").write_text('__version__ = "0.4.30"\n')
+    (old / "jax-0.4.30.dist-info").mkdir()
+    metadata = "Metadata-Version: 2.1\nName: jax\nVersion: 0.4.30\n"
+    (old / "jax-0.4.30.dist-info" / "METADATA").write_text(metadata)
+    path = os.pathsep.join([str(old), str(SOURCE)])
+    for command in (("run", "train.py"), ("verify", "train.py", "train.py")):
+        status, _, error = run(folder, *command, path=path)
+        assert status == 2
+        assert "JAX 0.4.30 is installed, and 0.10 or newer is needed" in error
+    for command, wanted in zip(COMMANDS, (1, 1, 1, 0), strict=True):
+        assert run(folder, *command, path=path, stdout=subprocess.PIPE)[0] == wanted
+    library = "import shardlift._compat"
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", library], env=env, capture_output=True, text=True)
+    assert "shardlift needs JAX 0.10 or newer, and this is 0.4.30" in done.stderr
+
+
+def test_no_jax(folder: Path) -> None:
+    import click
+    import rich
+
+    light = folder / "light"
+    light.mkdir()
+    for module in (click, rich):
+        os.symlink(Path(module.__file__).parent, light / module.__name__)  # type: ignore[arg-type]
+    path = os.pathsep.join([str(light), str(SOURCE)])
+
+    def without(*command: str) -> tuple[int, str, str]:
+        return run(folder, *command, path=path, flags=("-S",), stdout=subprocess.PIPE)
+
+    status, _, error = without("verify", "train.py", "train.py")
+    assert status == 2
+    assert 'pip install "shardlift[jax]"' in error
+    assert "JAX is not installed" in without("env")[1]
+    assert [without(*command)[0] for command in COMMANDS] == [1, 1, 1, 0]
+
+
+def test_no_such_platform(folder: Path) -> None:
+    env = {"JAX_PLATFORMS": "nonexistent"}
+    status, stdout, _ = run(folder, "env", env=env, stdout=subprocess.PIPE)
+    assert status == 0
+    assert "devices: JAX found none: Unable to initialize backend 'nonexistent'" in stdout
+
+
+def test_jax_before_devices(folder: Path) -> None:
+    (folder / "count.py").write_text("import jax; print(jax.device_count())")
+    path = os.pathsep.join([str(folder), str(SOURCE)])
+    early = ("run", "-q", "--devices", "3", "count.py")
+    (folder / "sitecustomize.py").write_text("import jax")
+    assert run(folder, *early, path=path, stdout=subprocess.PIPE)[:2] == (0, "3\n")
+    (folder / "sitecustomize.py").write_text("import jax; jax.devices()")
+    status, _, error = run(folder, *early, path=path)
+    assert status == 2
+    assert "JAX_NUM_CPU_DEVICES=3" in error

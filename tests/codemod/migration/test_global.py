@@ -1,0 +1,136 @@
+"""`--to global`: programs migrated, with a recorded run or without, and run: the same bits."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardlift.codemod.engine import check_texts
+from shardlift.codemod.migration.rewrite import Goal
+from tests.codemod.migration.programs import PROGRAMS
+from tests.codemod.migration.test_programs import migrated
+from tests.codemod.migration.training_programs import GLOBAL, PARTLY, STACKED
+
+RUNNER = Path(__file__).with_name("run_global.py")
+LEGACY = Path(__file__).parents[2] / "legacy" / "programs"
+MAIN = """\
+import os
+import runpy
+
+
+def main():
+    path = os.path.join(os.path.dirname(__file__), "program.py")
+    return runpy.run_path(path, run_name="__main__")["RESULTS"]
+"""
+# Programs of tests/legacy that change; the others stay as `--to shard_map` has them.
+CHANGED = ("data_parallel", "gan_two_states", "replicate_unreplicate")
+STRICT = ("the standard loop", "training and evaluation", "modules", "static arguments")
+KEPT = {name: files for name, (_, files) in {**PARTLY, **STACKED}.items()}
+ALL = {**GLOBAL, **KEPT}
+
+
+def _programs() -> dict[str, tuple[str, Mapping[str, str]]]:
+    found: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for number, (name, files) in enumerate(ALL.items()):
+        # Each way of some, to keep it short; with facts all of them.
+        ways = ["facts", *(["text"] if number % 4 == 0 else [])]
+        ways += ["strict"] if name in STRICT else []
+        found[name] = (" ".join(ways), files)
+    for name in CHANGED:
+        files = {"main.py": MAIN, "program.py": (LEGACY / f"{name}.py").read_text()}
+        found[name] = ("facts", files)
+    return found
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    root = tmp_path_factory.mktemp("programs")
+    for name, (ways, files) in _programs().items():
+        for path, text in files.items():
+            target = root / name / "before" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        (root / name / "ways").write_text(ways)
+    # As a legacy program ran: without the strictness of this suite.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
+    environment |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
+    here = str(Path(__file__).parents[3])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), str(root)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _programs())
+def test_same_bits_before_and_after(name: str, verdicts: dict[str, Any]) -> None:
+    found = verdicts[name]
+    assert "wrong" not in found, found["wrong"]
+    assert {way: one["wrong"] for way, one in found.items()} == dict.fromkeys(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GLOBAL)
+def test_the_state_loses_its_axis_once_a_run_was_recorded(
+    name: str, verdicts: dict[str, Any]
+) -> None:
+    found = verdicts[name]["facts"]
+    assert found["uses"]["shard_map_on_devices"]
+    assert found["uses"]["put_on_every_device"]
+    assert not found["uses"]["shard_map_per_device"]
+    assert found["findings"] == []
+
+
+@pytest.mark.slow
+def test_check_vma_stays_off_where_a_gradient_cannot_be_told(verdicts: dict[str, Any]) -> None:
+    said = {name: verdicts[name]["strict"]["findings"] for name in STRICT}
+    assert len(said.pop("static arguments")) == 1
+    assert not any(said.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PARTLY, *STACKED])
+def test_what_keeps_its_axis_is_said_with_the_reason(name: str, verdicts: dict[str, Any]) -> None:
+    reason, _ = {**PARTLY, **STACKED}[name]
+    findings = verdicts[name]["facts"]["findings"]
+    assert any(reason in finding for finding in findings), findings
+    assert all("keep" in finding for finding in findings)
+    on_devices = verdicts[name]["facts"]["uses"]["shard_map_on_devices"]
+    assert bool(on_devices) == (name in PARTLY)
+
+
+def test_programs_of_stacked_arrays_stay_as_shard_map_has_them() -> None:
+    for name, files in PROGRAMS.items():
+        after, _ = migrated(files, goal=Goal.GLOBAL)
+        assert after == migrated(files)[0], name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_is_written_is_clean_and_final(name: str) -> None:
+    after, _ = migrated(ALL[name], goal=Goal.GLOBAL)
+    for text in after.values():
+        ast.parse(text)
+        assert "shardlift" not in text
+    codes = [finding.code for report in check_texts(after).values() for finding in report.findings]
+    assert [code for code in codes if code.startswith("SL2")] == []
+    again, result = migrated(after, goal=Goal.GLOBAL)
+    assert again == after
+    assert result.changed == ()

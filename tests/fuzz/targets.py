@@ -1,0 +1,145 @@
+"""What is fuzzed: bytes go in, and nothing but a sentence may come out.
+
+Each target raises if something is wrong. `python -m tests.fuzz` feeds them mutated files, and
+`python -m tests.fuzz.guided` whatever reaches new code; a part of the first is in the suite.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import tempfile
+import tokenize
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from shardlift.cli import config, files
+from shardlift.cli.formats import github, json, sarif, terminal
+from shardlift.cli.migrate import diff_of
+from shardlift.cli.printing import Report
+from shardlift.codemod.edits import OverlapError, apply_edits, split_lines
+from shardlift.codemod.engine import Options, check_file
+from shardlift.codemod.migration.engine import migrate
+from shardlift.codemod.migration.rewrite import Goal
+from shardlift.codemod.noqa import suppressions
+from shardlift.codemod.project import Project
+from shardlift.codemod.source import UnreadableError, read_source
+from shardlift.facts import CaptureError, values
+from shardlift.facts.files import dumps, loads
+from shardlift.report import comparing, machine, markdown
+from shardlift.report import terminal as shown
+from shardlift.report.html import page
+from shardlift.report.view import view_of
+
+OBEYED = set("\x1b\x07\u202e")
+
+
+def check_python(data: bytes, path: str = "a.py") -> None:
+    """`check` of a file: findings lie in it, their edits can be made, every format has them."""
+    project = Project([path], lambda name: read_source(name, data))
+    report = check_file(project, path, data, Options())
+    if report.findings and path.endswith(".py"):
+        text = read_source(path, data).text
+        lines = len(split_lines(text)) + 1
+        for finding in report.findings:
+            assert 1 <= finding.span.line <= finding.span.end_line <= lines
+            with contextlib.suppress(OverlapError):
+                apply_edits(text, finding.edits)
+    whole = Report((report,), (0, 12))
+    out = io.StringIO()
+    console = Console(file=out, width=80, color_system=None)
+    terminal.concise(whole, console)
+    terminal.full(whole, console, lambda _: [data.decode(errors="replace")])
+    terminal.summary(whole, console)
+    assert not set(out.getvalue()) & OBEYED
+    for style in (json, github, sarif):
+        style.render(whole)
+
+
+def check_notebook(data: bytes) -> None:
+    """The same of a notebook."""
+    check_python(data, "a.ipynb")
+
+
+def migrate_python(data: bytes, path: str = "a.py") -> None:
+    """`migrate` of a file: what it writes is Python, and it has nothing to do a second time."""
+    for goal in Goal:
+        done = migrate([path], lambda _: data, lambda _: False, goal)
+        assert not [why for _, why in done.unreadable if "failed on it" in why], done.unreadable
+        for file in done.changed:
+            diff_of(file)
+            encoding = _encoding(data, path)
+            with contextlib.suppress(UnicodeEncodeError):
+                after = file.after.encode(encoding)
+                if path.endswith(".py"):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        ast.parse(file.after)
+                again = migrate([path], lambda _, new=after: new, lambda _: False, goal)
+                assert not again.unreadable, again.unreadable
+
+
+def _encoding(data: bytes, path: str) -> str:
+    if path.endswith(".ipynb"):
+        return "utf-8"
+    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+
+
+def migrate_notebook(data: bytes) -> None:
+    """The same of a notebook."""
+    migrate_python(data, "a.ipynb")
+
+
+def capture(data: bytes) -> None:
+    """A capture is refused, or can be shown in every form."""
+    try:
+        found = loads(data)
+    except CaptureError:
+        return
+    assert loads(dumps(found))
+    view = view_of(found, "run.json")
+    out = io.StringIO()
+    shown.show(view, Console(file=out, width=80, color_system=None))
+    texts = [out.getvalue(), machine.render(view), markdown.render(view)]
+    texts += [comparing.as_text(found, found), comparing.as_markdown(found, found)]
+    assert not any(set(text) & OBEYED for text in texts)
+    html = page(view, found)
+    assert html.count("<script>") == 1
+
+
+def arrays(data: bytes) -> None:
+    """The values beside a capture are refused, or are bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.json")
+        Path(values.path_of(path)).write_bytes(data)
+        with contextlib.suppress(CaptureError):
+            values.load(path)
+
+
+def settings(data: bytes) -> None:
+    """A pyproject.toml, a .gitignore, requirements, and comments."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "pyproject.toml")
+        for name in ("pyproject.toml", ".gitignore", "requirements.txt", "setup.py"):
+            Path(folder, name).write_bytes(data)
+        with contextlib.suppress(config.ConfigError):
+            config.read_config(path)
+        list(files.find_files((folder,)))
+    suppressions(data.decode(errors="replace"))
+    with contextlib.suppress(UnreadableError):
+        read_source("a.py", data)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "check": check_python,
+    "migrate": migrate_python,
+    "check-notebook": check_notebook,
+    "migrate-notebook": migrate_notebook,
+    "capture": capture,
+    "arrays": arrays,
+    "settings": settings,
+}

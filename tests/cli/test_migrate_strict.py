@@ -1,4 +1,4 @@
-"""`migrate --strict-vma --verify`: check_vma=True where the numbers hold, the plain form else."""
+"""`migrate --strict-vma --verify`: check_vma=True where the numbers hold, else the plain form."""
 
 from __future__ import annotations
 

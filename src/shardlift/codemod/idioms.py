@@ -108,6 +108,27 @@ def stacked_by(file: File, node: ast.expr) -> ast.expr | None:
     return None
 
 
+def behind(file: File, node: ast.expr) -> tuple[File, ast.expr]:
+    """The expression that makes a value, behind tree maps and helpers of the program's own.
+
+    Of `jax.tree.map(shard, batch)` with `def shard(x): return x.reshape(…)` it is the reshape,
+    in the file in which it stands.
+    """
+    for _ in range(4):
+        node = file.definition(node)
+        if not isinstance(node, ast.Call):
+            break
+        mapped = file.called(node) in TREE_MAPS and node.args
+        value = file.only(node.args[0] if mapped else node.func)
+        if not isinstance(value, Known) or not isinstance(value.node, FUNCTIONS):
+            break
+        bodies = list(returns(value))
+        if len(bodies) != 1:
+            break
+        file, node = value.file, bodies[0]
+    return file, node
+
+
 def _counted(file: File, shape: ast.expr) -> ast.expr | None:
     shape = file.definition(shape)
     while isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):

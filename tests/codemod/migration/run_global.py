@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from shardlift import legacy
+from shardlift.codemod.migration.decisions import Decisions
 from shardlift.codemod.migration.engine import migrate
 from shardlift.codemod.migration.helpers import catalogue
 from shardlift.codemod.migration.rewrite import Goal
@@ -40,9 +41,9 @@ def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
     """Write the migrated program beside the original; its sites by form, and its findings."""
     before = root / "before"
     paths = [str(path) for path in sorted(before.rglob("*.py"))]
-    strict = way == "strict"
+    decided = Decisions(strict_vma=way == "strict")
     result = migrate(
-        paths, lambda path: Path(path).read_bytes(), os.path.exists, Goal.GLOBAL, facts, strict
+        paths, lambda path: Path(path).read_bytes(), os.path.exists, Goal.GLOBAL, decided, facts
     )
     texts = {path: Path(path).read_text() for path in paths}
     texts |= {file.path: file.after for file in result.changed}

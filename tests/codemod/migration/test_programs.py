@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.codemod.engine import check_texts
+from shardlift.codemod.migration.decisions import Decisions
 from shardlift.codemod.migration.engine import Migration, migrate
 from shardlift.codemod.migration.rewrite import Goal
 from shardlift.facts import Capture
@@ -30,7 +31,8 @@ def migrated(
 ) -> tuple[dict[str, str], Migration]:
     """The files of a program after its migration, helpers included."""
     contents = {f"{root}/{path}": text.encode() for path, text in files.items()}
-    result = migrate(list(contents), contents.__getitem__, _exists(contents), goal, facts, strict)
+    decided = Decisions(strict_vma=strict)
+    result = migrate(list(contents), contents.__getitem__, _exists(contents), goal, decided, facts)
     after = {path: text.decode() for path, text in contents.items()}
     after |= {file.path: file.after for file in result.changed}
     return {path.removeprefix(f"{root}/"): text for path, text in after.items()}, result

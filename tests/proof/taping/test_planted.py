@@ -96,6 +96,7 @@ def test_a_mean_for_a_sum():
     assert "pmean for psum" in said
 
 
+@pytest.mark.slow
 def test_a_missing_mean_is_named_by_its_line():
     def step(w, x):
         grads = jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
@@ -113,6 +114,7 @@ def test_a_missing_mean_is_named_by_its_line():
     assert 'psum only before: grads = lax.pmean(grads, "i")' in said
 
 
+@pytest.mark.slow
 def test_one_key_for_all_devices():
     keys = jax.random.split(jax.random.PRNGKey(0), N)
 
@@ -155,6 +157,7 @@ def normalized(x):
     return (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1)
 
 
+@pytest.mark.slow
 def test_statistics_of_the_whole_batch():
     old = pmapped(normalized, BATCH)
     whole = lambda: jax.jit(normalized)(BATCH.reshape(-1, 3))
@@ -163,6 +166,7 @@ def test_statistics_of_the_whole_batch():
     assert "a mean or variance (batch statistics) over the whole batch" in said
 
 
+@pytest.mark.slow
 def test_statistics_over_all_devices():
     def together(x):
         mean = lax.pmean(x.mean(0), "i")
@@ -174,6 +178,7 @@ def test_statistics_over_all_devices():
     assert 'psum only after: mean = lax.pmean(x.mean(0), "i")' in said
 
 
+@pytest.mark.slow
 def test_statistics_that_are_kept():
     f = lambda x: x.mean(0)
     wrong = mapped(lambda x: lax.pmean(f(x[0]), "i")[None], BATCH)
@@ -212,6 +217,7 @@ def test_arguments_of_equal_shape_in_the_wrong_order():
     assert f"x and y are {EXCHANGED}" in said
 
 
+@pytest.mark.slow
 def test_specs_of_two_arguments_swapped():
     square, other = batch(rng, N, N), batch(rng, N, N)
 
@@ -249,6 +255,7 @@ def test_static_arguments_counted_wrongly():
     assert f"static arguments 1 and 2 (2, 3) are {EXCHANGED}" in said
 
 
+@pytest.mark.slow
 def test_static_arguments_that_are_bound_wrongly():
     """Nothing of them is seen from outside: they are caught all the same."""
 
@@ -288,6 +295,7 @@ def test_the_first_row_of_something_that_is_not_replicated():
     assert "out_specs=P() or out_axes=None of a value that varies" in said
 
 
+@pytest.mark.slow
 def test_the_first_row_read_between_two_functions():
     """The second function gets one value for all devices; it is not wrong itself."""
 

@@ -111,6 +111,7 @@ def test_a_branch(check_vma):
     assert not only(found, "pmax #1, operand").any()  # not taken
 
 
+@pytest.mark.slow
 def test_branches_of_one_line_that_devices_take_apart():
     def body(x):
         index = lax.axis_index("i")
@@ -125,6 +126,7 @@ def test_branches_of_one_line_that_devices_take_apart():
     np.testing.assert_array_equal(only(found, "psum #2, operand")[4:], 2 * X[4:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check_vma", [False, True])
 @pytest.mark.parametrize("turns", [0, 3, 9])
 def test_the_first_turns_of_a_loop(turns, check_vma):

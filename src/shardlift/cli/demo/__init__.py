@@ -59,7 +59,7 @@ def demo(step: str | None, into: Path, quiet: bool, verbose: bool) -> None:
         chosen = needed_for(STEPS[step], stage) if step else list(STEPS.values())
         _greet(stage)
         good = all(_play(stage, one, k, len(chosen)) for k, one in enumerate(chosen, 1))
-    except FolderError as error:
+    except (FolderError, OSError) as error:
         _refuse(str(error))
     except KeyboardInterrupt:
         click.echo(f"\nshardlift demo: interrupted; what there is so far is in {into}", err=True)
@@ -91,8 +91,10 @@ def _play(stage: Stage, step: Step, number: int, count: int) -> bool:
         stage.console.print("", Rule(title, align="left", style="dim"), sep="\n")
     stage.folder.free(*step.writes)
     start = time.perf_counter()
-    verdict = step.play(stage)
-    stage.folder.keep(*filter(stage.folder.has, step.writes))
+    try:
+        verdict = step.play(stage)
+    finally:  # what was free is ours now, even if it was interrupted half-way
+        stage.folder.keep(*filter(stage.folder.has, step.writes))
     mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
     if stage.console.options.ascii_only:
         mark = "ok" if verdict.good else "FAILED"
@@ -100,7 +102,9 @@ def _play(stage: Stage, step: Step, number: int, count: int) -> bool:
     said.append(f"  ({time.perf_counter() - start:.0f} s)", "dim")
     stage.console.print(said, soft_wrap=True)
     if not verdict.good:
-        click.echo("shardlift demo: `shardlift doctor` says what is wrong here, if it is", err=True)
+        click.echo(
+            "shardlift demo: `shardlift doctor` looks for what is wrong on this machine", err=True
+        )
     return verdict.good
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.codemod.file import File
 from shardlift.codemod.finding import GUIDE, Effect, Match, Rule
-from shardlift.codemod.idioms import stacked_by
+from shardlift.codemod.idioms import behind, stacked_by
 from shardlift.codemod.sites import calls_of_mapped
 
 
@@ -21,7 +21,9 @@ def visit(file: File) -> Iterator[Match]:
     for call, _ in calls_of_mapped(file):
         for argument in call.args:
             made = file.definition(argument)
-            if made not in seen and _is_reshape(file, made) and stacked_by(file, made) is not None:
+            where, inner = behind(file, made)
+            reshaped = _is_reshape(where, inner) and stacked_by(where, inner) is not None
+            if made not in seen and reshaped:
                 seen.add(made)
                 yield Match(made, "a leading axis of devices is made by hand for pmap")
     for call in file.index.nodes(ast.Call):
@@ -47,6 +49,9 @@ RULE = Rule(
         "import jax\nstep = jax.pmap(f)\nn = jax.local_device_count()\n"
         "batch = batch.reshape((n, -1) + batch.shape[1:])  # SL304\ny = step(batch)",
         "from flax.training import common_utils\nbatch = common_utils.shard(batch)  # SL304",
+        "import jax\nstep = jax.pmap(f)\nn = jax.local_device_count()\ndef shard(x):\n"
+        "    return x.reshape((n, -1) + x.shape[1:])\n"
+        "y = step(jax.tree.map(shard, batch))  # SL304\nz = step(shard(other))  # SL304",
     ),
     good=(
         "import jax\nstep = jax.pmap(f)\ny = step(batch.reshape((8, -1)))",
@@ -55,5 +60,7 @@ RULE = Rule(
         "import jax\nn = jax.local_device_count()\nbatch = batch.reshape((n, -1))\ny = f(batch)",
         "from mylib.common_utils import shard\nbatch = shard(batch)",
         "import jax\nstep = jax.pmap(f)\ny = step(batch)",
+        "import jax\nstep = jax.pmap(f)\ndef flat(x):\n    return x.reshape((-1,))\n"
+        "y = step(jax.tree.map(flat, batch))",
     ),
 )

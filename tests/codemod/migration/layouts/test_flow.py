@@ -187,3 +187,52 @@ def test_a_site_that_was_also_traced_inside_others_is_not_proven() -> None:
 def test_a_recorded_site_that_two_files_answer_to_is_of_neither() -> None:
     files = {"a/train.py": HEAD + STEP + LOOP, "b/train.py": HEAD + STEP + LOOP}
     assert not is_whole(files, facts({"train.py": HEAD + STEP + LOOP}))
+
+
+REDUCED = """\
+import jax
+from jax import lax
+from flax import jax_utils
+from flax.training import common_utils
+
+
+def summed(x):
+    return {"loss": lax.pmean(x, axis_name="batch")}
+
+
+def evaluate(params, batch):
+    RETURN
+
+
+p_eval = jax.pmap(evaluate, axis_name="batch")
+
+
+def main(loader, params):
+    params = jax_utils.replicate(params)
+    for batch in loader:
+        out = p_eval(params, common_utils.shard(batch))
+        print(jax_utils.unreplicate(out))
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "whole"),
+    [
+        ("return lax.pmean(loss(params, batch), 'batch')", True),
+        ("return summed(loss(params, batch))", True),
+        ("value = lax.psum(loss(params, batch), 'batch')\n    return {'a': value}", True),
+        ("return loss(params, batch)", False),
+        ("return lax.pmean(loss(params, batch), 'other')", False),
+        ("return lax.pmean(batch, 'batch', axis_index_groups=[[0], [1]])", False),
+        ("return {'a': lax.psum(batch, 'batch'), 'b': batch}", False),
+        ("return lax.psum_scatter(batch, 'batch')", False),
+        ("if batch:\n        return batch\n    return lax.psum(batch, 'batch')", False),
+        ("out = {'a': lax.psum(batch, 'batch')}\n    out['a'] = batch\n    return out", False),
+        ("out = lax.psum(x, 'batch')\n    for y in batch:\n        out = y\n    return out", False),
+    ],
+)  # fmt: skip
+def test_without_a_run_only_what_is_returned_reduced_is_proven(returned: str, whole: bool) -> None:
+    text = REDUCED.replace("RETURN", returned)
+    after, _ = migrated({"main.py": text}, goal=Goal.GLOBAL)
+    assert ("out_specs=jax.P()" in after["main.py"]) == whole
+    assert "put_on_every_device(params" in after["main.py"]

@@ -91,8 +91,8 @@ def run_on_row(f, args, kwargs, out_specs, row_args, row_outputs):
     XLA fuses by shape, and rounds by how it fuses: this keeps every bit of what pmap computed.
     """
     blocks = [x if k in row_args else add_row(x) for k, x in enumerate(args)]
-    rows, named = drop_row(jax.lax.optimization_barrier((blocks, kwargs)))
-    out = jax.lax.optimization_barrier(add_row(f(*rows, **named)))
+    rows, named = drop_row(jax.tree.map(jax.lax.optimization_barrier, (blocks, kwargs)))
+    out = jax.tree.map(jax.lax.optimization_barrier, add_row(f(*rows, **named)))
     if not isinstance(out_specs, tuple):
         return out if row_outputs else drop_row(out)
     return tuple(x if k in row_outputs else drop_row(x) for k, x in enumerate(out))

@@ -6,6 +6,7 @@
 `reaching`    which bindings of a name reach a place
 `expressions` and `statements`: the program as a flow of values from cell to cell
 `program`     all files together: functions, attributes, imports, and who else sees a value
+`reduced`     outputs that the text alone proves to be the same on all devices
 `decide`      a layout for each class: whole, global, or stacked as it was
 `spelling` and `texts`: the edits that follow
 `strict`      gradients under check_vma

@@ -9,6 +9,7 @@ from enum import StrEnum
 from shardlift.codemod.migration.layouts.cells import Cell, Made, Place, Use, find
 from shardlift.codemod.migration.layouts.mapped import Site
 from shardlift.codemod.migration.layouts.program import Program
+from shardlift.codemod.migration.layouts.reduced import is_reduced
 from shardlift.codemod.migration.layouts.spelling import in_the_way
 
 
@@ -63,7 +64,7 @@ class Decision:
         """Why an output is not certain to be the same on all devices, given the layouts so far."""
         proofs = site.proofs(path)
         if not proofs:
-            return _without_facts(site)
+            return None if is_reduced(site, path) else _without_facts(site)
         whole = {k for k in range(site.arguments or 0) if self.argument(site, k) is Layout.WHOLE}
         for proof in proofs:
             if proof.needs is None or not set(proof.needs) <= whole:

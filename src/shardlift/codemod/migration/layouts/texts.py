@@ -23,6 +23,7 @@ from shardlift.codemod.migration.rewrite import Rewrite
 from shardlift.facts import schema
 
 ON_DEVICES = "shard_map_on_devices"
+STAYS_OFF = "check_vma stays off"
 HOST_LOCAL = "host_local_arrays"
 
 
@@ -61,7 +62,7 @@ def plan(
     found = Plan(findings=findings(program, decision))
     for site in program.sites.values():
         if decision.is_changed(site):
-            _write_site(found, site, decision, decided.is_strict(_where(site)))
+            _write_site(found, site, decision, decided)
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
@@ -74,12 +75,14 @@ def _where(site: Site) -> Where:
     return Where(site.file.path, span.line, span.column)
 
 
-def _write_site(found: Plan, site: Site, decision: Decision, strict: bool) -> None:
-    why = checked.obstacle(site, decision) if strict else None
+def _write_site(found: Plan, site: Site, decision: Decision, decided: Decisions) -> None:
+    why = None
+    if decided.strict_vma:
+        why = decided.loose.get(_where(site)) or checked.obstacle(site, decision)
     if why is not None:
-        text = f"check_vma stays off at {site.name}: {why}"
+        text = f"{STAYS_OFF} at {site.name}: {why}"
         found.findings.append(Finding(Place(site.file, site.node), text))
-    strict = strict and why is None
+    strict = decided.strict_vma and why is None
     found.add(site.file, _site(site, decision, strict), "sites")
     for file, rewrite in checked.casts(site, decision) if strict else ():
         if rewrite.node not in {one.node for one in found.rewrites.get(file.path, [])}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 from collections.abc import Callable, Iterable
@@ -226,9 +227,8 @@ class _Prover:
 
     def _recorded(self, patch: bool) -> running.Run:
         path = os.path.join(self.folder, "after.json")
-        for old in (path, f"{path}.npz"):
-            if os.path.exists(old):
-                os.unlink(old)
+        for old in glob.glob(f"{glob.escape(path)}*"):  # of the run before, of all its processes
+            os.unlink(old)
         settings = replace(self.wanted.settings, patch_after=patch)
         tell = lambda text: self.tell(f"{text} (run {self.runs})")  # noqa: E731
         return running.record(self.wanted.command, settings, path, tell, self.before)

@@ -103,9 +103,9 @@ def test_what_a_person_would_write() -> None:
 
 
 def test_a_returned_state_that_others_have_is_a_copy() -> None:
-    text = HEAD + LOOP.replace(
-        "    n =", "    later = lambda: p_step(state, state, state)\n    n ="
-    )
+    later = "    def later():\n        print(jax_utils.unreplicate(state))\n\n    n ="
+    loop = LOOP.replace("    n =", later).replace("loader, state", "loader, start")
+    text = HEAD + loop.replace("jax_utils.replicate(state)", "jax_utils.replicate(start)")
     assert "return jax.tree.map(jax.numpy.copy, state), kept" in written(text, proven((0,), ()))
 
 

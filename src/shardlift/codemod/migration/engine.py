@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -254,8 +255,11 @@ def migrate_file(
     start = start or Start(source)
     file = project.file(source.path, start.source)
     text, rewrites, refusals = _rewritten(file, goal)
-    places = start.places + tuple(Place(file.span(r.node), file.brief(r.node)) for r in rewrites)
-    refused = start.kept + tuple(Place(file.span(r.node), r.reason) for r in refusals)
+    before = _lines_before(source.text, start.source.text)
+    places = start.places + tuple(
+        Place(before(file.span(r.node)), file.brief(r.node)) for r in rewrites
+    )
+    refused = start.kept + tuple(Place(before(file.span(r.node)), r.reason) for r in refusals)
     rewrites = [*start.rewrites, *rewrites]
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
@@ -271,6 +275,21 @@ def migrate_file(
     if not source.text.startswith(("\n", "\r")):
         after = after.lstrip("\r\n")  # the blank line after an import that was the first
     return FileResult(source.path, source.text, after, places, refused, helpers, home)
+
+
+def _lines_before(old: str, new: str) -> Callable[[Span], Span]:
+    """From a span of a text that has lost lines to where it was before."""
+    if old == new:
+        return lambda span: span
+    same = difflib.SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
+    blocks = same.get_matching_blocks()
+
+    def moved(span: Span) -> Span:
+        inside = [block for block in blocks if block.b < span.line]
+        shift = inside[-1].a - inside[-1].b if inside else 0
+        return replace(span, line=span.line + shift, end_line=span.end_line + shift)
+
+    return moved
 
 
 def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> FileResult:

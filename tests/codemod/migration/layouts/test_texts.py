@@ -187,3 +187,11 @@ def test_strict_leaves_a_gradient_through_a_collective_alone() -> None:
     assert "pcast" not in after
     assert "check_vma=True" not in after
     assert any("check_vma stays off" in one for one in findings(HEAD + LOOP, facts, strict=True))
+
+
+def test_lines_of_findings_are_those_of_the_file_as_it_is() -> None:
+    text = HEAD + LOOP + "\n\nother = jax.pmap(train_step, in_axes=-1)\n"
+    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=proven((0,), ()))
+    (file,) = result.files
+    said = {place.span.line for place in file.refused if "from the end" in place.text}
+    assert said == {text.splitlines().index("other = jax.pmap(train_step, in_axes=-1)") + 1}

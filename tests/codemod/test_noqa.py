@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardlift.codemod.engine import Options, check_text
+from shardlift.codemod.noqa import suppressions
 
 HEAD = "import jax\n"
 
@@ -55,3 +56,8 @@ def test_a_code_that_does_not_exist_is_unused() -> None:
 def test_in_a_string_it_is_none() -> None:
     text = f"{HEAD}g = jax.pmap(f, axis_name='# noqa: SL201')"
     assert [f.code for f in check_text(text).findings] == ["SL201"]
+
+
+def test_a_text_that_is_not_python_has_comments_or_none() -> None:
+    assert len(suppressions("x = 1\x00.4  # noqa: SL201\n")) <= 1
+    assert suppressions("x = (  # noqa: SL201\n")[0].codes == ("SL201",)

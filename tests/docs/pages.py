@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # Blocks that are run; blocks that say what came of it; blocks that are no programs.
-RUN, SHOWN, DATA = ("python", "console", "sh"), ("output", "pytb", "diff"), ("toml", "yaml")
+RUN, SHOWN, DATA = ("python", "console", "sh"), ("output", "pytb", "diff"), ("toml", "yaml", "json")
 
 _MARK = re.compile(r"^\s*<!-- (?P<key>[a-z ]+): (?P<value>.*) -->$")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\S*)")

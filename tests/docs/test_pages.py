@@ -22,6 +22,7 @@ from tests.docs.running import Runner, compare, environment, for_this_jax
 NOT_RUN = {
     "README.md": 2,
     "docs/cluster.md": 2,
+    "docs/migrate.md": 3,
     "docs/start.md": 1,
     "docs/verify.md": 3,
 }
@@ -70,10 +71,12 @@ def test_what_is_not_run_is_listed() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_toml_can_be_read(page: Path) -> None:
+def test_data_can_be_read(page: Path) -> None:
     for block in blocks_of(page):
         if block.language == "toml":
             tomllib.loads(block.text)
+        elif block.language == "json":
+            json.loads(block.text)
 
 
 def _in_one_process(page: Path) -> list[Block]:

@@ -513,3 +513,46 @@ def test_what_recording_took_is_measured(recorder):
     assert overhead.calls == 20
     assert 0 < overhead.looking < overhead.seconds
     assert 0 < overhead.annotation < 1e-3
+
+
+def test_on_what_condition_an_output_is_the_same_on_all_devices(recorder):
+    def step(state, batch):
+        total = lax.pmean(batch.sum(), "i")
+        return state + total, total, batch * 2, lax.axis_index("i")
+
+    step = recorder.pmap(shardlift.pmap)(step, axis_name="i")
+    same = np.ones((N, 4), np.float32)
+    step(same, X)
+    state, total, batch, number = only_site(recorder).proofs
+    assert [proof.path for proof in (state, total, batch, number)] == [
+        f"output[{k}]" for k in range(4)
+    ]
+    assert (state.needs, state.why) == ((0,), "")
+    assert (total.needs, total.why) == ((), "")
+    assert batch.needs == (1,)
+    assert "argument batch" in batch.why
+    assert "test_recorder.py" in batch.why
+    assert number.needs is None
+    assert "axis_index" in number.why
+
+
+def test_a_proof_is_of_every_program_of_a_site(recorder):
+    def step(x):
+        return lax.psum(x, "i") if x.ndim == 1 else x
+
+    step = recorder.pmap(shardlift.pmap)(step, axis_name="i")
+    step(X)
+    assert only_site(recorder).proofs[0].needs == ()
+    step(X[..., None])
+    assert only_site(recorder).proofs[0].needs == (0,)
+
+
+def test_a_proof_that_fails_does_not_reach_the_program(recorder, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no proof")
+
+    monkeypatch.setattr("shardlift.facts.looking.proofs", fails)
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
+    assert np.array_equal(step(X), X + 1)
+    (site,) = recorder.capture().sites
+    assert site.proofs == ()

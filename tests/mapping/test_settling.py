@@ -100,6 +100,17 @@ def test_only_as_many_arguments_as_outputs_of_their_form(compiled):
     assert len(compiled) == 1
 
 
+def test_a_batch_that_looks_like_an_output_beside_the_state_is_left_alone(compiled):
+    def step(state, x):
+        return jax.tree.map(lambda leaf: leaf + 1, state), 2 * x
+
+    stepped = shardlift.pmap(step)
+    state = stacked(np)()
+    for _ in range(3):
+        state, _ = stepped(state, np.ones((N, 2), np.float32))
+    assert len(compiled) == 1
+
+
 def test_numpy_that_is_laid_out_and_donated_is_not_written_to():
     big = {"a": np.zeros((N, 1 << 16), np.float32), "b": np.zeros((N, 1 << 16), np.float32)}
     out = shardlift.pmap(lambda x: jax.tree.map(lambda y: y + 1, x), donate_argnums=0)(big)

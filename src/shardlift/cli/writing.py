@@ -44,7 +44,9 @@ def dirty_files(paths: Sequence[str]) -> list[str]:
     """Those of the files whose text git does not have: changed, or never added."""
     found: list[str] = []
     for folder, names in _by_folder(paths).items():
-        command = ["git", "-C", folder, "status", "--porcelain", "-z", "--", *names]
+        # A repository's own settings may name a program to be run: not by us.
+        git = ["git", "-C", folder, "-c", "core.fsmonitor=false"]
+        command = [*git, "status", "--porcelain", "-z", "--", *names]
         try:
             done = subprocess.run(command, capture_output=True, check=False, timeout=60)
         except (OSError, subprocess.TimeoutExpired):

@@ -42,8 +42,8 @@ def suppressions(text: str) -> list[Suppression]:
                 start = column + match.start()
                 length = match.end() - match.start()
                 found.append(Suppression(line, start, length, tuple(listed)))
-    except (tokenize.TokenError, SyntaxError, IndentationError):
-        pass  # it parsed, so what was read up to here is right
+    except (tokenize.TokenError, SyntaxError, SystemError):
+        pass  # it parsed, so what was read up to here is right; SystemError: 3.12, of a zero byte
     return found
 
 

@@ -9,7 +9,7 @@ before the first call, it needs one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -41,16 +41,20 @@ def settle(plan: Plan, call: Call, donated: Sequence[bool]) -> list[Any] | None:
 
 
 def returning(
-    numbered: Any, leaves: Sequence[Any], donated: Sequence[bool], out: Any
+    arguments: Iterable[Any], leaves: Sequence[Any], donated: Sequence[bool], out: Any
 ) -> Iterator[int]:
     """The numbers of the leaves in parts of the arguments that an output has the form of.
 
+    ``arguments`` have the numbers of their leaves in the place of these.
+
     >>> import numpy as np
     >>> a, b = np.zeros(3), np.zeros(5)
-    >>> list(returning(({"w": 0, "b": 1}, 2), [a, b, b], [False] * 3, ({"w": a, "b": b}, b)))
+    >>> list(returning([{"v": 0, "w": 1}, 2], [a, b, b], [False] * 3, ({"v": a, "w": b}, b)))
     [0, 1]
     """
-    return _search(numbered, leaves, donated, Counter(_form(part) for part in _parts(out)))
+    left = Counter(_form(part) for part in _parts(out))
+    for argument in arguments:
+        yield from _search(argument, leaves, donated, left)
 
 
 def _search(
@@ -72,8 +76,9 @@ def _pairs(call: Call) -> Iterator[tuple[Any, Axis]]:
     return zip(call.leaves, call.axes, strict=True)
 
 
-def _numbered(call: Call) -> Any:
-    return jax.tree.unflatten(call.tree, range(len(call.leaves)))
+def _numbered(call: Call) -> list[Any]:
+    args, kwargs = jax.tree.unflatten(call.tree, range(len(call.leaves)))
+    return [*args, *kwargs.values()]
 
 
 def _parts(tree: Any) -> Iterator[Any]:

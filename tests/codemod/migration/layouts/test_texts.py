@@ -31,8 +31,9 @@ def train(loader, state, key):
         key, use = jax.random.split(key)
         state, metrics = p_step(state, batch, jax.random.split(use, n))
         print(jax_utils.unreplicate(metrics))
-        checkpoints.save_checkpoint("dir", jax_utils.unreplicate(state), 1)
-    return jax_utils.unreplicate(state)
+        checkpoints.save_checkpoint("dir", (jax_utils.unreplicate(state), 1), 1)
+        kept = jax_utils.unreplicate(state)
+    return jax_utils.unreplicate(state), kept
 """
 SITE = """\
 p_step = jax.jit(
@@ -55,8 +56,9 @@ def train(loader, state, key):
         key, use = jax.random.split(key)
         state, metrics = p_step(state, batch, jax.random.split(use, n))
         print(metrics)
-        checkpoints.save_checkpoint("dir", state, 1)
-    return jax.tree.map(jax.numpy.copy, state)
+        checkpoints.save_checkpoint("dir", (state, 1), 1)
+        kept = jax.tree.map(jax.numpy.copy, state)
+    return state, kept
 """
 
 
@@ -100,6 +102,13 @@ def test_what_a_person_would_write() -> None:
     assert findings(HEAD + LOOP, proven((0,), ())) == []
 
 
+def test_a_returned_state_that_others_have_is_a_copy() -> None:
+    later = "    def later():\n        print(jax_utils.unreplicate(state))\n\n    n ="
+    loop = LOOP.replace("    n =", later).replace("loader, state", "loader, start")
+    text = HEAD + loop.replace("jax_utils.replicate(state)", "jax_utils.replicate(start)")
+    assert "return jax.tree.map(jax.numpy.copy, state), kept" in written(text, proven((0,), ()))
+
+
 def test_without_facts_the_batch_alone_changes() -> None:
     after = written(HEAD + LOOP)
     assert 'in_specs=(jax.P("batch"), jax.P("batch"), jax.P("batch"))' in after
@@ -134,7 +143,7 @@ def test_an_output_that_needs_a_row_to_be_equal_keeps_its_axis() -> None:
         ("    total = total + state\n", "is used in `total + state`"),
         ("    print(state.shape)\n", "shows its shape"),
         ("    print(f'{state}')\n", "is used in"),
-        ("    global kept\n    kept = state\n", "which nothing here reads"),
+        ("    global held\n    held = state\n", "which nothing here reads"),
         ("    box.state = state\n", "is put into `box.state`"),
     ],
 )
@@ -178,3 +187,11 @@ def test_strict_leaves_a_gradient_through_a_collective_alone() -> None:
     assert "pcast" not in after
     assert "check_vma=True" not in after
     assert any("check_vma stays off" in one for one in findings(HEAD + LOOP, facts, strict=True))
+
+
+def test_lines_of_findings_are_those_of_the_file_as_it_is() -> None:
+    text = HEAD + LOOP + "\n\nother = jax.pmap(train_step, in_axes=-1)\n"
+    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=proven((0,), ()))
+    (file,) = result.files
+    said = {place.span.line for place in file.refused if "from the end" in place.text}
+    assert said == {text.splitlines().index("other = jax.pmap(train_step, in_axes=-1)") + 1}

@@ -346,6 +346,25 @@ class Program:
                 why = f"is `{name}` of its module, which nothing here reads"
                 escape(self.bound(file, node), Escape(Place(file, node), why))
 
+    def is_last_use(self, root: Cell, file: File, node: ast.AST) -> bool:
+        """Whether a value is returned by the only function that has a name for it."""
+        parent = file.index.parents.get(node)
+        while isinstance(parent, (ast.Tuple, ast.Attribute, ast.Subscript)):
+            parent = file.index.parents.get(parent)
+        around = next((n for n in file.index.ancestors(node) if isinstance(n, FUNCTIONS)), None)
+        if not isinstance(parent, ast.Return) or around is None:
+            return False
+        elsewhere = (*self._fields.values(), *(c.result for c in self._functions.values()))
+        if any(find(cell) is root for cell in elsewhere):
+            return False
+        scope = file.index.opens[around]
+        bound = [one for one, cell in self._bindings.items() if find(cell) is root]
+        if any(file.index.scope_of.get(one) is not scope for one in bound):
+            return False
+        names = {getattr(one, "id", "") for one in bound}
+        uses = (one for one in file.index.within(around, ast.Name) if one.id in names)
+        return all(file.index.scope_of.get(one) is scope for one in uses)
+
     def note_handed_on(self) -> None:
         """A pmapped function that goes where it is not followed has to stay as it is."""
         for site, cell in self.mapped:

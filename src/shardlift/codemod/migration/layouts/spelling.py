@@ -137,7 +137,7 @@ def _is_looked_at(file: File, node: ast.AST) -> bool:
         if isinstance(parent, ast.Attribute) and parent.attr in ("item", "tolist"):
             return True
         node, parent = parent, file.index.parents.get(parent)
-    if isinstance(parent, ast.keyword):
+    while isinstance(parent, (ast.keyword, ast.Tuple, ast.List, ast.Dict)):
         node, parent = parent, file.index.parents.get(parent)
     if isinstance(parent, ast.FormattedValue):
         return True

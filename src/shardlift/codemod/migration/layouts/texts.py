@@ -66,7 +66,7 @@ def plan(
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
-            _class(found, root, layout)
+            _class(found, program, root, layout)
     return found
 
 
@@ -98,7 +98,7 @@ def _cannot_be_written(site: Site) -> Iterable[str]:
         yield "there are comments between its arguments"
 
 
-def _class(found: Plan, root: Cell, layout: Layout) -> None:
+def _class(found: Plan, program: Program, root: Cell, layout: Layout) -> None:
     donated = any(
         use.site is not None and use.kind == "argument" and use.position in use.site.donated
         for use in root.uses
@@ -114,7 +114,8 @@ def _class(found: Plan, root: Cell, layout: Layout) -> None:
             found.add(file, Rewrite(node, tuple(spelling.unsharded(thing))))
         elif thing.kind in ("first", "index"):
             assert isinstance(thing, Use)
-            edits, imports = spelling.first(thing, donated)
+            given_away = donated and not program.is_last_use(root, file, node)
+            edits, imports = spelling.first(thing, given_away)
             found.add(file, Rewrite(node, tuple(edits), imports))
         elif thing.kind == "metrics":
             assert isinstance(thing, Use)

@@ -180,7 +180,10 @@ def to_global(
 ) -> dict[str, Start]:
     """The files that change because their arrays lose the device axis, or cannot."""
     files = [file for path in paths if (file := _parsed(project, path)) is not None]
-    planned = plan(files, facts, strict)
+    try:
+        planned = plan(files, facts, strict)
+    except RecursionError:  # an expression of a thousand terms, say: all arrays stay stacked
+        return {}
     starts: dict[str, Start] = {}
     for file in files:
         rewrites = planned.rewrites.get(file.path, [])

@@ -67,8 +67,15 @@ class Use:
 class Escape:
     """A use that is not followed."""
 
-    at: Place
+    at: Place | None
     why: str
+
+    def __str__(self) -> str:
+        return f"{self.why}, at {self.at}" if self.at is not None else self.why
+
+
+# Of an array that would be its rows, one on each device.
+ITERATED = Escape(None, "is iterated over as well as used as a whole")
 
 
 class Cell:
@@ -155,9 +162,8 @@ def collapse(cell: Cell) -> Cell:
     cell.collapsed = True
     parts, cell.parts = cell.parts, {}
     for key, inner in parts.items():
-        if key == EACH and cell.made:
-            what = "is iterated over, or is a list as well as an array"
-            escape(inner, Escape(cell.made[0].at, what))
+        if key == EACH:
+            escape(inner, ITERATED)
         unify(cell, inner)
     return find(cell)
 
@@ -174,6 +180,8 @@ def part(cell: Cell, key: Key) -> Cell:
     """An element of a value, by its key or attribute; what is known of the whole holds of it."""
     cell = find(cell)
     if cell.collapsed:
+        if key == EACH:
+            escape(cell, ITERATED)
         return cell
     if key not in cell.parts:
         if EACH in cell.parts and key != EACH:

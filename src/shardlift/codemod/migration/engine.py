@@ -186,7 +186,10 @@ def _beside_others(
 def to_global(project: Project, paths: Sequence[str], facts: Capture | None) -> dict[str, Start]:
     """The files that change because their arrays lose the device axis, or cannot."""
     files = [file for path in paths if (file := _parsed(project, path)) is not None]
-    planned = plan(files, facts, project.decisions)
+    try:
+        planned = plan(files, facts, project.decisions)
+    except RecursionError:  # an expression of a thousand terms, say: all arrays stay stacked
+        return {}
     starts: dict[str, Start] = {}
     for file in files:
         rewrites = planned.rewrites.get(file.path, [])

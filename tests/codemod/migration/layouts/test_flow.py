@@ -139,6 +139,17 @@ MISSED = {
     "unpacked rows": HEAD
     + STEP
     + LOOP.replace("    print(", "    first, *others = loss\n    print("),
+    "rows that a function iterates over": HEAD
+    + STEP
+    + "\n\ndef rows(tree):\n    found = []\n    for row in tree:\n        found.append(row)\n"
+    + "    return jax_utils.unreplicate(found)\n"
+    + LOOP.replace("    print(", "    print(rows(state))\n    print("),
+    "rows that are iterated over": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        "    for row in state:\n        print(jax_utils.unreplicate(row))\n    print(",
+    ),
     "iterated rows": HEAD
     + STEP
     + LOOP.replace("    print(", "    print([x for x in state])\n    print("),

@@ -67,14 +67,21 @@ class Use:
 class Escape:
     """A use that is not followed."""
 
-    at: Place
+    at: Place | None
     why: str
+
+    def __str__(self) -> str:
+        return f"{self.why}, at {self.at}" if self.at is not None else self.why
+
+
+# Of an array that would be its rows, one on each device.
+ITERATED = Escape(None, "is iterated over as well as used as a whole")
 
 
 class Cell:
     """A value; `find` gives the representative of its class, which knows the rest."""
 
-    __slots__ = ("collapsed", "escapes", "link", "made", "parts", "uses")
+    __slots__ = ("collapsed", "escapes", "iterated", "link", "made", "parts", "uses")
 
     def __init__(self) -> None:
         """A value of which nothing is known yet."""
@@ -84,6 +91,7 @@ class Cell:
         self.escapes: list[Escape] = []
         self.parts: dict[Key, Cell] = {}
         self.collapsed = False  # it is one tree: its parts are in its class
+        self.iterated = False  # its elements are read one after the other
 
 
 _STRUCTURAL = frozenset({"output", "elsewhere", "mapped"})
@@ -122,9 +130,10 @@ def unify(one: Cell, other: Cell) -> Cell:
     one.uses += other.uses
     one.escapes += [escape for escape in other.escapes if escape not in one.escapes]
     one.parts |= other.parts
+    one.iterated |= other.iterated
     for left, right in pairs:
         unify(left, right)
-    return find(one)
+    return _checked(one)
 
 
 def _holds(outer: Cell, inner: Cell) -> bool:
@@ -154,12 +163,24 @@ def collapse(cell: Cell) -> Cell:
         return cell
     cell.collapsed = True
     parts, cell.parts = cell.parts, {}
-    for key, inner in parts.items():
-        if key == EACH and cell.made:
-            what = "is iterated over, or is a list as well as an array"
-            escape(inner, Escape(cell.made[0].at, what))
+    for inner in parts.values():
         unify(cell, inner)
-    return find(cell)
+    return _checked(cell)
+
+
+def _checked(cell: Cell) -> Cell:
+    cell = find(cell)
+    if cell.collapsed and cell.iterated:
+        escape(cell, ITERATED)
+    return cell
+
+
+def each(cell: Cell) -> Cell:
+    """An element of a value that is iterated over."""
+    cell = find(cell)
+    cell.iterated = True
+    _checked(cell)
+    return part(cell, EACH)
 
 
 def tree(cell: Cell) -> Cell:

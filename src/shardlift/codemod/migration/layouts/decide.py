@@ -191,7 +191,7 @@ def _not_whole(root: Cell) -> str | None:
         if made.kind not in ("replicate", "output"):
             return _origin(made)
     for escape in root.escapes:
-        return f"it {escape.why}, at {escape.at}"
+        return f"it {escape}"
     for use in root.uses:
         if use.kind == "prefetch":
             return f"it is put on devices row by row at {use.at}"
@@ -208,7 +208,7 @@ def _not_global(root: Cell) -> str | None:
         if made.kind != "shard":
             return _origin(made)
     for escape in root.escapes:
-        return f"it {escape.why}, at {escape.at}"
+        return f"it {escape}"
     for use in root.uses:
         if use.kind not in ("argument", "prefetch"):
             return f"rows of it are read at {use.at}"

@@ -17,6 +17,7 @@ from shardlift.codemod.migration.layouts.cells import (
     add_made,
     add_use,
     collapse,
+    each,
     escape,
     find,
     part,
@@ -182,7 +183,7 @@ class Expressions:
         for element in node.elts:
             inner = element.value if isinstance(element, ast.Starred) else element
             given = self.value(inner)
-            unify(part(cell, EACH), part(given, EACH) if inner is not element else given)
+            unify(part(cell, EACH), each(given) if inner is not element else given)
         return cell
 
     def _elements(self, elements: list[ast.expr], node: ast.expr) -> Cell:
@@ -234,7 +235,7 @@ class Expressions:
         for number, generator in enumerate(generators):
             source = self if number == 0 else inner
             inner.outer = self
-            inner.bind(generator.target, part(source.value(generator.iter), EACH))
+            inner.bind(generator.target, each(source.value(generator.iter)))
             for condition in generator.ifs:
                 inner.test(condition)
         cell = Cell()
@@ -378,7 +379,7 @@ class Expressions:
         cell = self.value(node.args[0])
         for other in (*node.args[1:], *(keyword.value for keyword in node.keywords)):
             self.lose(other, f"is given to {name.rpartition('.')[2]}")
-        return part(cell, EACH) if name == "builtins.next" else cell
+        return each(cell) if name == "builtins.next" else cell
 
     def _iterator(self, node: ast.Call, name: str) -> Cell:
         if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
@@ -387,19 +388,17 @@ class Expressions:
         if name == "builtins.map":
             return self._map(node)
         cell = Cell()
-        each = part(cell, EACH)
-        sources = [
-            part(self.value(arg), EACH) for arg in node.args[: 1 if "enum" in name else None]
-        ]
+        element = part(cell, EACH)
+        sources = [each(self.value(arg)) for arg in node.args[: 1 if "enum" in name else None]]
         sources = [Cell(), *sources] if "enum" in name else sources
         for number, source in enumerate(sources):
-            unify(part(each, number), source)
+            unify(part(element, number), source)
         return cell
 
     def _map(self, node: ast.Call) -> Cell:
         values = self.file.values(node.args[0])
         known = values[0] if len(values) == 1 else None
-        elements = [part(self.value(arg), EACH) for arg in node.args[1:]]
+        elements = [each(self.value(arg)) for arg in node.args[1:]]
         cell = Cell()
         if isinstance(known, Known) and self.program.is_plain(known):
             if isinstance(node.args[0], ast.Lambda):
@@ -437,7 +436,7 @@ class Expressions:
             return None
         if func.attr in ("append", "extend", "appendleft") and len(arguments) == 1:
             base, given = self.value(func.value), self.value(arguments[0])
-            unify(part(base, EACH), part(given, EACH) if func.attr == "extend" else given)
+            unify(part(base, EACH), each(given) if func.attr == "extend" else given)
             return Cell()
         if func.attr in ("items", "values", "keys") and not arguments:
             return self._entries(func)
@@ -447,16 +446,16 @@ class Expressions:
             return self._replaced(func, node)
         if func.attr in ("clear", "popleft", "pop") and not arguments:
             base = self.value(func.value)
-            return part(base, EACH) if func.attr != "clear" else Cell()
+            return each(base) if func.attr != "clear" else Cell()
         return None
 
     def _entries(self, func: ast.Attribute) -> Cell:
         base = tree(self.value(func.value))
         cell = Cell()
         if func.attr == "items":
-            each = part(cell, EACH)
-            part(each, 0)
-            unify(part(each, 1), base)
+            entry = part(cell, EACH)
+            part(entry, 0)
+            unify(part(entry, 1), base)
         elif func.attr == "values":
             unify(part(cell, EACH), base)
         return cell

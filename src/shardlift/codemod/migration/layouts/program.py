@@ -336,9 +336,10 @@ class Program:
                     self._open(called, Escape(at, what if name else "is returned by a lambda"))
             self._close_globals(file)
         for (owner, _), cell in self._fields.items():
-            if owner in self._leaked:
-                escape(cell, self._leaked[owner])
-                add_made(cell, Made("elsewhere", self._leaked[owner].at))
+            said = self._leaked.get(owner)
+            if said is not None and said.at is not None:
+                escape(cell, said)
+                add_made(cell, Made("elsewhere", said.at))
 
     def _close_globals(self, file: File) -> None:
         for name, bound in file.index.module.names.items():
@@ -369,7 +370,7 @@ class Program:
         """A pmapped function that goes where it is not followed has to stay as it is."""
         for site, cell in self.mapped:
             for said in find(cell).escapes:
-                site.obstacles.append(f"what it returns {said.why}, at {said.at}")
+                site.obstacles.append(f"what it returns {said}")
 
     def _is_local(self, file: File, node: ast.AST) -> bool:
         """Whether a function is defined in another: no attribute leads to it."""

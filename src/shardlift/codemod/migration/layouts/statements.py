@@ -12,6 +12,7 @@ from shardlift.codemod.migration.layouts.cells import (
     Escape,
     Made,
     add_made,
+    each,
     escape,
     part,
     unify,
@@ -156,7 +157,7 @@ class Statements(Expressions):
     def _yieldfrom(self, node: ast.YieldFrom) -> Cell:
         cell = self.value(node.value)
         if self.called is not None:
-            unify(part(self.called.result, EACH), part(cell, EACH))
+            unify(part(self.called.result, EACH), each(cell))
         return self.plain(node)
 
     def _raise(self, node: ast.Raise) -> None:
@@ -244,7 +245,7 @@ class Statements(Expressions):
         self.dead = dead or not ends
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
-        source = part(self.value(node.iter), EACH)
+        source = each(self.value(node.iter))
         self._loop(node, lambda: self.bind(node.target, source))
 
     _asyncfor = _for

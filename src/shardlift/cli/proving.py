@@ -140,9 +140,11 @@ class _Prover:
     def _left(self, places: dict[Place, Where]) -> Found:
         there = self._reached(self._judged(self.before), places)
         if not there:
+            side = self.before.side
+            ended = f" It ended with status {side.status}:\n{side.error}" if side.status else ""
             raise running.CannotRunError(
                 f"`{self.wanted.command.text}` calls none of the {_sites(places)} that would be "
-                "rewritten: there is nothing to compare"
+                f"rewritten: there is nothing to compare.{ended}"
             )
         unreached = {
             place: f"not verified: {NOT_RUN}"

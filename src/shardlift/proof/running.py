@@ -107,6 +107,8 @@ def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Source:
         return Source(text, Program(first, rest))
     if all(part.isidentifier() for part in first.split(".")) and _is_module(first):
         return Source(text, Program(first, rest, module=True))
+    if first.endswith((".py", ".ipynb", ".json")):
+        raise CannotRunError(f"no such file: {first}")
     raise CannotRunError(
         f"{text!r} is neither a file, a module, a pytest command nor a capture. Give train.py, "
         '"-m pkg.train", "pytest tests/test_train.py" or a capture.json'

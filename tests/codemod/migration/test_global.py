@@ -134,3 +134,16 @@ def test_what_is_written_is_clean_and_final(name: str) -> None:
     again, result = migrated(after, goal=Goal.GLOBAL)
     assert again == after
     assert result.changed == ()
+
+
+def test_a_bare_decorator_gets_its_arguments_by_partial() -> None:
+    text = (
+        "import jax\nimport numpy as np\n\n\n@jax.pmap\ndef double(p, x):\n    return p * x\n\n\n"
+        "p = jax.device_put_replicated(np.ones(3), jax.local_devices())\n"
+        "print(double(p, np.ones((jax.local_device_count(), 3)))[0])\n"
+    )
+    after, _ = migrated({"m.py": text}, goal=Goal.GLOBAL)
+    assert "@jax.jit\n@functools.partial(\n    shard_map_on_devices," in after["m.py"]
+    assert "import functools" in after["m.py"]
+    named, _ = migrated({"m.py": f"from functools import partial\n{text}"}, goal=Goal.GLOBAL)
+    assert "@partial(\n    shard_map_on_devices," in named["m.py"]

@@ -84,6 +84,23 @@ def test_a_script_that_has_a_name_of_the_helpers_gets_them_in_a_module_beside_it
     assert migrated(after)[0] == after
 
 
+def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
+    pmapped = "import jax\nf = jax.pmap(g)\n"
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/a.py": f"from . import b\n{pmapped}",
+        "pkg/b.py": pmapped,
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/c.py": pmapped,
+        "pkg/d.py": f"import pkg.b\n{pmapped}",
+    }
+    after, _ = migrated(files)
+    assert "from ._per_device import" in after["pkg/a.py"]
+    assert "from ._per_device import" in after["pkg/b.py"]
+    assert "from .._per_device import" in after["pkg/sub/c.py"]
+    assert "from pkg._per_device import" in after["pkg/d.py"]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -239,6 +239,28 @@ def test_specs_of_two_arguments_swapped():
     assert f"x and y are {EXCHANGED}" in said
 
 
+def test_a_state_of_equal_shapes_that_is_donated():
+    """Each try of exchanged arguments gives arrays of its own: the call before took its own."""
+
+    def f(state, x):
+        return {name: leaf + k * x for k, (name, leaf) in enumerate(state.items(), 1)}
+
+    def state():
+        rows = jax.sharding.NamedSharding(mesh("i"), ROWS)  # or they are copied, not donated
+        each = {name: np.full((N, 4), k, np.float32) for k, name in enumerate("mvw")}
+        return jax.device_put(each, rows)
+
+    def after(fun):
+        moved = jax.shard_map(fun, mesh=mesh("i"), in_specs=ROWS, out_specs=ROWS, check_vma=False)
+        return lambda: jax.jit(moved, donate_argnums=(0,))(state(), jnp.ones((N, 4)))
+
+    def old():
+        return jax.pmap(f, axis_name="i", donate_argnums=(0,))(state(), jnp.ones((N, 4)))
+
+    twice = lambda state, x: f(state, 2 * x)
+    verdict(old, after(f), after(twice))  # identical, different: and nothing crashes
+
+
 def test_static_arguments_counted_wrongly():
     def f(x, power, scale):
         return x**power * scale

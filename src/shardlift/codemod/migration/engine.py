@@ -22,7 +22,14 @@ from shardlift.codemod.migration.helpers import (
     import_block,
     required,
 )
-from shardlift.codemod.migration.home import Exists, Home, beside, find_home
+from shardlift.codemod.migration.home import (
+    Exists,
+    Home,
+    beside,
+    find_home,
+    imports_own_package,
+    relative,
+)
 from shardlift.codemod.migration.imports import add_definitions, add_imports, drop_unused
 from shardlift.codemod.migration.layouts.texts import plan
 from shardlift.codemod.migration.notebook import LayoutError, edit_cells, insert_cell
@@ -131,7 +138,11 @@ def migrate(
             worth.append(path)
     starts: Mapping[str, Start] = {}
     if goal is Goal.GLOBAL:
-        starts = to_global(project, paths, facts)
+        try:
+            starts = to_global(project, paths, facts)
+        except Exception as error:  # of ours: all arrays stay stacked
+            why = f"shardlift failed to follow its arrays, please report it: {error!r}"
+            unreadable.append((os.path.commonpath(paths), why))
         many, decided = project.many_processes, project.decisions
         project = Project(paths, lambda path: _source(path, read, starts))
         project.many_processes, project.decisions = many, decided
@@ -168,10 +179,18 @@ def _beside_others(
     goal: Goal,
     starts: Mapping[str, Start],
 ) -> FileResult:
-    """A script shares the helpers of the files beside it, and most of all those that lie there."""
+    """A script shares the helpers of the files beside it, and most of all those that lie there.
+
+    A module of a package whose others import each other relatively does so, too.
+    """
     path, folder = result.path, os.path.dirname(result.path)
     if not result.helpers or path.endswith(".ipynb") or result.home.module.startswith("."):
         return result
+    same = [r.home for r in results if r.home.path == result.home.path]
+    near = relative(path, result.home) if any(h.module.startswith(".") for h in same) else None
+    if near is not None and not imports_own_package(result.before, result.home):
+        source, start = read_source(path, read(path)), starts.get(path)
+        return migrate_file(project, source, goal, home=near, start=start)
     homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
     here = [home for home in homes if os.path.dirname(home.path or "") == folder]
     if result.home.path is not None and (not here or result.home in here):

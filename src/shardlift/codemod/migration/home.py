@@ -47,6 +47,22 @@ def beside(path: str) -> Home:
     return Home(os.path.join(os.path.dirname(path), f"{MODULE}.py"), MODULE, MODULE)
 
 
+def relative(path: str, home: Home) -> Home | None:
+    """The same home by a relative import, for a file in its package; None for any other."""
+    if home.path is None:
+        return None
+    top, folder = (os.path.dirname(os.path.abspath(one)) for one in (home.path, path))
+    if os.path.commonpath([top, folder]) != top:
+        return None
+    depth = 0 if folder == top else len(os.path.relpath(folder, top).split(os.sep))
+    return replace(home, module="." * (depth + 1) + MODULE)
+
+
+def imports_own_package(text: str, home: Home) -> bool:
+    """Whether a file names the package that it is in when it imports."""
+    return any(parts[0] == home.package for parts in _imported(ast.parse(text)))
+
+
 def _in_package(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
     top = folder
     while top.parent.name.isidentifier() and exists(str(top.parent / "__init__.py")):

@@ -16,7 +16,7 @@ from shardlift.codemod.finding import Edit, Span
 from shardlift.codemod.migration.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
 from shardlift.codemod.migration.home import is_test
 from shardlift.codemod.migration.layout import Argument, CallText, Lines, Style, render
-from shardlift.codemod.migration.names import is_optional, is_shadowed, jax_name
+from shardlift.codemod.migration.names import is_optional, is_shadowed, jax_name, partial_name
 from shardlift.codemod.migration.nested import levels_of, tangled
 from shardlift.codemod.migration.options import (
     NotLiteralError,
@@ -184,11 +184,12 @@ def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> 
 def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> str:
     """The text of the decorators that take the place of those of a stack, without the first @."""
     partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
+    partial = partials[0] if partials else partial_name(file)[0]
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
         *([form.host_local] if file.project.many_processes else []),
-        _applied(partials, f"{jax_name(file)[0]}.jit", form.outer),
-        _applied(partials, form.name, (*names, *form.inner)),
+        _applied(partial, f"{jax_name(file)[0]}.jit", form.outer),
+        _applied(partial, form.name, (*names, *form.inner)),
     ]
     margin = _margin(file, stack[0].lineno)
     texts = [
@@ -235,8 +236,8 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
     return found
 
 
-def _applied(partials: list[str], name: str, arguments: tuple[Argument, ...]) -> str | CallText:
-    return CallText(partials[0], (name, *arguments)) if arguments else name
+def _applied(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
+    return CallText(partial, (name, *arguments)) if arguments else name
 
 
 def _by_options(file: File, reference: Reference) -> Rewrite:

@@ -49,11 +49,16 @@ def _others(
     apart: Apart, given: Sequence[Held]
 ) -> Iterator[tuple[str, tuple[Any, ...], list[Any]]]:
     """Calls with two static arguments, or two arrays of one shape and type, exchanged."""
-    fresh = [placed(one.array, leaf) for one, leaf in zip(given, apart.leaves, strict=True)]  # type: ignore[arg-type]
+
+    def fresh() -> list[Any]:
+        """For each call anew: it may donate them, and JAX 0.10.2 crashes on what was donated."""
+        pairs = zip(given, apart.leaves, strict=True)
+        return [placed(one.array, leaf) for one, leaf in pairs if one.array is not None]
+
     for i, j in combinations(apart.static, 2):
         if type(apart.args[i]) is type(apart.args[j]) and apart.args[i] != apart.args[j]:
             names = f"static arguments {i} and {j} ({apart.args[i]!r}, {apart.args[j]!r})"
-            yield _sentence(names), _exchanged(apart.args, i, j), fresh
+            yield _sentence(names), _exchanged(apart.args, i, j), fresh()
     pairs = [
         (i, j)
         for i, j in combinations(range(len(given)), 2)
@@ -61,12 +66,12 @@ def _others(
     ]
     for i, j in pairs:
         names = f"{given[i].form.path} and {given[j].form.path}"
-        yield _sentence(names), apart.args, list(_exchanged(tuple(fresh), i, j))
+        yield _sentence(names), apart.args, list(_exchanged(tuple(fresh()), i, j))
     for turned in (*pairs, *((k,) for k in range(len(given)))):
         if all(_is_square(given[k]) for k in turned):
             names = " and ".join(given[k].form.path for k in turned)
             said = f"{names}: another axis is split; transposed, they give what was given before"
-            yield said, apart.args, [_turned(x, k in turned) for k, x in enumerate(fresh)]
+            yield said, apart.args, [_turned(x, k in turned) for k, x in enumerate(fresh())]
 
 
 def _sentence(names: str) -> str:

@@ -18,7 +18,7 @@ from shardlift.codemod.migration.layouts.decide import Decision, Finding, Layout
 from shardlift.codemod.migration.layouts.mapped import Site
 from shardlift.codemod.migration.layouts.program import Program
 from shardlift.codemod.migration.layouts.statements import walk_file
-from shardlift.codemod.migration.names import is_shadowed, jax_name
+from shardlift.codemod.migration.names import is_shadowed, jax_name, partial_name
 from shardlift.codemod.migration.rewrite import Rewrite
 from shardlift.facts import schema
 
@@ -167,6 +167,8 @@ def _site(site: Site, decision: Decision, strict: bool) -> Rewrite:
     outer = [f"donate_argnums={donated}"] if donated and donated not in ("()", "[]") else []
     form = Form(tuple(inner), (*static, *outer), axis, name=ON_DEVICES, host_local=HOST_LOCAL)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
+        imports |= partial_name(file)[1]
     return Rewrite(site.node, edits, imports, _helpers(site, strict))
 
 

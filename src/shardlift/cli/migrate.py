@@ -148,8 +148,10 @@ def _capture(path: str | None, goal: Goal) -> Capture | None:
         _stop("--facts is for --to global")
     try:
         return read(path)
-    except (OSError, CaptureError) as error:
+    except CaptureError as error:
         _stop(str(error))
+    except OSError as error:
+        _stop(f"--facts {path} cannot be read: {error.strerror}")
 
 
 def _status(migration: Migration, diff: bool) -> int:
@@ -191,8 +193,8 @@ def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:
         listed = "".join(f"\n  {path}" for path in dirty[:10])
         more = f"\n  and {len(dirty) - 10} more" if len(dirty) > 10 else ""
         _stop(
-            f"git has uncommitted changes in files that would be written:{listed}{more}\n"
-            "Commit or stash them, or say --allow-dirty."
+            "git does not have the text of files that would be written: uncommitted changes, or "
+            f"never added:{listed}{more}\nCommit or stash them, or say --allow-dirty."
         )
 
 

@@ -91,8 +91,8 @@ class Decision:
 def _without_facts(site: Site) -> str:
     if site.facts is None:
         return (
-            f"whether {site.name} returns the same on all devices is not known: record a run with "
-            "`shardlift run --record FILE` and give it as --facts FILE"
+            f"whether {site.name} returns the same on all devices is not known: record a run that "
+            "calls it, as it is now, with `shardlift run --record FILE` and give it as --facts FILE"
         )
     if site.facts.axis_size == 1:
         return f"{site.name} was recorded on one device: record it on as many as it is to run on"

@@ -109,7 +109,7 @@ def _compiles(site: Site) -> Iterator[Finding]:
         "Make the pmapped function once, outside the loop."
         if again
         else _steady(reasons[-1] if reasons else ""),
-        _check(site, "SL206") if again else _check(site, "SL2"),
+        _check(site, "SL206") if again else "shardlift rule SL206",
         seconds=lost,
     )
 
@@ -135,7 +135,7 @@ def _moves(site: Site) -> Iterator[Finding]:
             f"{_of_calls(site, host)} brings {_per_call(host)} from the host: {_paths(host)}",
             "Place the next batch while this one runs: shardlift.prefetch_to_device; what does "
             "not change, once before the loop.",
-            _check(site, "SL3"),
+            "shardlift rule SL302",
             seconds=by_program + parts.conversion,
         )
     if other and _worth(site, other, site.times.moving.total):
@@ -207,7 +207,7 @@ def _reads(site: Site) -> Iterator[Finding]:
                 f"read by {how}",
                 f"outputs read by {name} {count(times, 'time')}, {amount(total)} in all ({lines})",
                 fix,
-                f"shardlift check {_file(reads[0].file)} --select {code}",
+                f"shardlift rule {code}",
                 seconds=sum(read.seconds for read in reads),
                 nbytes=total,
             )

@@ -64,7 +64,7 @@ CANNOT = {
     "brackets": ("a.py", b"jax.pmap" + b"(" * 5000 + b")" * 5000, "nested"),
     "signs": ("a.py", b"x = " + b"-" * 100_000 + b"jax.pmap(f)", "nested too deeply"),
     "attributes": ("a.py", b"x = jax.pmap(f)" + b".a" * 100_000, "nested too deeply"),
-    "branches": ("a.py", b"if 0: 0\n" + b"elif 1: jax.pmap(f)\n" * 3000, "nested too deeply"),
+    "branches": ("a.py", b"if 0: 0\n" + b"elif 1: jax.pmap(f)\n" * 30_000, "nested too deeply"),
     "lists of JSON": ("a.ipynb", b'{"pmap":' + b"[" * 100_000, "nested too deeply"),
     "no notebook": ("a.ipynb", b'[{"jax.pmap": 1}]', "has no list of cells"),
     "half a notebook": ("a.ipynb", notebook(PMAP)[:-9], "not a notebook"),

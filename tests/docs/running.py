@@ -151,6 +151,7 @@ def plain(text: str) -> str:
     text = re.sub(r"(?<![\w.])\d+(\.\d+)? ?(ms|µs|s|min|seconds|KiB|MiB|kB|MB)\b", "N", text)
     text = re.sub(r"\d+(\.\d+)? ?%", "N %", text)
     text = re.sub(r"\b(JAX|jax|Python|shardlift) \d+(\.\w+)+", r"\1 N", text)
+    text = re.sub(r"\. Did you mean '\w+'\?", "", text)  # since Python 3.13
     text = re.sub(r"/\S*/(?=[\w.-]+\.py)", "", text)
     return text.strip() + "\n"
 

@@ -47,7 +47,17 @@ def merge(captures: Iterable[Capture]) -> Capture:
         used=_sum(one.used for one in found),
         overhead=_overhead([one.overhead for one in found]),
         unseen=_all(one.unseen for one in found),
+        sources=_same([one.sources for one in found]),
     )
+
+
+def _same(sides: Sequence[dict[str, str]]) -> dict[str, str]:
+    """The digest of each text; none, which no text has, where two processes had other texts."""
+    merged: dict[str, str] = {}
+    for side in sides:
+        for path, digest in side.items():
+            merged[path] = digest if merged.get(path, digest) == digest else ""
+    return merged
 
 
 def _timeline(captures: Sequence[Capture], order: dict[Any, int]) -> tuple[Event, ...]:

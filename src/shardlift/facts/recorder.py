@@ -30,6 +30,7 @@ from shardlift.facts.reading import watched_reads
 from shardlift.facts.schema import Capture, Event, Move, Overhead, Process, Read
 from shardlift.facts.shard_maps import Mapped, ShardMapLook, recorded_jit
 from shardlift.facts.sites import PROBES, Key, SiteRecord, clip
+from shardlift.facts.sources import sources
 from shardlift.facts.timeline import Timeline
 from shardlift.facts.waiting import Waiter
 from shardlift.mapping import nesting, registry, watch
@@ -422,6 +423,7 @@ class Recorder:
             used=dict(self._used),
             overhead=Overhead(calls, self._own, self._looking, annotation_cost()),
             unseen=tuple(self._unseen()),
+            sources=sources() if calls else {},
         )
 
     def _unseen(self) -> Iterator[str]:

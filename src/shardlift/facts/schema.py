@@ -269,6 +269,7 @@ class Capture:
     used: dict[str, int] = field(default_factory=dict)
     overhead: Overhead = field(default_factory=Overhead)
     unseen: tuple[str, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
 
 
 def parts_of_schema() -> list[type]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import os
 import subprocess
@@ -15,6 +16,8 @@ import pytest
 
 from shardlift.codemod.engine import check_texts
 from shardlift.codemod.migration.rewrite import Goal
+from shardlift.facts.schema import Capture, Leaf, Proof, Site
+from shardlift.facts.sources import digest
 from tests.codemod.migration.programs import PROGRAMS
 from tests.codemod.migration.test_programs import migrated
 from tests.codemod.migration.training_programs import GLOBAL, PARTLY, STACKED
@@ -149,3 +152,26 @@ def test_a_bare_decorator_gets_its_arguments_by_partial() -> None:
     assert "import functools" in after["m.py"]
     named, _ = migrated({"m.py": f"from functools import partial\n{text}"}, goal=Goal.GLOBAL)
     assert "@partial(\n    shard_map_on_devices," in named["m.py"]
+
+
+def test_facts_of_a_text_that_has_changed_are_not_believed() -> None:
+    text = (
+        "import jax\nfrom flax import jax_utils\n\n\ndef step(state, x):\n"
+        "    return jax.tree.map(lambda s: s + 1, state)\n\n\n"
+        "p_step = jax.pmap(step, 'batch')\nstate = jax_utils.replicate({'w': 1.0, 'b': 2.0})\n"
+        "for x in batches:\n    state = p_step(state, x)\nsave(jax_utils.unreplicate(state))\n"
+    )
+    proof = Proof("output", 2, (0,))
+    leaves = tuple(
+        Leaf(f"output['{name}']", "float32", (8,), 4, 0, "P('batch')", "in place") for name in "bw"
+    )
+    site = Site("m.py", 9, "step", axis_name="batch", axis_size=8, calls=2, outputs=leaves)
+    site = dataclasses.replace(site, proofs=(proof,))
+    fresh = Capture(sites=(site,), sources={"m.py": digest(text)})
+    believed, _ = migrated({"m.py": text}, goal=Goal.GLOBAL, facts=fresh)
+    assert "out_specs=jax.P()" in believed["m.py"]
+    stale = dataclasses.replace(fresh, sources={"m.py": digest(text + "# more")})
+    left, migration = migrated({"m.py": text}, goal=Goal.GLOBAL, facts=stale)
+    assert "out_specs=jax.P()" not in left["m.py"]
+    said = [place.text for file in migration.files for place in file.refused]
+    assert any("m.py has changed since the run was recorded" in one for one in said), said

@@ -89,6 +89,11 @@ class Decision:
 
 
 def _without_facts(site: Site) -> str:
+    if site.stale:
+        return (
+            f"{site.stale} has changed since the run was recorded: record it again with "
+            "`shardlift run --record FILE`"
+        )
     if site.facts is None:
         return (
             f"whether {site.name} returns the same on all devices is not known: record a run that "

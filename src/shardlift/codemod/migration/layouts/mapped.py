@@ -40,6 +40,7 @@ class Site:
     donated: tuple[int, ...] = ()
     static: tuple[int, ...] = ()
     facts: schema.Site | None = None
+    stale: str = ""  # a file that has changed since the facts were recorded
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
@@ -217,7 +218,7 @@ def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
     found = [
         one
         for one in (facts.sites if facts is not None else ())
-        if one.calls and first <= one.line <= last and _is_file(one.file, here)
+        if one.calls and first <= one.line <= last and is_file(one.file, here)
     ]
     function = mapped_function(site.mapped) if site.mapped is not None else None
     name = getattr(function.node, "name", "<lambda>") if function is not None else None
@@ -226,7 +227,7 @@ def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
     return found[0]
 
 
-def _is_file(recorded: str, here: str) -> bool:
+def is_file(recorded: str, here: str) -> bool:
     """Whether a path of a capture, which may be relative, is a file; from its end."""
     parts = [part for part in recorded.replace("\\", "/").split("/") if part not in ("", ".")]
     mine = here.replace("\\", "/").split("/")

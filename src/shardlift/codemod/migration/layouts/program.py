@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -22,11 +23,12 @@ from shardlift.codemod.migration.layouts.cells import (
     part,
     unify,
 )
-from shardlift.codemod.migration.layouts.mapped import Site, find_sites
+from shardlift.codemod.migration.layouts.mapped import Site, find_sites, is_file
 from shardlift.codemod.outputs import used_as_number
 from shardlift.codemod.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.codemod.values import External, Known, Output
 from shardlift.facts import schema
+from shardlift.facts.sources import digest
 
 # Classes that a class may stand on without another's code seeing its attributes.
 _PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
@@ -89,6 +91,22 @@ class Program:
             for site in find_sites(file, facts):
                 self.sites[site.node] = site
         self._drop_ambiguous_facts()
+        self._drop_stale_facts(facts)
+
+    def _drop_stale_facts(self, facts: schema.Capture | None) -> None:
+        """What was proven of a program is not known of one that has changed since."""
+        recorded = {} if facts is None else facts.sources
+        exact = {os.path.abspath(path): one for path, one in recorded.items()}
+        paths = {os.path.abspath(file.path): file for file in self.files}
+        # A run in another folder names its files from there.
+        rest = {path: one for path, one in recorded.items() if os.path.abspath(path) not in paths}
+        for here, file in paths.items():
+            known = {one for path, one in rest.items() if is_file(path, here)}
+            known = {exact[here]} if here in exact else known
+            if known and digest(file.source.text) not in known:
+                for site in self.sites.values():
+                    site.stale = site.stale or (file.path if site.facts is not None else "")
+                    site.facts = None
 
     def _drop_ambiguous_facts(self) -> None:
         """A recorded site that two places answer to says nothing of either."""

@@ -178,7 +178,7 @@ def test_options_that_need_each_other(project):
         assert f'{option[0]} needs --verify "COMMAND"' in done.output
     done = _run("--verify", "no_such_program.py")
     assert done.exit_code == 2
-    assert "neither a file, a module" in done.output
+    assert "no such file: no_such_program.py" in done.output
     assert "Nothing was written." in done.output
 
 

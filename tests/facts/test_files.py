@@ -24,6 +24,7 @@ TEXT = files.dumps(everything())
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.slow
 @settings(relaxed, max_examples=30)
 @given(any_capture())
 def test_what_is_written_is_read(text: str) -> None:

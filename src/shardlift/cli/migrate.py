@@ -80,7 +80,8 @@ def migrate_command(
     or something was refused or backed out, 2 if a file could not be read or written, or COMMAND
     showed nothing.
     """
-    check(asked, diff)
+    goal = Goal(to)
+    check(asked, diff, goal, facts)
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
@@ -91,9 +92,8 @@ def migrate_command(
     if not files and not passed.failed:
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
-    capture = _capture(facts, Goal(to))
-    _check_strict(Goal(to), facts, asked["strict_vma"])
-    rewritten = partial(migrate, files, contents.read, os.path.exists, Goal(to), facts=capture)
+    capture = None if facts is None else _capture(facts)
+    rewritten = partial(migrate, files, contents.read, os.path.exists, goal, facts=capture)
     strict = Decisions(strict_vma=asked["strict_vma"])
     migration, proved = rewritten(decisions=strict), None
     if not diff:
@@ -136,16 +136,7 @@ def _proved(
         _stop(f"{error}\nNothing was written.")
 
 
-def _check_strict(goal: Goal, facts: str | None, strict: bool) -> None:
-    if strict and (goal is not Goal.GLOBAL or facts is None):
-        _stop("--strict-vma goes with --to global and --facts FILE")
-
-
-def _capture(path: str | None, goal: Goal) -> Capture | None:
-    if path is None:
-        return None
-    if goal is not Goal.GLOBAL:
-        _stop("--facts is for --to global")
+def _capture(path: str) -> Capture:
     try:
         return read(path)
     except CaptureError as error:

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from shardlift.codemod.migration.rewrite import Goal
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -84,8 +86,12 @@ def verify_options(command: Function) -> Function:
     return command
 
 
-def check(asked: dict[str, Any], diff: bool) -> None:
+def check(asked: dict[str, Any], diff: bool, goal: Goal, facts: str | None) -> None:
     """Say what options need each other."""
+    if facts is not None and goal is not Goal.GLOBAL:
+        raise click.UsageError("--facts is for --to global")
+    if asked["strict_vma"] and (goal is not Goal.GLOBAL or facts is None):
+        raise click.UsageError("--strict-vma goes with --to global and --facts FILE")
     if asked["verify"] is not None and diff:
         raise click.UsageError("--verify runs the new text, so it has to be written: add --write")
     needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]

@@ -75,7 +75,7 @@ class Recorder:
         self._own = self._looking = self._late = 0.0
         self._on = False
         self._process: Process | None = None
-        self._path: str | None = None  # where it was written last
+        self._written: tuple[str, Capture] | None = None  # where, and what, last
 
     # ---- on and off
 
@@ -438,25 +438,28 @@ class Recorder:
         for fault, count in self._faults.items():
             yield f"what a fault of the recorder hid, {count} times: {fault}"
 
-    def write(self, path: str | os.PathLike[str]) -> None:
+    def write(self, path: str | os.PathLike[str]) -> Capture | None:
         """Write the capture, in one step; again if asked again. A forked child writes nothing."""
         if os.getpid() == self._process_id:
-            files.write(self.capture(), path)
-            self._path = str(path)
+            capture = self.capture()
+            files.write(capture, path)
+            self._written = str(path), capture
+            return capture
+        return None
 
     def summary(self) -> str:
         """A few lines for the end of a run, with the next command to type."""
         from shardlift.report.headline import headline
 
-        capture = self.capture()
+        path, capture = self._written or ("", self.capture())
         lines = [headline(capture)]
         if capture.used:
             names = sorted(capture.used.items(), key=lambda item: -item[1])
             listed = ", ".join(f"{name} ({count})" for name, count in names[:5])
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             lines.append(f"restored names that were used: {listed}{more}")
-        if self._path is not None:
-            lines.append(f"next: shardlift report {self._path}")
+        if path:
+            lines.append(f"next: shardlift report {path}")
         return "\n".join(lines)
 
 

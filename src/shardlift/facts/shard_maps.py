@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -17,10 +16,9 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import shardlift
 from shardlift import _compat
 from shardlift.facts.compiling import Signature, signature
-from shardlift.facts.lines import user_line
+from shardlift.facts.lines import is_glue, user_line
 from shardlift.facts.looking import compared, make_leaf, nbytes, placing_time
 from shardlift.facts.making import MOST_DEVICES
 from shardlift.facts.places import IN_PLACE, place_of, sharding_text, spec_text
@@ -28,7 +26,6 @@ from shardlift.facts.programs import inner_jaxprs
 from shardlift.facts.schema import Leaf, Move, Proof
 from shardlift.proof.taping.ways import PlainWay, Rows
 
-_LIBRARIES = tuple(os.path.join(os.path.dirname(m.__file__ or ""), "") for m in (jax, shardlift))
 _PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # what a jitted function has
 
 
@@ -66,7 +63,7 @@ def recorded_jit(jit: Any, record: Record) -> Any:
 def is_users(frame: FrameType) -> bool:
     """Is it the program that calls, not JAX, this package or another that is installed?"""
     file = frame.f_code.co_filename
-    return not file.startswith(_LIBRARIES) and "site-packages" not in file
+    return not is_glue(file) and "site-packages" not in file
 
 
 def _undecided(

@@ -225,9 +225,7 @@ class Site:
         self._warned = self._warned or (fit.moved and policy == "warn")
         return self._rebuilt(call, fit.leaves)
 
-    def _rebuilt(
-        self, call: Call, leaves: list[Any] | None
-    ) -> tuple[Sequence[Any], dict[str, Any]]:
+    def _rebuilt(self, call: Call, leaves: list[Any] | None) -> Arguments:
         if leaves is None:
             return call.args, call.kwargs
         args, kwargs = jax.tree.unflatten(call.tree, leaves)

@@ -35,9 +35,9 @@ class Both:
 
     def write(self, path: str) -> None:
         """The facts with the samples, and the values beside them."""
-        self.recorder.write(path)
-        tape = self.hooks.tape
-        tape.write(path, joined(self.recorder.capture(), tape.capture()))
+        capture, tape = self.recorder.write(path), self.hooks.tape
+        if capture is not None:
+            tape.write(path, joined(capture, tape.capture()))
 
     def summary(self) -> str:
         """A few lines for the end of a run."""

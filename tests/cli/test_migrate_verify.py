@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main, transaction
-from shardlift.codemod.migration import engine, sites
+from shardlift.codemod.migration import passes, sites
 from shardlift.codemod.migration.rewrite import Rewrite
 from tests.cli.interrupting import tree
 
@@ -94,8 +94,8 @@ def _plant(monkeypatch: pytest.MonkeyPatch, module: object, word: str, wrapper: 
             yield result
 
     rewrite.__module__ = module.__name__  # type: ignore[attr-defined]
-    steps = tuple(rewrite if step is real else step for step in engine.STEPS)
-    monkeypatch.setattr(engine, "STEPS", steps)
+    steps = tuple(rewrite if step is real else step for step in passes.STEPS)
+    monkeypatch.setattr(passes, "STEPS", steps)
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from typing import Any
 from shardlift.cli import transaction, writing
 from shardlift.codemod.migration.decisions import Decisions, Where
 from shardlift.codemod.migration.engine import FileResult, Migration
-from shardlift.codemod.migration.engine import Place as Rewritten
 from shardlift.codemod.migration.layouts.texts import STAYS_OFF
+from shardlift.codemod.migration.passes import Place as Rewritten
 from shardlift.proof import running
 from shardlift.proof.backing_out import (
     SAME_AS_ITSELF,

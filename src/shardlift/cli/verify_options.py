@@ -88,10 +88,6 @@ def verify_options(command: Function) -> Function:
 
 def check(asked: dict[str, Any], diff: bool, goal: Goal, facts: str | None) -> None:
     """Say what options need each other."""
-    if facts is not None and goal is not Goal.GLOBAL:
-        raise click.UsageError("--facts is for --to global")
-    if asked["strict_vma"] and (goal is not Goal.GLOBAL or facts is None):
-        raise click.UsageError("--strict-vma goes with --to global and --facts FILE")
     if asked["verify"] is not None and diff:
         raise click.UsageError("--verify runs the new text, so it has to be written: add --write")
     needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
@@ -99,3 +95,7 @@ def check(asked: dict[str, Any], diff: bool, goal: Goal, facts: str | None) -> N
         if asked[name] and asked["verify"] is None:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')
+    if facts is not None and goal is not Goal.GLOBAL:
+        raise click.UsageError("--facts is for --to global")
+    if asked["strict_vma"] and (goal is not Goal.GLOBAL or facts is None):
+        raise click.UsageError("--strict-vma goes with --to global and --facts FILE")

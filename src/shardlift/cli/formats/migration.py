@@ -6,7 +6,8 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from shardlift.codemod.migration.engine import FileResult, Migration, Place
+from shardlift.codemod.migration.engine import FileResult, Migration
+from shardlift.codemod.migration.passes import Place
 
 if TYPE_CHECKING:
     from shardlift.cli.proving import Fate, Proved

@@ -14,8 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from shardlift.cli.runner import run
-from shardlift.codemod.engine import Options
+from shardlift.check.engine import Options
+from shardlift.cli.check_pool import run
 
 
 def main(folders: list[str]) -> None:

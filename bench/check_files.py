@@ -36,8 +36,8 @@ def run(devices: int, quick: bool) -> list[Row]:
 
 def measure(quick: bool) -> list[Row]:
     """Every number of files."""
-    from shardlift.cli.runner import run as check
-    from shardlift.codemod.engine import Options
+    from shardlift.check.engine import Options
+    from shardlift.cli.check_pool import run as check
 
     found = []
     for files in FILES[:2] if quick else FILES:

@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from shardlift.check.engine import Options
+from shardlift.cli.check_pool import run
 from shardlift.cli.files import find_files
-from shardlift.cli.runner import run
-from shardlift.codemod.engine import Options
 
 MOST = 12_000_000  # bytes of a group: enough to be steady, few enough for LibCST
 LEAST_LIBCST = 300_000  # LibCST is slow: it gets this much of each group

@@ -22,7 +22,7 @@ import jax  # isort: skip
 import jax.numpy as jnp
 import numpy as np
 
-from shardlift.codemod.migration.helpers import emit
+from shardlift.migrate.helpers import emit
 
 try:
     from flax import jax_utils

@@ -16,9 +16,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.codemod.migration.properties import lost_line, parses
+from tests.migrate.properties import lost_line, parses
 
-from shardlift.codemod.migration.engine import Migration, migrate
+from shardlift.migrate.engine import Migration, migrate
 
 
 def main(folders: list[str]) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import jax
 
 from bench.steps import AXIS, CASES, Case
+from shardlift._replication.program import Program, trace_site
+from shardlift._replication.prove import prove
 from shardlift.mapping.options import check_options
 from shardlift.mapping.site import Site
-from shardlift.proof.program import Program, trace_site
-from shardlift.proof.prove import prove
 
 TARGET = 0.1
 

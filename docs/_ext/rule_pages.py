@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from shardlift.check.page import page
+from shardlift.check.rules import all_rules
 from shardlift.cli.rule import FAMILIES
-from shardlift.codemod.finding import Rule
-from shardlift.codemod.page import page
-from shardlift.codemod.rules import all_rules
+from shardlift.source.model import Rule
 
 ERRORS = Path(__file__).parent.parent / "errors"
 

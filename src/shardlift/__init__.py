@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shardlift._legacy import legacy as legacy
+    from shardlift._replication import replication as replication
     from shardlift.arrays import barrier as barrier
     from shardlift.arrays import device_put_replicated as device_put_replicated
     from shardlift.arrays import device_put_sharded as device_put_sharded
@@ -23,19 +25,17 @@ if TYPE_CHECKING:
     from shardlift.arrays import show as show
     from shardlift.arrays import stitch as stitch
     from shardlift.arrays import unreplicate as unreplicate
-    from shardlift.legacy import legacy as legacy
     from shardlift.mapping import Pmapped as Pmapped
     from shardlift.mapping import pmap as pmap
-    from shardlift.proof import replication as replication
 
 __version__ = "0.1.0.dev0"
 
 # Public name -> the module that holds it.
 _WHERE = {
-    "legacy": "shardlift.legacy",
+    "legacy": "shardlift._legacy",
     "Pmapped": "shardlift.mapping",
     "pmap": "shardlift.mapping",
-    "replication": "shardlift.proof",
+    "replication": "shardlift._replication",
     **dict.fromkeys(
         (
             "barrier",

@@ -12,9 +12,9 @@ __all__ = ["lazy"]
 def lazy(
     package: str, where: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package; ``where`` is the module of each name.
+    """Return the ``__getattr__`` and ``__dir__`` of a package; ``where`` maps names to modules.
 
-    >>> get, names = lazy("json", {"JSONDecoder": "decoder"})
+    >>> get, names = lazy("json", {"JSONDecoder": "json.decoder"})
     >>> get("JSONDecoder").__module__, names()
     ('json.decoder', ['JSONDecoder'])
     """
@@ -22,6 +22,6 @@ def lazy(
     def get(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{where[name]}"), name)
+        return getattr(importlib.import_module(where[name]), name)
 
     return get, lambda: sorted(where)

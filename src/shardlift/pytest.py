@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shardlift.launch.watch import Watching
+    from shardlift.launch.session import Watching
 
 _watching: list[Watching] = []
 
@@ -27,7 +27,7 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_load_initial_conftests(early_config: Any) -> None:
     """Begin, before conftest files are imported."""
     from shardlift.launch.program import Program
-    from shardlift.launch.watch import Watch
+    from shardlift.launch.session import Watch
 
     options = early_config.known_args_namespace
     record = options.shardlift_record

@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-MODULES = ["batches", "paths", "placing", "replicas", "showing", "stitching", "waiting"]
+MODULES = ["batches", "paths", "placement", "replicas", "display", "global_arrays", "barriers"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import shardlift
-from shardlift.facts import Recorder, files
+from shardlift.capture import files
+from shardlift.facts import Recorder
 from shardlift.report import machine, markdown
 from shardlift.report.html import page
 from shardlift.report.view import view_of

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from shardlift.cli import files, main, reading
-from shardlift.codemod import source
+from shardlift.cli import files, input_files, main
 from shardlift.facts import write
-from tests.facts.captures import everything
+from shardlift.source import text as source
+from tests.capture.captures import everything
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +123,7 @@ def test_more_python_than_can_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_larger_than_any_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(input_files, "LARGEST_FILE", 1000)
     Path("a.py").write_text("#" * 2000)
     result = run("check")
     assert result.exit_code == 2
@@ -184,7 +184,7 @@ def test_a_file_that_cannot_be_opened_or_goes_away(monkeypatch: pytest.MonkeyPat
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         return real(path, *rest)
 
-    monkeypatch.setattr(reading.os, "open", refusing)
+    monkeypatch.setattr(input_files.os, "open", refusing)
     result = run("check")
     assert result.exit_code == 2
     assert FOUND in result.output
@@ -200,16 +200,16 @@ def test_a_file_that_changes_between_looking_and_showing(monkeypatch: pytest.Mon
 
 def test_a_fault_of_ours_is_told_and_costs_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.py").write_text(PMAP)
-    from shardlift.cli import runner
+    from shardlift.cli import check_pool
 
-    real = runner.check_file
+    real = check_pool.check_file
 
     def faulty(project: object, path: str, *rest: object) -> object:
         if path == "a.py":
             raise KeyError("oh")
         return real(project, path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runner, "check_file", faulty)
+    monkeypatch.setattr(check_pool, "check_file", faulty)
     result = run("check")
     assert result.exit_code == 2
     assert FOUND in result.output

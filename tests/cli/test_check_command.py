@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from shardlift.check.rules import all_rules
 from shardlift.cli import main
-from shardlift.codemod.rules import all_rules
 
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 

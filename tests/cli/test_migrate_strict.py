@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from shardlift.cli import main
-from shardlift.codemod.migration.layouts import strict
+from shardlift.migrate.device_axis import strict
 
 PROGRAM = """\
 import jax

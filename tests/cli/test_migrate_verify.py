@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main, transaction
-from shardlift.codemod.migration import passes, sites
-from shardlift.codemod.migration.rewrite import Rewrite
+from shardlift.migrate import passes, sites
+from shardlift.migrate.rewrite import Rewrite
 from tests.cli.interrupting import tree
 
 LIBRARY = """\

@@ -14,7 +14,7 @@ import pytest
 
 import shardlift
 from shardlift.facts import write
-from tests.facts.captures import everything
+from tests.capture.captures import everything
 
 SOURCE = Path(shardlift.__file__).parents[1]
 TRACE = "open({trace!r}, 'a').write(__name__ + ' ')\n"

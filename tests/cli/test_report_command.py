@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from shardlift.capture.schema import Capture
 from shardlift.cli import main
 from shardlift.facts import write
-from shardlift.facts.schema import Capture
-from tests.facts.captures import everything, process, site
+from tests.capture.captures import everything, process, site
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 import shardlift
 from shardlift.facts import write
-from tests.facts.captures import everything
+from tests.capture.captures import everything
 
 pytestmark = pytest.mark.slow
 SOURCE = Path(shardlift.__file__).parents[1]

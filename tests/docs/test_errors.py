@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.codemod.engine import Options, check_texts
-from shardlift.codemod.rules import all_rules
+from shardlift.check.engine import Options, check_texts
+from shardlift.check.rules import all_rules
 from tests.docs.pages import DOCS, SHOWN, blocks_of
 
 PAGES = sorted(path for path in (DOCS / "errors").glob("*.md") if path.stem != "index")

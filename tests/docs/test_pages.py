@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from shardlift.codemod.migration.engine import migrate
+from shardlift.migrate.engine import migrate
 from tests.docs.pages import DATA, DOCS, ROOT, RUN, SHOWN, Block, all_pages, blocks_of, needs
 from tests.docs.running import Runner, compare, environment, for_this_jax
 

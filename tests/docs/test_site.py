@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 
 import shardlift
+import shardlift._replication
 import shardlift.arrays
 import shardlift.facts
-import shardlift.proof
+from shardlift.check.rules import all_rules
 from shardlift.cli import COMMANDS
-from shardlift.codemod.rules import all_rules
 from tests.docs.pages import DOCS, all_pages
 
 REFERENCE = "\n".join(path.read_text() for path in (DOCS / "reference").glob("*.md"))
@@ -40,7 +40,7 @@ def test_every_command_has_a_page_with_its_options(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "module", [shardlift, shardlift.arrays, shardlift.facts, shardlift.proof], ids=str
+    "module", [shardlift, shardlift.arrays, shardlift.facts, shardlift._replication], ids=str
 )
 def test_every_public_name_is_in_the_reference(module: ModuleType) -> None:
     for name in set(module.__all__) - {"__version__"}:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.codemod.migration.engine import Migration, migrate
+from shardlift.migrate.engine import Migration, migrate
 
 from .recipes import EXAMPLES, RECIPES, Recipe
 

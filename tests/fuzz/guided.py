@@ -14,7 +14,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["shardlift"]):
-    from shardlift.codemod.rules import all_rules
+    from shardlift.check.rules import all_rules
     from tests.fuzz.targets import TARGETS
 
     all_rules()  # which imports them

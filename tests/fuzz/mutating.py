@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from shardlift.codemod.rules import all_rules
-from shardlift.facts.files import dumps
-from tests.codemod.migration.programs import PROGRAMS
-from tests.facts.captures import NASTY, everything
+from shardlift.capture.files import dumps
+from shardlift.check.rules import all_rules
+from tests.capture.captures import NASTY, everything
+from tests.migrate.programs import PROGRAMS
 
 TESTS = Path(__file__).parents[1]
 WORDS = [

@@ -17,23 +17,24 @@ from pathlib import Path
 
 from rich.console import Console
 
+from shardlift.capture import values
+from shardlift.capture.files import dumps, loads
+from shardlift.check.engine import Options, check_file
+from shardlift.check.noqa import suppressions
 from shardlift.cli import config, files
+from shardlift.cli.check_report import Report
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.migrate import diff_of
-from shardlift.cli.printing import Report
-from shardlift.codemod.edits import OverlapError, apply_edits, split_lines
-from shardlift.codemod.engine import Options, check_file
-from shardlift.codemod.migration.engine import migrate
-from shardlift.codemod.migration.rewrite import Goal
-from shardlift.codemod.noqa import suppressions
-from shardlift.codemod.project import Project
-from shardlift.codemod.source import UnreadableError, read_source
-from shardlift.facts import CaptureError, values
-from shardlift.facts.files import dumps, loads
-from shardlift.report import comparing, machine, markdown
+from shardlift.facts import CaptureError
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.rewrite import Goal
+from shardlift.report import comparison, machine, markdown
 from shardlift.report import terminal as shown
 from shardlift.report.html import page
 from shardlift.report.view import view_of
+from shardlift.source.edits import OverlapError, apply_edits, split_lines
+from shardlift.source.project import Project
+from shardlift.source.text import UnreadableError, read_source
 
 OBEYED = set("\x1b\x07\u202e")
 
@@ -105,7 +106,7 @@ def capture(data: bytes) -> None:
     out = io.StringIO()
     shown.show(view, Console(file=out, width=80, color_system=None))
     texts = [out.getvalue(), machine.render(view), markdown.render(view)]
-    texts += [comparing.as_text(found, found), comparing.as_markdown(found, found)]
+    texts += [comparison.as_text(found, found), comparison.as_markdown(found, found)]
     assert not any(set(text) & OBEYED for text in texts)
     html = page(view, found)
     assert html.count("<script>") == 1

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import shardlift
-from shardlift.legacy import Session, names
-from shardlift.legacy.patching import Patches
+from shardlift._legacy import Session, names
+from shardlift._legacy.patches import Patches
 
 
 def state_of_jax() -> dict[str, dict[str, object]]:
@@ -78,7 +78,7 @@ def test_nothing_is_left_after_an_error():
 
 def test_nothing_is_left_when_putting_in_fails(monkeypatch):
     before = state_of_jax()
-    monkeypatch.setattr("shardlift.legacy.pmaps.old_pmap", lambda *_: 1 / 0)
+    monkeypatch.setattr("shardlift._legacy.pmaps.old_pmap", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError), shardlift.legacy():
         raise AssertionError("not reached")
     assert differences(before, state_of_jax()) == []
@@ -148,9 +148,9 @@ def test_modules_that_hold_pmap_get_it_and_give_it_back():
         sys.modules.pop("late_library", None)
 
 
-def test_it_can_be_called_however_it_was_imported():
-    module = importlib.import_module("shardlift.legacy")
-    with module() as uses:
+def test_it_can_be_called_after_its_package_was_imported():
+    importlib.import_module("shardlift._legacy.names")
+    with shardlift.legacy() as uses:
         jax.tree_map(abs, [1])
     assert uses == {"jax.tree_map": 1}
 
@@ -188,10 +188,10 @@ def test_a_session_can_be_prepared_late():
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".names", ".patching", ".sharding", ".uses", ".pmaps", ".options"]
+    "name", ["", ".names", ".patches", ".sharding", ".uses", ".pmaps", ".options"]
 )
 def test_examples_run(name: str):
-    outcome = doctest.testmod(importlib.import_module(f"shardlift.legacy{name}"))
+    outcome = doctest.testmod(importlib.import_module(f"shardlift._legacy{name}"))
     assert outcome.failed == 0
 
 

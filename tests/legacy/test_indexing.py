@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import shardlift
 from shardlift import _compat
-from shardlift.legacy.indexing import one_row_a_device
+from shardlift._legacy.indexing import one_row_a_device
 
 ROWS = np.arange(24, dtype=np.float32).reshape(8, 3)
 DEVICES = jax.devices()
@@ -156,8 +156,8 @@ def test_of_one_device():
 
 
 def test_without_the_private_type_indexing_is_left_alone(monkeypatch):
-    from shardlift.legacy import indexing
-    from shardlift.legacy.patching import Patches
+    from shardlift._legacy import indexing
+    from shardlift._legacy.patches import Patches
 
     monkeypatch.setattr(_compat, "array_type", lambda: None)
     patches = Patches()

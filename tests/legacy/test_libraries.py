@@ -153,8 +153,8 @@ class _afresh:  # noqa: N801
     """``legacy()`` put in anew, although a test is inside one."""
 
     def __enter__(self):
-        from shardlift.legacy import libraries
-        from shardlift.legacy.patching import Patches
+        from shardlift._legacy import libraries
+        from shardlift._legacy.patches import Patches
 
         self.patches = Patches()
         libraries.restore(self.patches, None, patch=True)

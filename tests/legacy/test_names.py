@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import shardlift
-from shardlift.legacy import names
+from shardlift._legacy import names
 
 HERE = names.version(jax.__version__)
 ROWS = [row for row in names.rows() if row.gone <= HERE]

@@ -14,8 +14,9 @@ import pytest
 
 import shardlift
 from shardlift import _compat
-from shardlift.legacy import options
-from shardlift.legacy.patching import Patches
+from shardlift._legacy import options
+from shardlift._legacy.patches import Patches
+from shardlift._legacy.uses import Uses
 
 DEVICES = jax.devices()
 ROWS = np.arange(24, dtype=np.float32).reshape(8, 3)
@@ -111,7 +112,7 @@ def test_options(inside):
 
 
 def test_options_from_the_environment():
-    uses, patches = shardlift.legacy.Uses(), Patches()
+    uses, patches = Uses(), Patches()
     try:
         options.restore(patches, uses, (0, 12), {"JAX_PMAP_SHMAP_MERGE": "0", "JAX_ARRAY": "true"})
         assert jax.config.jax_pmap_shmap_merge is False

@@ -6,7 +6,9 @@ import pytest
 from bench.soak import work
 
 import shardlift
-from shardlift.facts import Recorder, files, recorder
+from shardlift.capture import files
+from shardlift.facts import Recorder
+from shardlift.recording import recorder
 
 CALLS, SHAPES = 1000, 2
 # Arrays may wait for a collector or for a device, and a program or two may come late.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.facts import read
-from shardlift.report.comparing import pair_sites
+from shardlift.report.comparison import pair_sites
 
 TRAIN = """
 import jax, jax.numpy as jnp, numpy as np

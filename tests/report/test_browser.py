@@ -13,7 +13,7 @@ import pytest
 
 from shardlift.report.html import page
 from shardlift.report.view import view_of
-from tests.facts.captures import NASTY, everything
+from tests.capture.captures import NASTY, everything
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [

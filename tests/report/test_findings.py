@@ -7,11 +7,11 @@ import shlex
 
 import pytest
 
+from shardlift.capture.schema import Capture, Collective, Compile, Distribution, Move, Read, Times
+from shardlift.check.rules import all_rules
 from shardlift.cli import COMMANDS
-from shardlift.codemod.rules import all_rules
-from shardlift.facts.schema import Capture, Collective, Compile, Distribution, Move, Read, Times
 from shardlift.report.findings import findings_of
-from tests.facts.captures import everything, leaf, process, site
+from tests.capture.captures import everything, leaf, process, site
 
 ONE = Capture(processes=(process(),))
 MANY = Capture(processes=(process(0, 2), process(1, 2)))

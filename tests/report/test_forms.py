@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from rich.console import Console
 
-from shardlift.facts import files
-from shardlift.facts.schema import Capture
-from shardlift.report import comparing, machine, markdown, terminal
+from shardlift.capture import files
+from shardlift.capture.schema import Capture
+from shardlift.report import comparison, machine, markdown, terminal
 from shardlift.report.view import overhead, view_of
-from tests.facts.captures import NASTY, any_capture, distribution, everything, site
+from tests.capture.captures import NASTY, any_capture, distribution, everything, site
 
 
 def printed(capture, width=100, colours=False):
@@ -99,9 +99,9 @@ def test_any_capture_has_every_form(text):
     printed(capture)
     markdown.render(view)
     json.loads(machine.render(view))
-    comparing.as_text(capture, capture)
-    comparing.as_markdown(capture, capture)
-    json.dumps(comparing.as_tree(capture, capture))
+    comparison.as_text(capture, capture)
+    comparison.as_markdown(capture, capture)
+    json.dumps(comparison.as_tree(capture, capture))
 
 
 def test_what_recording_cost_is_said():
@@ -113,7 +113,7 @@ def test_what_recording_cost_is_said():
 
 
 def pairs(before, after):
-    found = comparing.pair_sites(Capture(sites=before), Capture(sites=after))
+    found = comparison.pair_sites(Capture(sites=before), Capture(sites=after))
     return [(b and b.line, a and a.line) for b, a in found]
 
 
@@ -130,11 +130,11 @@ def test_sites_are_paired_by_place_then_by_name():
 def test_before_and_after():
     times = dataclasses.replace(site().times, call=distribution(*[0.001] * 10))
     after = Capture(sites=(site(times=times), site(function="new", line=1)))
-    text = comparing.as_text(Capture(sites=(site(),)), after)
+    text = comparison.as_text(Capture(sites=(site(),)), after)
     assert "p50                      4.00 ms     1.00 ms    0.25" in text
     assert "new (train.py:1), only after" in text
-    assert "| p50 | 4.00 ms | 1.00 ms |" in comparing.as_markdown(Capture(sites=(site(),)), after)
-    first, second = comparing.as_tree(Capture(sites=(site(),)), after)
+    assert "| p50 | 4.00 ms | 1.00 ms |" in comparison.as_markdown(Capture(sites=(site(),)), after)
+    first, second = comparison.as_tree(Capture(sites=(site(),)), after)
     assert first["before"]["p50"] == pytest.approx(4 * first["after"]["p50"], rel=0.07)
     assert second["before"] is None
-    assert comparing.as_text(Capture(), Capture()) == "neither run has a pmap site"
+    assert comparison.as_text(Capture(), Capture()) == "neither run has a pmap site"

@@ -9,13 +9,13 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardlift.facts import files
-from shardlift.facts.schema import Capture, Event
+from shardlift.capture import files
+from shardlift.capture.schema import Capture, Event
 from shardlift.report.html import page
 from shardlift.report.html.layout import picture, words
 from shardlift.report.html.markup import Markup, escape, join, tag
 from shardlift.report.view import view_of
-from tests.facts.captures import NASTY, any_capture, everything, leaf, process, site
+from tests.capture.captures import NASTY, any_capture, everything, leaf, process, site
 
 VOID = {"meta", "rect", "br", "line"}
 ALLOWED = {

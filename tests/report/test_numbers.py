@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardlift.facts import files
-from shardlift.facts.schema import Capture, Move, Times
+from shardlift.capture import files
+from shardlift.capture.schema import Capture, Move, Times
 from shardlift.report.headline import headline, moving_share
 from shardlift.report.numbers import (
     Parts,
@@ -24,7 +24,7 @@ from shardlift.report.numbers import (
     wasted_bytes,
 )
 from shardlift.report.view import view_of
-from tests.facts.captures import any_capture, distribution, everything, leaf, process, site
+from tests.capture.captures import any_capture, distribution, everything, leaf, process, site
 
 
 def test_the_parts_of_a_site():

@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING
 from shardlift._lazy import lazy
 
 if TYPE_CHECKING:
+    from shardlift.arrays.barriers import barrier as barrier
     from shardlift.arrays.batches import pad_shard_unpad as pad_shard_unpad
     from shardlift.arrays.batches import prefetch_to_device as prefetch_to_device
     from shardlift.arrays.batches import shard as shard
-    from shardlift.arrays.placing import device_put_replicated as device_put_replicated
-    from shardlift.arrays.placing import device_put_sharded as device_put_sharded
+    from shardlift.arrays.display import show as show
+    from shardlift.arrays.global_arrays import local_view as local_view
+    from shardlift.arrays.global_arrays import stitch as stitch
+    from shardlift.arrays.placement import device_put_replicated as device_put_replicated
+    from shardlift.arrays.placement import device_put_sharded as device_put_sharded
     from shardlift.arrays.replicas import differing as differing
     from shardlift.arrays.replicas import replicate as replicate
     from shardlift.arrays.replicas import unreplicate as unreplicate
-    from shardlift.arrays.showing import show as show
-    from shardlift.arrays.stitching import local_view as local_view
-    from shardlift.arrays.stitching import stitch as stitch
-    from shardlift.arrays.waiting import barrier as barrier
 
 # Public name -> its module. Loaded when first used: a pmap needs none of them for its first call.
 _WHERE = {
-    "barrier": "waiting",
-    "device_put_replicated": "placing",
-    "device_put_sharded": "placing",
-    "differing": "replicas",
-    "local_view": "stitching",
-    "pad_shard_unpad": "batches",
-    "prefetch_to_device": "batches",
-    "replicate": "replicas",
-    "shard": "batches",
-    "show": "showing",
-    "stitch": "stitching",
-    "unreplicate": "replicas",
+    "barrier": "shardlift.arrays.barriers",
+    "device_put_replicated": "shardlift.arrays.placement",
+    "device_put_sharded": "shardlift.arrays.placement",
+    "differing": "shardlift.arrays.replicas",
+    "local_view": "shardlift.arrays.global_arrays",
+    "pad_shard_unpad": "shardlift.arrays.batches",
+    "prefetch_to_device": "shardlift.arrays.batches",
+    "replicate": "shardlift.arrays.replicas",
+    "shard": "shardlift.arrays.batches",
+    "show": "shardlift.arrays.display",
+    "stitch": "shardlift.arrays.global_arrays",
+    "unreplicate": "shardlift.arrays.replicas",
 }
 
 __all__ = list(_WHERE)

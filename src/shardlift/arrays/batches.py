@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from shardlift.arrays.paths import leaf_paths
-from shardlift.arrays.placing import AXIS, put_sharded
+from shardlift.arrays.placement import AXIS, put_sharded
 
 __all__ = ["pad_shard_unpad", "prefetch_to_device", "shard"]
 

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift.arrays.paths import leaf_paths
-from shardlift.arrays.placing import AXIS, put_replicated
+from shardlift.arrays.placement import AXIS, put_replicated
 
 __all__ = ["differing", "replicate", "unreplicate"]
 

@@ -12,20 +12,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from shardlift._plain import plain
+from shardlift._escape import plain
+from shardlift.check.engine import FileReport, Options
+from shardlift.check.rules import all_rules
+from shardlift.cli.check_pool import run
+from shardlift.cli.check_report import Report
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.console import console as make_console
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import github, json, sarif, terminal
-from shardlift.cli.printing import Report
-from shardlift.cli.reading import read_bytes
-from shardlift.cli.runner import run
-from shardlift.codemod.edits import split_lines
-from shardlift.codemod.engine import FileReport, Options
-from shardlift.codemod.finding import Finding, version
-from shardlift.codemod.rules import all_rules
-from shardlift.codemod.source import read_source
-from shardlift.codemod.target import NEWEST
+from shardlift.cli.input_files import read_bytes
+from shardlift.source.edits import split_lines
+from shardlift.source.model import Finding, version
+from shardlift.source.target import NEWEST
+from shardlift.source.text import read_source
 
 _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardlift.cli.reading import read_bytes, reason
-from shardlift.codemod.finding import Version, version
-from shardlift.codemod.target import newest_allowed
+from shardlift.cli.input_files import read_bytes, reason
+from shardlift.source.model import Version, version
+from shardlift.source.target import newest_allowed
 
 _QUOTED = re.compile(r"""['"](jax(?:\[[^]]*\])?\s*[<>=!~^][^'"]*)['"]""")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from shardlift.cli.reading import read_bytes, reason
+from shardlift.cli.input_files import read_bytes, reason
 
 SUFFIXES = (".py", ".ipynb")
 # Other people's code, and copies of our own.

@@ -16,19 +16,21 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from shardlift._plain import plain
-from shardlift.cli import transaction, writing
+from shardlift._escape import plain
+from shardlift.capture.files import CaptureError, read
+from shardlift.capture.schema import Capture
+from shardlift.cli import contents as writing
+from shardlift.cli import transaction
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.needs_jax import refuse_no_jax
 from shardlift.cli.verify_options import check, verify_options
-from shardlift.codemod.migration.decisions import Decisions
-from shardlift.codemod.migration.engine import FileResult, Migration, migrate
-from shardlift.codemod.migration.rewrite import Goal
-from shardlift.facts import Capture, CaptureError, read
+from shardlift.migrate.engine import FileResult, Migration, migrate
+from shardlift.migrate.rewrite import Goal
+from shardlift.source.decisions import Decisions
 
 if TYPE_CHECKING:
-    from shardlift.cli.proving import Proved
+    from shardlift.cli.verified_migration import Proved
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -125,14 +127,14 @@ def _proved(
 ) -> Proved:
     """What of the migration holds in a run of the command."""
     try:
-        from shardlift.cli import proving
+        from shardlift.cli import verified_migration
     except ImportError as error:
         refuse_no_jax("migrate", error)
     try:
         with Console(stderr=True).status("starting") as status:
-            wanted = proving.wanted(rewritten, contents, root, asked)
-            return proving.prove(wanted, status.update)
-    except proving.ERRORS as error:
+            wanted = verified_migration.wanted(rewritten, contents, root, asked)
+            return verified_migration.prove(wanted, status.update)
+    except verified_migration.ERRORS as error:
         _stop(f"{error}\nNothing was written.")
 
 

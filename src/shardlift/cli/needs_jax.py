@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from shardlift.codemod.finding import version
+from shardlift.source.model import version
 
 OLDEST = (0, 10)
 

@@ -9,12 +9,12 @@ from typing import NoReturn
 
 import click
 
+from shardlift._escape import plain
 from shardlift._files import replace_file
-from shardlift._plain import plain
+from shardlift.capture.files import CaptureError, read
+from shardlift.capture.schema import Capture
 from shardlift.cli.console import console
-from shardlift.facts.files import CaptureError, read
-from shardlift.facts.schema import Capture
-from shardlift.report import comparing, machine, markdown, terminal
+from shardlift.report import comparison, machine, markdown, terminal
 from shardlift.report.view import View, view_of
 
 
@@ -58,10 +58,10 @@ def report(file: str, html: str | None, style: str | None, other: str | None, qu
 
 def _compared(before: Capture, after: Capture, style: str | None) -> str:
     if style == "json":
-        return json.dumps(comparing.as_tree(before, after), indent=2, ensure_ascii=False)
+        return json.dumps(comparison.as_tree(before, after), indent=2, ensure_ascii=False)
     if style == "markdown":
-        return comparing.as_markdown(before, after)
-    return comparing.as_text(before, after)
+        return comparison.as_markdown(before, after)
+    return comparison.as_text(before, after)
 
 
 def _write_page(view: View, after: Capture | None, out: str) -> None:

@@ -8,12 +8,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from shardlift._plain import plain
+from shardlift._escape import plain
+from shardlift.check.page import page
+from shardlift.check.rules import all_rules
 from shardlift.cli.console import console as make_console
 from shardlift.cli.formats.terminal import COLOURS
-from shardlift.codemod.finding import Rule
-from shardlift.codemod.page import page
-from shardlift.codemod.rules import all_rules
+from shardlift.source.model import Rule
 
 FAMILIES = {
     "0": "the tool itself",

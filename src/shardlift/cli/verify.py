@@ -8,11 +8,11 @@ from typing import Any
 import click
 from rich.console import Console
 
-from shardlift._plain import plain
+from shardlift._escape import plain
+from shardlift.capture.files import CaptureError
 from shardlift.cli.console import console
 from shardlift.cli.needs_jax import refuse_no_jax, refuse_old_jax
 from shardlift.cli.verify_options import Tolerance
-from shardlift.facts.files import CaptureError
 
 _HELP = """Run two programs and compare what their mapped functions compute.
 
@@ -115,11 +115,11 @@ def verify(
     """Compare BEFORE and AFTER."""
     refuse_old_jax("verify")
     try:
-        from shardlift.proof import running
-        from shardlift.proof.comparing.bits import Tolerance
+        from shardlift.verify import runs
+        from shardlift.verify.compare.bits import Tolerance
     except ImportError as error:
         refuse_no_jax("verify", error)
-    settings = running.Settings(
+    settings = runs.Settings(
         tolerance=Tolerance(**tolerance),
         devices=devices,
         processes=processes,
@@ -132,26 +132,26 @@ def verify(
     )
     progress = Console(stderr=True)
     try:
-        sources = [running.understood(text, args) for text in (before, after)]
+        sources = [runs.understood(text, args) for text in (before, after)]
         with progress.status("starting") as status:
             notes: list[str] = []
             if check_determinism and not sources[0].capture:
-                notes = running.check_determinism(sources[0], settings, status.update)
-            outcome = running.compare(sources[0], sources[1], settings, status.update)
-    except (running.CannotRunError, CaptureError) as error:
+                notes = runs.check_determinism(sources[0], settings, status.update)
+            outcome = runs.compare(sources[0], sources[1], settings, status.update)
+    except (runs.CannotRunError, CaptureError) as error:
         click.echo(plain(f"shardlift verify: {error}", keep="\n\t"), err=True)
         sys.exit(2)
     if check_determinism:
-        outcome = running.with_determinism(outcome, notes)
+        outcome = runs.with_determinism(outcome, notes)
     _print(outcome, style, quiet)
     sys.exit(outcome.status)
 
 
 def _print(outcome: Any, style: str, quiet: bool) -> None:
-    from shardlift.proof import saying
+    from shardlift.report import verdicts
 
     if style == "text" or quiet:
-        saying.show(outcome, console(piped=100), quiet)
+        verdicts.show(outcome, console(piped=100), quiet)
     else:
-        render = saying.machine if style == "json" else saying.markdown
+        render = verdicts.machine if style == "json" else verdicts.markdown
         click.echo(render(outcome), nl=False)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from shardlift.codemod.migration.rewrite import Goal
+from shardlift.migrate.rewrite import Goal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -2,7 +2,7 @@
 
 from shardlift.launch.job import Emit, Failure, Outcome, launch
 from shardlift.launch.program import Program, report_uncaught, virtual_devices
-from shardlift.launch.watch import Watch, merge_records
+from shardlift.launch.session import Watch, merge_records
 
 __all__ = [
     "Emit",

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
-from shardlift._importing import AfterImport
+from shardlift._import_hook import AfterImport
 from shardlift.launch.program import Program, report_uncaught
-from shardlift.launch.watch import Watch
+from shardlift.launch.session import Watch
 
 __all__ = ["Place", "main"]
 

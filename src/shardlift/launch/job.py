@@ -22,9 +22,9 @@ from functools import partial
 from typing import IO
 
 from shardlift.launch.child import Place
-from shardlift.launch.lines import Lines
+from shardlift.launch.output_lines import Lines
 from shardlift.launch.program import Program, virtual_devices
-from shardlift.launch.watch import Watch
+from shardlift.launch.session import Watch
 
 __all__ = ["Emit", "Failure", "Job", "Outcome", "launch"]
 

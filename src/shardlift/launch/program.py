@@ -12,7 +12,7 @@ import types
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-from shardlift.legacy.tracebacks import without_our_frames
+from shardlift._legacy.tracebacks import without_our_frames
 
 __all__ = ["Program", "report_uncaught", "virtual_devices"]
 
@@ -52,7 +52,7 @@ def _run_file(path: str) -> None:
 
 def _cells(path: str, content: bytes) -> str:
     """The code cells of a notebook, in order; shell lines and magics do nothing."""
-    from shardlift.codemod.source import UnreadableError, read_source
+    from shardlift.source.text import UnreadableError, read_source
 
     try:
         notebook = read_source(path, content)

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 
 from shardlift.mapping.axes import prefix_leaves, spec_of
-from shardlift.mapping.bridge import Bridge
 from shardlift.mapping.plan import Fun, Plan, dynamic_args, make_plan, with_static
+from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
 
 Args = tuple[Any, ...]

@@ -12,9 +12,9 @@ import numpy as np
 from jax.sharding import AxisType, Mesh
 
 from shardlift import _compat
-from shardlift.mapping.bridge import spans_processes
 from shardlift.mapping.nesting import InnerAxes
 from shardlift.mapping.options import Options
+from shardlift.mapping.processes.bridge import spans_processes
 
 
 class Layout(NamedTuple):

@@ -19,7 +19,7 @@ import jax
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
-from shardlift.mapping import guard
+from shardlift.mapping import divergence
 from shardlift.mapping.axes import (
     Axis,
     leaf_axes,
@@ -29,9 +29,9 @@ from shardlift.mapping.axes import (
     specs_of,
     without_static,
 )
-from shardlift.mapping.bridge import Bridge, spans_processes
 from shardlift.mapping.nesting import Frame, InnerAxes, entered
 from shardlift.mapping.options import Options, flatten_axes
+from shardlift.mapping.processes.bridge import Bridge, spans_processes
 
 Fun = Callable[..., Any]
 
@@ -75,7 +75,7 @@ def make_plan(
 
     def agreed(*args: Any, **kwargs: Any) -> Any:
         out = program(*args, **kwargs)  # first, so that a body that raises does not come
-        guard.agree(describe(get_fun(), options, mesh, args, kwargs))
+        divergence.agree(describe(get_fun(), options, mesh, args, kwargs))
         return out
 
     spans = spans_processes(list(mesh.devices.flat))
@@ -88,7 +88,7 @@ def make_plan(
     bridge = Bridge(mesh, options) if spans and options.view == "local" else None
     if bridge is None:
         return Plan(mesh, label, inner, jitted, ahead, None, jitted, None)
-    from shardlift.mapping.across import Across  # not in a job of one process
+    from shardlift.mapping.processes.across import Across  # not in a job of one process
 
     by_row = jax.jit(rowwise, static_argnums=options.static)
     return Plan(mesh, label, inner, jitted, ahead, bridge, Across(jitted, bridge, options), by_row)

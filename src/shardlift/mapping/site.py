@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import jax
 
 from shardlift import _compat
-from shardlift.mapping import errors, guard, nesting, watch
+from shardlift.mapping import divergence, errors, nesting, observer
 from shardlift.mapping.axes import (
     argument_names,
     leaf_axes,
@@ -24,9 +24,7 @@ from shardlift.mapping.axes import (
     shape_of,
     without_static,
 )
-from shardlift.mapping.bridge import spans_processes
-from shardlift.mapping.fit import fit_leaves
-from shardlift.mapping.inner import Call, call_inner
+from shardlift.mapping.first_call import settle
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import (
     Layout,
@@ -37,8 +35,10 @@ from shardlift.mapping.meshes import (
     make_mesh,
     own_context,
 )
+from shardlift.mapping.nested_call import Call, call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
 from shardlift.mapping.options import Options
+from shardlift.mapping.placement import fit_leaves
 from shardlift.mapping.plan import (
     Fun,
     Plan,
@@ -46,8 +46,8 @@ from shardlift.mapping.plan import (
     make_plan,
     with_static,
 )
+from shardlift.mapping.processes.bridge import spans_processes
 from shardlift.mapping.rows import Counter, row_counter
-from shardlift.mapping.settling import settle
 
 T = TypeVar("T")
 Arguments = tuple[Sequence[Any], dict[str, Any]]
@@ -128,11 +128,11 @@ class Site:
         """Let the other processes of a job know of an error before it is raised."""
         try:
             yield
-        except guard.DivergenceError:
+        except divergence.DivergenceError:
             raise
         except Exception as error:
             if self.options.devices is None or spans_processes(self.options.devices):
-                guard.tell_failure(error)
+                divergence.tell_failure(error)
             raise
 
     def _is_plan(self, call: Call, tried: Plan) -> bool:
@@ -140,7 +140,7 @@ class Site:
 
     def _run(self, plan: Plan, call: Call) -> Any:
         if plan.bridge is not None and _compat.tracing():
-            from shardlift.mapping.traced import call_traced  # rare, and slow to import
+            from shardlift.mapping.processes.traced import call_traced  # rare, and slow to import
 
             return call_traced(self.options, plan, call)
         if plan.inner or self._moves or in_context_mesh():
@@ -218,8 +218,8 @@ class Site:
         names = lambda: self.names(call)  # noqa: E731
         start = time.perf_counter()
         fit = fit_leaves(plan, self.name, call.leaves, call.axes, free, policy, names)
-        if watch.current is not None:
-            watch.current.fitted(self, plan, call, fit, time.perf_counter() - start)
+        if observer.current is not None:
+            observer.current.fitted(self, plan, call, fit, time.perf_counter() - start)
         if fit.leaves is None:
             return None
         self._warned = self._warned or (fit.moved and policy == "warn")

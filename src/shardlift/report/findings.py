@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from shardlift.facts.schema import Capture, Move, Read, Site
+from shardlift.capture.schema import Capture, Move, Read, Site
 from shardlift.report.numbers import (
     amount,
     count,

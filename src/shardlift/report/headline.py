@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlift.facts.schema import Capture
+from shardlift.capture.schema import Capture
 from shardlift.report.findings import findings_of
 from shardlift.report.numbers import count, percent, share, total_parts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shardlift.facts.schema import Capture, Site
+from shardlift.capture.schema import Capture, Site
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

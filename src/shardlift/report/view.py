@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardlift.facts.schema import Capture, Site
+from shardlift.capture.schema import Capture, Site
 from shardlift.report.findings import Finding, findings_of
 from shardlift.report.headline import headline
 from shardlift.report.numbers import TIMES, Parts, cost_of, count, parts_of, percent, seconds, share

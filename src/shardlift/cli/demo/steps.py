@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rich.padding import Padding
 
-from shardlift.cli import writing
+from shardlift.cli import contents
 from shardlift.cli.children import Done
 from shardlift.cli.demo.cost import STEPS as STEPS_TIMED
 from shardlift.cli.demo.cost import measure, table
@@ -85,7 +85,7 @@ def migrate(stage: Stage) -> Verdict:
     if diff.status != 1:
         return _by_status(diff, 1, "")
     # In a git repository the copy is a change that is not committed, which migrate asks about.
-    dirty = writing.dirty_files([str(folder.path / AFTER)])
+    dirty = contents.dirty_files([str(folder.path / AFTER)])
     done = stage.run(f"shardlift migrate {AFTER} --write{' --allow-dirty' if dirty else ''}")
     if done.status or b"shardlift" in (folder.path / AFTER).read_bytes():
         return Verdict(False, f"{AFTER} should be plain JAX now, and is not")

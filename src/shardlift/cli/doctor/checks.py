@@ -64,11 +64,11 @@ def settings(_: float) -> Found:
 
 def rewriting(_: float) -> Found:
     """`check` and `migrate` on a program, in this process; no JAX is needed."""
+    from shardlift.check.engine import Options, check_file
     from shardlift.cli.demo.steps import BEFORE, bundled
-    from shardlift.codemod.engine import Options, check_file
-    from shardlift.codemod.migration.engine import migrate
-    from shardlift.codemod.project import Project
-    from shardlift.codemod.source import read_source
+    from shardlift.migrate.engine import migrate
+    from shardlift.source.project import Project
+    from shardlift.source.text import read_source
 
     content = bundled()[BEFORE]
     project = Project([BEFORE], lambda path: read_source(path, content))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shardlift._plain import plain
-from shardlift.cli.printing import Report
-from shardlift.codemod.finding import Effect, Finding
-from shardlift.codemod.rules import all_rules
+from shardlift._escape import plain
+from shardlift.check.rules import all_rules
+from shardlift.cli.check_report import Report
+from shardlift.source.model import Effect, Finding
 
 _LEVELS = {
     Effect.REMOVED: "error",

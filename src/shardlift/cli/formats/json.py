@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shardlift.cli.printing import Report
-from shardlift.codemod.finding import Edit, Finding, Span
-from shardlift.codemod.rules import all_rules
+from shardlift.check.rules import all_rules
+from shardlift.cli.check_report import Report
+from shardlift.source.model import Edit, Finding, Span
 
 
 def render(report: Report) -> str:

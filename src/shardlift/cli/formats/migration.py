@@ -6,11 +6,11 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from shardlift.codemod.migration.engine import FileResult, Migration
-from shardlift.codemod.migration.passes import Place
+from shardlift.migrate.engine import FileResult, Migration
+from shardlift.migrate.passes import Place
 
 if TYPE_CHECKING:
-    from shardlift.cli.proving import Fate, Proved
+    from shardlift.cli.verified_migration import Fate, Proved
 
 WORDS = ("verified", "not reached", "not compared", "backed out")
 

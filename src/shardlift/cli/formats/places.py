@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlift.codemod.finding import Finding
+from shardlift.source.model import Finding
 
 
 def place(finding: Finding) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from shardlift import __version__
-from shardlift.cli.printing import Report
-from shardlift.codemod.finding import Effect, Finding, Rule
-from shardlift.codemod.rules import all_rules
+from shardlift.check.rules import all_rules
+from shardlift.cli.check_report import Report
+from shardlift.source.model import Effect, Finding, Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {

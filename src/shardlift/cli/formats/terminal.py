@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from shardlift._plain import OBEYED, plain
+from shardlift._escape import OBEYED, plain
+from shardlift.check.rules import all_rules
+from shardlift.cli.check_report import Report, count
 from shardlift.cli.formats.places import place
-from shardlift.cli.printing import Report, count
-from shardlift.codemod.finding import Effect, Finding
-from shardlift.codemod.rules import all_rules
+from shardlift.source.model import Effect, Finding
 
 COLOURS = {
     Effect.REMOVED: "red",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import resources
 
-from shardlift.facts.schema import Capture
-from shardlift.report.comparing import pair_sites, rows
+from shardlift.capture.schema import Capture
+from shardlift.report.comparison import pair_sites, rows
 from shardlift.report.headline import moving_share
 from shardlift.report.html.bars import stacked_bar
 from shardlift.report.html.markup import Markup, join, tag

@@ -6,7 +6,7 @@ the full square for the whole. Pieces that hold the same values have the same co
 
 from __future__ import annotations
 
-from shardlift.facts.schema import Leaf, Site
+from shardlift.capture.schema import Leaf, Site
 from shardlift.report.html.markup import Markup, tag
 from shardlift.report.numbers import amount
 

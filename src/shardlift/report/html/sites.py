@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shardlift.facts.schema import Leaf, Site
+from shardlift.capture.schema import Leaf, Site
 from shardlift.report.findings import Finding, timed
 from shardlift.report.html.bars import stacked_bar
 from shardlift.report.html.layout import layout_row

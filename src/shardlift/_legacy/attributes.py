@@ -1,0 +1,69 @@
+"""What arrays, devices and shardings had: ``.device_buffers``, ``.device()`` and the like."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import types
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding
+
+from shardlift import _compat
+from shardlift._legacy import sharding
+from shardlift._legacy.indexing import one_row_a_device
+from shardlift._legacy.patches import Patches
+from shardlift._legacy.uses import Uses
+
+__all__ = ["restore"]
+
+
+def restore(patches: Patches, uses: Uses) -> None:
+    """Put them back; those of arrays went in 0.4.27, those of shardings in 0.10."""
+
+    def device_buffers(array: Any) -> list[jax.Array]:
+        """The buffers of this process: of a pmap's output, its rows."""
+        uses.note("jax.Array.device_buffers")
+        where = one_row_a_device(array)
+        if where is not None:
+            return [array[k] for k in range(len(where))]
+        return [shard.data for shard in array.addressable_shards]
+
+    def device_buffer(array: Any) -> jax.Array:
+        """The one buffer of an array on one device."""
+        uses.note("jax.Array.device_buffer")
+        if len(array.sharding.device_set) > 1:
+            raise ValueError("device_buffer: the array lies on several devices; device_buffers")
+        block: jax.Array = array.addressable_data(0)
+        return block
+
+    def device(array: Any) -> Any:
+        """``x.device()`` where a program calls it; ``x.device`` is the device since 0.4.27."""
+        found, asking = stock(array), sys._getframe(1)
+        if not _is_method_call(asking.f_code, asking.f_lasti):
+            return found
+        uses.note("jax.Array.device()")
+        return lambda: found
+
+    array_type = _compat.array_type()
+    if array_type is not None:
+        stock = array_type.device.fget
+        patches.set(array_type, "device", property(device))
+        patches.set(array_type, "device_buffers", property(device_buffers))
+        patches.set(array_type, "device_buffer", property(device_buffer))
+    patches.set(NamedSharding, "devices", property(sharding.device_grid))
+    patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))
+
+
+# Devices themselves cannot be made callable: JAX (0.12) holds on to callables by weak references,
+# which a device does not have.
+@functools.lru_cache(maxsize=4096)
+def _is_method_call(code: types.CodeType, at: int) -> bool:
+    """Does the instruction ask for an attribute in order to call it, as ``x.device()`` does?"""
+    for step in dis.get_instructions(code):
+        if step.offset == at:
+            called = sys.version_info >= (3, 12) and bool((step.arg or 0) & 1)
+            return step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and called)
+    return False

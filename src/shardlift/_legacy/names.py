@@ -1,0 +1,150 @@
+"""The one table of what is restored: every name, the release in which it went, its successor.
+
+Most rows are those of the linter (`shardlift.source.removed_names`), which a test checks against
+the installed JAX. A row here is added where the linter's successor is only to be read about, and
+this package adapts it, or where a whole module went.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from shardlift.source.model import Version, version
+from shardlift.source.removed_names import TABLE, Removed
+
+__all__ = ["Removed", "Version", "homes", "modules", "resolve", "rows", "version"]
+
+# Private paths are text here, not in `_compat`, which imports JAX: a program chooses when JAX is
+# imported. They are looked up only for programs that ask for a name which lived there.
+_OURS = "shardlift._legacy"
+
+
+def _ours(file: str, parent: str, names: str) -> dict[str, str]:
+    return {f"{parent}.{name}": f"{_OURS}.{file}.{name}" for name in names.split()}
+
+
+# Name -> what stands in its place. When it went is in the linter's table, or in _MORE.
+_ADAPTED = {
+    "jax.device_put_sharded": "shardlift.arrays.device_put_sharded",
+    "jax.device_put_replicated": "shardlift.arrays.device_put_replicated",
+    **_ours("sharding", "jax.sharding", "PmapSharding"),
+    **_ours(
+        "sharding",
+        "jax.interpreters.pxla",
+        "Chunked NoSharding Replicated ShardedAxis ShardingSpec Unstacked spec_to_indices "
+        "ShardedDeviceArray make_sharded_device_array",
+    ),
+    **_ours("adapters", "jax.interpreters.pxla", "xla_pmap_p"),
+    **_ours("adapters", "jax.ops", "index_update index_add index_mul index_min index_max index"),
+    **_ours(
+        "adapters",
+        "jax.core",
+        "axis_frame full_lower raise_to_shaped ConcreteArray unsafe_get_axis_names_DO_NOT_USE "
+        "unsafe_am_i_under_a_jit_DO_NOT_USE",
+    ),
+    **_ours("adapters", "jax.experimental", "enable_x64 disable_x64"),
+    **_ours("adapters", "jax.lax", "pvary tie_in"),
+    **_ours("adapters", "jax.numpy", "msort NINF NZERO PZERO"),
+    **_ours("adapters", "jax.tree_util", "register_keypaths"),
+    "jax.random.default_prng_impl": "jax._src.random.default_prng_impl",
+    "jax.tree_util.AttributeKeyPathEntry": "jax.tree_util.GetAttrKey",
+    "jax.tree_util.GetitemKeyPathEntry": "jax.tree_util.DictKey",
+    **_ours("adapters", "jax.random", "shuffle"),
+    **_ours("adapters", "jax.dlpack", "to_dlpack"),
+    **_ours("adapters", "jax.linear_util", "wrap_init"),
+    **_ours("adapters", "jax.experimental.host_callback", "call id_print id_tap barrier_wait"),
+    "jax.core.get_aval": "jax.typeof",
+    "jax.clear_backends": "jax.extend.backend.clear_backends",
+    "jax.sharding.XLACompatibleSharding": "jax.sharding.Sharding",
+    "jax.interpreters.xla.DeviceArray": "jax.Array",
+    "jax.interpreters.xla.xb": "jax._src.xla_bridge",
+    "jax.interpreters.xla.xc": "jaxlib.xla_client",
+    "jax.interpreters.xla.xe": "jaxlib._jax",
+    "jax.interpreters.xla.abstractify": "jax.typeof",
+    "jax.interpreters.xla.pytype_aval_mappings": "jax._src.core.pytype_aval_mappings",
+    "jax.interpreters.xla.canonicalize_dtype": "jax.dtypes.canonicalize_dtype",
+    "jax.experimental.maps.Mesh": "jax.sharding.Mesh",
+    "jax.experimental.maps.thread_resources": "jax._src.mesh.thread_resources",
+    "jax.config.config": "jax.config",
+    "jax.nn.normalize": "jax.nn.standardize",
+    "jax.lib.xla_extension.DeviceArray": "jax.Array",
+    "jaxlib.xla_extension.DeviceArray": "jax.Array",
+}
+
+# What the linter's table lacks. The releases are those of JAX's change log.
+_MORE = (
+    Removed("jax.nn.normalize", (0, 4, 29), "jax.nn.standardize"),
+    Removed("jax.interpreters.pxla.Unstacked", (0, 10)),
+    Removed("jaxlib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
+    Removed("jax.lib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
+)
+
+# Modules that went: release, and the module where their contents live on, if they do.
+_MODULES: dict[str, tuple[Version, str]] = {
+    "jax.config": ((0, 4, 25), ""),
+    "jax.experimental.maps": ((0, 4, 31), ""),
+    "jax.experimental.stax": ((0, 3, 16), "jax.example_libraries.stax"),
+    "jax.experimental.optimizers": ((0, 3, 16), "jax.example_libraries.optimizers"),
+    "jax.experimental.host_callback": ((0, 8), ""),
+    "jax.lib.xla_bridge": ((0, 9), "jax._src.xla_bridge"),
+    "jax.lib.xla_client": ((0, 9), "jaxlib.xla_client"),
+    "jax.lib.xla_extension": ((0, 9), "jaxlib._jax"),
+    "jaxlib.xla_extension": ((0, 6, 1), "jaxlib._jax"),
+    "jax.linear_util": ((0, 4, 24), "jax.extend.linear_util"),
+    "jax.abstract_arrays": ((0, 4, 17), "jax.core"),
+    "jax.prng": ((0, 4, 24), "jax.extend.random"),
+    "jax.api": ((0, 2, 21), "jax"),
+    "jax.util": ((0, 8), "jax._src.util"),
+}
+
+# Modules that are there, and that gave out the names of a module which was made private in
+# 0.4.x and later: what they no longer give out is looked for where they had it from.
+_HOMES = {
+    "jax.core": "jax._src.core",
+    "jax.api_util": "jax._src.api_util",
+    "jax.interpreters.ad": "jax._src.interpreters.ad",
+    "jax.interpreters.batching": "jax._src.interpreters.batching",
+    "jax.interpreters.mlir": "jax._src.interpreters.mlir",
+    "jax.interpreters.partial_eval": "jax._src.interpreters.partial_eval",
+    "jax.interpreters.pxla": "jax._src.interpreters.pxla",
+}
+
+
+def rows() -> Iterator[Removed]:
+    """Every restored name with the dotted path of what stands for it."""
+    for row in (*TABLE, *_MORE):
+        if row.name in _ADAPTED:
+            yield Removed(row.name, row.gone, _ADAPTED[row.name])
+        elif row.same and row.name not in _MODULES and row.gone != (0,):
+            yield row
+    known = {row.name for row in (*TABLE, *_MORE)}
+    for name, path in _ADAPTED.items():
+        module = name.rpartition(".")[0]
+        if name not in known:  # of a module that went as a whole
+            yield Removed(name, _MODULES[module][0], path)
+
+
+def modules() -> dict[str, tuple[Version, str]]:
+    """Every restored module: the release in which it went, and where its contents live on."""
+    return _MODULES
+
+
+def homes() -> dict[str, str]:
+    """Modules that are there, and where they had their names from."""
+    return _HOMES
+
+
+def resolve(path: str) -> Any:
+    """What a dotted path names; imports what it must.
+
+    >>> resolve("collections.abc.Iterable").__name__
+    'Iterable'
+    """
+    base, _, name = path.rpartition(".")
+    if not base:
+        return importlib.import_module(path)
+    # The attribute first: jax.config is an object, and a module that is restored here.
+    found = getattr(resolve(base), name, None)
+    return importlib.import_module(path) if found is None else found

@@ -1,0 +1,109 @@
+"""``jax.pmap`` as it was: its arguments, its type, and inputs moved without a word."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+from shardlift._legacy.patches import Patches
+from shardlift._legacy.tracebacks import without_package
+
+__all__ = ["PmapFunction", "old_pmap", "replace_everywhere"]
+
+
+class PmapFunction:
+    """A pmapped function. Libraries know one by the name of its type (chex, haiku)."""
+
+    def __init__(self, mapped: Callable[..., Any], fun: Callable[..., Any]) -> None:
+        """``mapped`` is ``fun``, pmapped."""
+        functools.update_wrapper(self, fun)
+        self._mapped = mapped
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on one device a row."""
+        try:
+            return self._mapped(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = without_package(error.__traceback__)
+            raise  # one frame of ours is added, by this line
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A method, where a pmapped function is one."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        """``lower``, ``trace``, ``eval_shape``, ``clear_cache`` and the like."""
+        if name == "_mapped":  # a copy that has not been filled in yet
+            raise AttributeError(name)
+        return getattr(self._mapped, name)
+
+
+def old_pmap(pmap: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
+    """``pmap`` with the arguments, and the type of result, that ``jax.pmap`` has had."""
+
+    # Until 0.2.10 every argument could be given by position; global_arg_shapes went in 0.4.
+    @functools.wraps(pmap if not isinstance(pmap, functools.partial) else pmap.func)
+    def legacy_pmap(
+        fun: Callable[..., Any],
+        axis_name: Hashable | None = None,
+        in_axes: Any = 0,
+        out_axes: Any = 0,
+        static_broadcasted_argnums: int | Iterable[int] = (),
+        devices: Sequence[Any] | None = None,
+        backend: str | None = None,
+        axis_size: int | None = None,
+        donate_argnums: int | Iterable[int] = (),
+        global_arg_shapes: Any = None,
+    ) -> PmapFunction:
+        if any(shape is not None for shape in global_arg_shapes or ()):
+            raise ValueError(
+                "pmap global_arg_shapes, the shapes over all processes of arguments of a nested "
+                "sharded_jit, went with sharded_jit (JAX 0.4) and cannot be restored: leave it out."
+            )
+        note()
+        mapped = pmap(
+            fun,
+            axis_name,
+            in_axes=in_axes,
+            out_axes=out_axes,
+            static_broadcasted_argnums=static_broadcasted_argnums,
+            devices=devices,
+            backend=backend,
+            axis_size=axis_size,
+            donate_argnums=donate_argnums,
+        )
+        return PmapFunction(mapped, fun)
+
+    return legacy_pmap
+
+
+def replace_everywhere(patches: Patches, stock: Any, ours: Any) -> None:
+    """``ours`` for ``stock`` in every module outside of JAX that holds it.
+
+    Modules that are imported later find it in ``jax``; when all is taken out they are given
+    the stock one back.
+    """
+    for module in _others():
+        for name, value in list(vars(module).items()):
+            if value is stock:
+                patches.set(module, name, ours)
+            elif isinstance(value, functools.partial) and value.func is stock:
+                renewed = functools.partial(ours, *value.args, **value.keywords)
+                patches.set(module, name, renewed)
+
+    def give_back() -> None:
+        for module in _others():
+            for name, value in list(vars(module).items()):
+                if value is ours:
+                    setattr(module, name, stock)
+
+    patches.later(give_back)
+
+
+def _others() -> list[types.ModuleType]:
+    found = [module for module in list(sys.modules.values()) if type(module) is types.ModuleType]
+    inner = ("jax", "jaxlib", "shardlift")
+    return [module for module in found if module.__name__.partition(".")[0] not in inner]

@@ -1,0 +1,141 @@
+"""Collectives: what each device gets, as a function of what the devices of its group gave.
+
+The same collective over different groups, given equal values place by place, is taken to give
+equal bits. It is what JAX's own types assume: a sum over ``i`` of a value that is equal along ``j``
+is equal along ``j``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from shardlift._replication.interpreter import Interpreter, Rule, opaque
+from shardlift._replication.knowledge import Cause, Scope, Value, all_of, used, varying
+from shardlift._replication.partition import Classes, Groups, coordinates, groups_of, partition
+
+# What a device gets, as something to compare: by the classes of what the members of its group
+# gave, by a number that groups with the same classes share, and by its place in the group.
+Key = Callable[[tuple[int, ...], int, int], Hashable]
+
+
+def _named(axes: Any) -> tuple[Hashable, ...]:
+    """The names among ``axes``; numbers are dimensions of the operand."""
+    given = axes if isinstance(axes, tuple | list) else (axes,)
+    return tuple(axis for axis in given if not isinstance(axis, int))
+
+
+def _names(eqn: Any) -> tuple[Hashable, ...]:
+    params = eqn.params
+    return _named(params["axes"] if "axes" in params else params["axis_name"])
+
+
+def _groups(eqn: Any, scope: Scope) -> Groups:
+    given = eqn.params.get("axis_index_groups")
+    given = None if given is None else tuple(map(tuple, given))
+    return groups_of(scope.space, _names(eqn), given)
+
+
+@functools.lru_cache(maxsize=256)
+def _exchanged(classes: Classes | None, groups: Groups, size: int, key: Key) -> Classes | None:
+    keys: list[Hashable] = [("none", point) for point in range(size)]
+    numbers: dict[tuple[int, ...], int] = {}
+    for group in groups:
+        given = tuple([0 if classes is None else classes[point] for point in group])
+        number = numbers.setdefault(given, len(numbers))
+        for place, point in enumerate(group):
+            keys[point] = key(given, number, place)
+    return partition(keys)
+
+
+def _in_step(groups: Groups, control: Classes | None) -> bool:
+    """Do all members of each group surely come here the same number of times?"""
+    return control is None or all(len({control[m] for m in group}) == 1 for group in groups)
+
+
+def _collective(key: Key, why: str) -> Rule:
+    """A collective of each operand by itself."""
+
+    def rule(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+        names = _names(eqn)
+        if not names:  # over dimensions of the operand only
+            return [used(operand, eqn) for operand in operands]
+        if any(name not in scope.space.names for name in names):
+            return opaque(eqn, scope, f"goes over {_told(names)}, which is not mapped here")
+        groups = _groups(eqn, scope)
+        if not _in_step(groups, scope.control):
+            return opaque(eqn, scope, "is under a predicate that is not equal on its devices")
+        results = []
+        for operand in operands:
+            classes = operand and operand.classes
+            found = _exchanged(classes, groups, scope.space.size, key)
+            cause = Cause(None, eqn, why or _extent(eqn, scope))
+            results.append(varying(found, cause))
+        return results
+
+    return rule
+
+
+def _told(names: tuple[Hashable, ...]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _extent(eqn: Any, scope: Scope) -> str:
+    """How far a collective goes that does not make its operand equal everywhere."""
+    groups = eqn.params.get("axis_index_groups")
+    if groups is not None:
+        return f"goes over groups {list(map(list, groups))}, not over all devices"
+    names = _names(eqn)
+    rest = tuple(name for name in scope.space.names if name not in names)
+    return f"goes over {_told(names)} only, not over {_told(rest)}"
+
+
+def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list[Value]:
+    names = _names(eqn)
+    if any(name not in scope.space.names for name in names):
+        return opaque(eqn, scope, f"asks for {_told(names)}, which is not mapped here")
+    cause = Cause(None, eqn, "is another number on each device")
+    return [varying(coordinates(scope.space, names), cause)]
+
+
+def _ppermute(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+    source = {to: of for of, to in eqn.params["perm"]}
+
+    def key(given: tuple[int, ...], _: int, place: int) -> Hashable:
+        return given[source[place]] if place in source else "zeros"
+
+    why = "sends each device another one's value"
+    if any(operand is None for operand in operands):
+        why = "leaves zeros on devices to which nothing is sent"
+    return list(_collective(key, why)(_, eqn, operands, scope))
+
+
+def _pbroadcast(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+    source = eqn.params["source"]
+    return list(_collective(lambda given, *_: given[source], "")(_, eqn, operands, scope))
+
+
+def _ragged(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+    """All operands together decide what each device gets."""
+    every = all_of(operands)
+    return list(_by_place(_, eqn, [every] * len(eqn.outvars), scope))
+
+
+_together = _collective(lambda _, number, __: number, "")
+_by_place = _collective(lambda _, number, place: (number, place), "gives each device another part")
+
+RULES: dict[str, Rule] = {
+    "psum": _together,
+    "psum_invariant": _together,
+    "pmax": _together,
+    "pmin": _together,
+    "all_gather": _together,
+    "all_gather_invariant": _together,
+    "all_to_all": _by_place,
+    "reduce_scatter": _by_place,
+    "ragged_all_to_all": _ragged,
+    "ppermute": _ppermute,
+    "pbroadcast": _pbroadcast,
+    "axis_index": _axis_index,
+}

@@ -1,0 +1,219 @@
+"""Calls, loops, branches, kernels and maps: equations that hold jaxprs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shardlift import _compat
+from shardlift._replication.interpreter import Interpreter, Rule, opaque
+from shardlift._replication.knowledge import (
+    Cause,
+    Scope,
+    Value,
+    all_of,
+    both,
+    used,
+    varying,
+)
+from shardlift._replication.partition import Space, lifted, meet, projected
+from shardlift._replication.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, ours
+
+
+def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+    inner = inner_jaxpr(eqn)
+    if inner is None:
+        return opaque(eqn, scope, "calls a function in a way that is not known")
+    return walk.run(inner, operands, scope)
+
+
+def inner_jaxpr(eqn: Any) -> Any:
+    """The jaxpr that a call runs on its operands; None where there is no such."""
+    for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
+        inner = _open(eqn.params.get(name))
+        if inner is not None and len(inner.invars) == len(eqn.invars):
+            return inner
+    return None
+
+
+def _high_level(
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+) -> Sequence[Value]:
+    axes = list(zip(scope.space.names, scope.space.sizes, strict=True))
+    inner = walk.once(eqn, lambda: _compat.expanded(eqn, axes))
+    if inner is None:
+        return opaque(eqn, scope, "is a primitive of which nothing is known")
+    return walk.run(inner, operands, scope)
+
+
+def _open(jaxpr: Any) -> Any:
+    return getattr(jaxpr, "jaxpr", jaxpr)
+
+
+# ---- loops
+
+
+def _settled(start: list[Value], step: Callable[[list[Value]], list[Value]]) -> list[Value]:
+    """The start, made to vary until a step makes it vary no more."""
+    carry = start
+    while True:
+        after = [both(old, new) for old, new in zip(carry, step(carry), strict=True)]
+        if all(old is new or (old and old.classes) == (new and new.classes)
+               for old, new in zip(carry, after, strict=True)):  # fmt: skip
+            return carry
+        carry = after
+
+
+def _scan(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+    parts = _compat.scan_parts(eqn)
+    if parts is None:
+        return opaque(eqn, scope, "has a form that is not known")
+    n_consts, n_carry = parts
+    consts, xs = operands[:n_consts], operands[n_consts + n_carry :]
+
+    def body(carry: list[Value]) -> list[Value]:
+        return walk.run(eqn.params["jaxpr"], [*consts, *carry, *xs], scope)
+
+    carry = _settled(operands[n_consts : n_consts + n_carry], lambda c: body(c)[:n_carry])
+    return [*carry, *body(carry)[n_carry:]]
+
+
+def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+    """Devices whose predicates agree go round equally often; the others part here."""
+    params = eqn.params
+    n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+    cond_consts, body_consts = operands[:n_cond], operands[n_cond : n_cond + n_body]
+
+    def step(state: list[Value]) -> list[Value]:
+        predicate, *carry = state
+        inside = _under(scope, predicate)
+        again = walk.run(params["cond_jaxpr"], [*cond_consts, *carry], inside)
+        after = walk.run(params["body_jaxpr"], [*body_consts, *carry], inside)
+        return [_through(all_of(again), eqn), *after]
+
+    predicate, *carry = _settled([None, *operands[n_cond + n_body :]], step)
+    return [both(value, predicate) for value in carry]
+
+
+def _under(scope: Scope, predicate: Value) -> Scope:
+    if predicate is None:
+        return scope
+    return scope._replace(control=meet(scope.control, predicate.classes))
+
+
+def _through(predicate: Value, eqn: Any) -> Value:
+    """What depends on a predicate does so because of ``eqn``."""
+    if predicate is None:
+        return None
+    cause = predicate.cause
+    return predicate._replace(cause=cause._replace(control=cause.control or eqn))
+
+
+# ---- branches
+
+
+def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+    index, rest = _through(used(operands[0], eqn), eqn), operands[1:]
+    branches = eqn.params["branches"]
+    inside = _under(scope, index)
+    results = [walk.run(branch, rest, inside) for branch in branches]
+    outputs = [all_of(values) for values in zip(*results, strict=True)]
+    if index is None:
+        return outputs
+    # An output that every branch hands through does not depend on which one was taken.
+    return [
+        value if _same_input(branches, k) else both(value, index) for k, value in enumerate(outputs)
+    ]
+
+
+def _same_input(branches: Sequence[Any], k: int) -> bool:
+    places = set()
+    for branch in map(_open, branches):
+        numbers = {id(var): n for n, var in enumerate(branch.invars)}
+        places.add(numbers.get(id(branch.outvars[k])))
+    return len(places) == 1 and None not in places
+
+
+# ---- others
+
+
+def _linear_solve(
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+) -> Sequence[Value]:
+    """What runs is the function ``solve``, on its own constants and the right-hand side."""
+    lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    start = lengths.matvec + lengths.vecmat
+    consts = operands[start : start + lengths.solve]
+    right = operands[start + lengths.solve + lengths.transpose_solve :]
+    outputs = walk.run(jaxprs.solve, [*consts, *right], scope)
+    return outputs[: len(eqn.outvars)]
+
+
+def _with_function(
+    _: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+) -> Sequence[Value]:
+    if not _made_of(eqn.params, PLAIN):
+        return opaque(eqn, scope, "is given a function that does more than compute")
+    return [used(all_of(operands), eqn)] * len(eqn.outvars)
+
+
+def _kernel(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+    if not _made_of(eqn.params, PLAIN | IN_KERNEL | WITH_FUNCTION):
+        return opaque(eqn, scope, "is a kernel that does more than compute on its own device")
+    return [used(all_of(operands), eqn)] * len(eqn.outvars)
+
+
+def _made_of(params: Any, names: frozenset[str]) -> bool:
+    """Do the jaxprs among ``params`` hold these primitives only?"""
+    import jax.extend.core as jex  # slow to import: see _compat
+
+    return all(
+        eqn.primitive.name in names and ours(eqn.primitive) and _made_of(eqn.params, names)
+        for jaxpr in jex.jaxprs_in_params(params)
+        for eqn in jaxpr.eqns
+    )
+
+
+def _nested_map(
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+) -> Sequence[Value]:
+    """A map inside a map: a value outside is all of its parts inside."""
+    axes = _compat.map_axes(eqn)
+    if axes is None or any(name in scope.space.names for name in axes):
+        return opaque(eqn, scope, "is a map in a form that is not known")
+    outer, inner = scope.space, scope.space.grown(tuple(axes), tuple(axes.values()))
+    control = lifted(scope.control, outer, inner, ())
+    inputs = [
+        entering(value, spec, outer, inner, Cause(None, eqn, "lays its operand over devices"))
+        for value, spec in zip(operands, eqn.params["in_specs"], strict=True)
+    ]
+    outputs = walk.run(eqn.params["jaxpr"], inputs, Scope(inner, control))
+    return [
+        value and varying(projected(value.classes, outer, inner), value.cause) for value in outputs
+    ]
+
+
+def entering(value: Value, spec: Any, outer: Space, inner: Space, cause: Cause) -> Value:
+    """A value inside a map that lays it over devices as ``spec`` says."""
+    flat = [name for entry in spec for name in (entry if isinstance(entry, tuple) else (entry,))]
+    over = tuple(name for name in flat if name in inner.names and name not in outer.names)
+    classes = lifted(value and value.classes, outer, inner, over)
+    return varying(classes, cause if value is None else value.cause)
+
+
+CALLS = (
+    "call", "closed_call", "eval_jaxpr", "jit", "remat2", "custom_jvp_call", "custom_vjp_call",
+    "custom_vmap_call", "remat_opt", "composite", "xla_metadata_call",
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(CALLS, _call),
+    **dict.fromkeys(WITH_FUNCTION, _with_function),
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+    "call_hi_primitive": _high_level,
+    "custom_linear_solve": _linear_solve,
+    "pallas_call": _kernel,
+    "shard_map": _nested_map,
+}

@@ -1,0 +1,166 @@
+"""From a function to the jaxpr of its body on one device, and what goes in and out of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import AbstractMesh, AxisType
+
+from shardlift import _compat
+from shardlift._replication.control import CALLS, inner_jaxpr
+from shardlift.mapping.axes import argument_names
+from shardlift.mapping.labels import label_of
+from shardlift.mapping.meshes import given_here, in_context_mesh
+from shardlift.mapping.nested_call import Call
+from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
+from shardlift.mapping.options import Options
+from shardlift.mapping.plan import map_block, with_static
+from shardlift.mapping.site import Site
+
+
+class Program(NamedTuple):
+    """A traced function that maps over devices."""
+
+    name: str
+    jaxpr: Any  # of the whole: the map, and what is around it
+    inputs: list[str]  # the name of each leaf of the arguments
+    output: Any  # the output, with a shape and dtype for each leaf
+    static: tuple[int, ...]  # positions of arguments that have no leaves
+
+
+class Map(NamedTuple):
+    """A map over devices, and which inputs of the program its operands are (None: of neither)."""
+
+    eqn: Any
+    operands: list[int | None]
+
+
+class Result(NamedTuple):
+    """An output of a program that is an output of a map."""
+
+    map: Map
+    number: int
+
+
+# ---- tracing
+
+
+def trace_site(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    """Trace a pmap for these arguments. Takes no devices: there may be fewer than rows."""
+    call = site.take_apart(args, kwargs)
+    rows = call.size * _processes(site.options)
+    leaves = [
+        _abstract(leaf, axis, rows) for leaf, axis in zip(call.leaves, call.axes, strict=True)
+    ]
+    inner: InnerAxes = ()
+    while True:
+        try:
+            jaxpr, output = _trace_block(site, call, leaves, rows, inner)
+        except NeedsInner as need:
+            inner = (*inner, need.axis)
+        else:
+            names = list(site.names(call))
+            return Program(site.name, jaxpr, names, output, site.options.static)
+
+
+def _trace_block(
+    site: Site, call: Call, leaves: list[Any], rows: int, inner: InnerAxes
+) -> tuple[Any, Any]:
+    label = label_of(site.options.axis_name)
+    axes = ((label, rows), *inner)
+    mesh: Any = AbstractMesh(
+        tuple(size for _, size in axes),
+        tuple(name for name, _ in axes),
+        axis_types=(AxisType.Auto,) * len(axes),
+    )
+
+    def program(leaves: list[Any]) -> Any:
+        args, kwargs = call.tree.unflatten(leaves)
+        args = tuple(with_static(site.options, call.args, args))
+        return map_block(site.get_fun(), site.options, Frame(axes, 1), args, kwargs, mesh)
+
+    # A mesh of the caller's own, set with jax.set_mesh, is not the one to trace with.
+    with jax.sharding.use_abstract_mesh(mesh) if in_context_mesh() else contextlib.nullcontext():
+        return jax.make_jaxpr(program, return_shape=True)(leaves)
+
+
+def _processes(options: Options) -> int:
+    """How many times the rows of a call there are: each process brings its own."""
+    if options.view == "global":
+        return 1
+    if options.devices is None:
+        return jax.process_count(options.backend)
+    return len(options.devices) // len(given_here(options))
+
+
+def _abstract(leaf: Any, axis: int | None, rows: int) -> jax.ShapeDtypeStruct:
+    aval = jax.typeof(leaf)
+    shape = list(aval.shape)
+    if axis is not None:
+        shape[axis] = rows
+    return jax.ShapeDtypeStruct(shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def trace_function(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Program:
+    """Trace a function that maps by itself: by ``jax.pmap``, ``jax.shard_map``."""
+    name = getattr(fun, "__name__", type(fun).__name__)
+    static = tuple(k for k, arg in enumerate(args) if not _traceable(arg))
+    dynamic = [k for k in range(len(args)) if k not in static]
+
+    def program(rest: list[Any], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(dynamic, rest, strict=True))
+        return fun(*(given.get(k, arg) for k, arg in enumerate(args)), **kwargs)
+
+    leaves = [args[k] for k in dynamic]
+    try:
+        jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, kwargs)
+    except NameError as error:
+        error.add_note(
+            f"{name} is not mapped: pass what pmap returned, or the name of the axis, "
+            f"shardlift.replication({name}, *args, axis_name=...)."
+        )
+        raise
+    return Program(name, jaxpr, argument_names(fun, tuple(leaves), kwargs, dynamic), output, static)
+
+
+def _traceable(arg: Any) -> bool:
+    """Can it be an argument of a traced function? What cannot was static in ``jax.pmap``."""
+    try:
+        for leaf in jax.tree.leaves(arg):
+            jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
+
+
+# ---- finding the map
+
+
+def results(program: Program) -> tuple[list[Map], list[Result | None]]:
+    """The maps, and which one computed each output; None where something else had the last word."""
+    jaxpr = program.jaxpr.jaxpr
+    maps: list[Map] = []
+    found = _results(jaxpr, list(range(len(jaxpr.invars))), maps)
+    return maps, [out if isinstance(out, Result) else None for out in found]
+
+
+def _results(jaxpr: Any, inputs: list[Any], maps: list[Map]) -> list[Any]:
+    """For each output: the number of an input, the result of a map, or None."""
+    known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
+    for eqn in jaxpr.eqns:
+        operands = [known.get(id(var)) for var in eqn.invars]
+        outputs: list[Any] = []
+        if eqn.primitive.name == "shard_map" and _compat.map_axes(eqn):
+            numbers = [given if isinstance(given, int) else None for given in operands]
+            maps.append(Map(eqn, numbers))
+            outputs = [Result(maps[-1], k) for k in range(len(eqn.outvars))]
+        elif eqn.primitive.name in CALLS:
+            inner = inner_jaxpr(eqn)
+            outputs = [] if inner is None else _results(inner, operands, maps)
+        known.update(zip(map(id, eqn.outvars), outputs, strict=False))
+    return [known.get(id(var)) for var in jaxpr.outvars]

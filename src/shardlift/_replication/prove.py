@@ -1,0 +1,162 @@
+"""``shardlift.replication``: which outputs of a pmapped function are equal on all devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import jax
+
+from shardlift import _compat
+from shardlift._replication import collectives, control
+from shardlift._replication.equal import equal_leaves
+from shardlift._replication.interpreter import Interpreter
+from shardlift._replication.knowledge import Cause, Scope, Value, Varying
+from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, Source
+from shardlift._replication.partition import Space, along, members
+from shardlift._replication.program import Map, Program, Result, results, trace_function, trace_site
+from shardlift.arrays.paths import leaf_paths
+from shardlift.mapping.options import check_options
+from shardlift.mapping.registry import site_behind
+from shardlift.mapping.site import Site
+
+RULES = {**collectives.RULES, **control.RULES}
+
+
+def replication(
+    fun: Callable[..., Any],
+    *args: Any,
+    axis_name: Hashable | None = None,
+    in_axes: Any = 0,
+    axis_size: int | None = None,
+    equal: Any = (),
+    pure: Iterable[str] = (),
+    **kwargs: Any,
+) -> Replication:
+    """Prove which outputs of ``fun`` are equal on all devices, bit by bit.
+
+    The function is traced, not run, and needs no devices. The proof is sound: it may fail to see
+    that an output is equal on all devices, but what it calls proven is, as long as equal programs
+    on equal inputs give equal bits on devices of one kind.
+
+    Args:
+      fun: what `shardlift.pmap` or ``jax.pmap`` returned, a jitted ``shard_map``, or the function
+        of one row with its ``axis_name``.
+      *args: the arguments of a call; arrays, or anything with a shape and a dtype.
+      axis_name: for a function that is not mapped yet, the axis that its collectives go over.
+      in_axes: for such a function, as for ``pmap``.
+      axis_size: for such a function, as for ``pmap``.
+      equal: which mapped arguments hold the same on all devices: positions and names of
+        arguments, ``equal=(0, "rng")``, or a tree prefix of the positional arguments with booleans,
+        ``equal=({"params": True, "rng": False}, False)``. Arguments with ``in_axes=None`` are
+        equal anyway.
+      pure: names of further primitives, of your own say, that depend on nothing but their
+        operands.
+      **kwargs: arguments of ``fun`` passed by keyword.
+
+    >>> import jax.numpy as jnp
+    >>> def step(w, x):
+    ...     return w - jax.lax.pmean(w * x, "i"), w * x
+    >>> found = replication(step, jnp.ones(8), jnp.ones(8), axis_name="i", equal=0)
+    >>> found.proven
+    (True, False)
+    """
+    if not callable(fun):
+        raise TypeError(f"replication needs a function, got {fun!r}")
+    program = _trace(fun, args, kwargs, axis_name, in_axes, axis_size)
+    return prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
+
+
+def _trace(
+    fun: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    axis_name: Hashable | None,
+    in_axes: Any,
+    axis_size: int | None,
+) -> Program:
+    site = site_behind(fun)
+    bare = axis_name is not None or axis_size is not None or in_axes != 0
+    if site is not None and bare:
+        raise ValueError(
+            f"{site.name} is mapped already: axis_name, in_axes and axis_size are those that were "
+            "given to pmap. Leave them out here, or pass the function without its pmap."
+        )
+    if site is None and bare:
+        options = check_options(
+            fun, axis_name, in_axes, 0, (), (), None, None, axis_size, "error", "global"
+        )
+        site = Site(lambda: fun, getattr(fun, "__name__", type(fun).__name__), options)
+    if site is not None:
+        return trace_site(site, args, kwargs)
+    return trace_function(fun, args, kwargs)
+
+
+def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
+    """The proof for a traced program; ``equal`` has a flag for each leaf of its arguments."""
+    maps, found = results(program)
+    if not maps:
+        raise ValueError(
+            f"{program.name} does not map over devices, so there is nothing to be equal on them. "
+            "Pass what pmap returned, or give the axis_name that its collectives go over: "
+            f"shardlift.replication({program.name}, *args, axis_name=...)."
+        )
+    walk = Interpreter(RULES, pure)
+    outputs = {id(one): _outputs(walk, one, equal) for one in maps}
+    said = [_said(program, result, outputs) for result in found]
+    paths = [path for path, _ in leaf_paths(program.output)]
+    tree: Any = jax.tree.structure(program.output)
+    proven = tree.unflatten([bool(one) for one in said])
+    axes: dict[Hashable, int] = {}
+    for one in maps:
+        axes |= _compat.map_axes(one.eqn) or {}
+    return Replication(program.name, axes, dict(zip(paths, said, strict=True)), proven)
+
+
+def _space(one: Map) -> Space:
+    axes = _compat.map_axes(one.eqn) or {}
+    return Space(tuple(axes), tuple(axes.values()))
+
+
+def _outputs(walk: Interpreter, one: Map, equal: list[bool]) -> list[Value]:
+    space, params = _space(one), one.eqn.params
+    inputs: list[Value] = []
+    for number, spec in zip(one.operands, params["in_specs"], strict=True):
+        if number is not None and equal[number]:
+            inputs.append(None)
+            continue
+        cause = Cause(number, None, "" if number is not None else "is computed before the map")
+        inputs.append(control.entering(None, spec, Space(), space, cause))
+    return walk.run(params["jaxpr"], inputs, Scope(space))
+
+
+def _said(
+    program: Program, result: Result | None, outputs: dict[int, list[Value]]
+) -> Proven | NotProven:
+    if result is None:
+        why = "is computed outside of the map"
+        return NotProven(None, None, why, None, (), ())
+    value = outputs[id(result.map)][result.number]
+    return Proven() if value is None else _reason(program, value, _space(result.map))
+
+
+def _reason(program: Program, value: Varying, space: Space) -> NotProven:
+    cause = value.cause
+    return NotProven(
+        argument=None if cause.input is None else program.inputs[cause.input],
+        equation=_equation(cause.eqn),
+        why=cause.why,
+        control=_equation(cause.control),
+        along=along(space, value.classes),
+        groups=members(value.classes),
+    )
+
+
+def _equation(eqn: Any) -> Equation | None:
+    """An equation as it is shown; None for one of the map's own, which puts the axis back."""
+    if eqn is None:
+        return None
+    line = _compat.source_line(eqn)
+    if line is None and eqn.primitive.name == "broadcast_in_dim":
+        return None
+    return Equation(eqn.primitive.name, None if line is None else Source(*line))

@@ -1,0 +1,1 @@
+"""The capture: its schema, reading, writing and merging. Pure data, no JAX."""

@@ -1,0 +1,80 @@
+"""Times counted by bucket: any number of calls in a bounded place, and two can be added."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from shardlift.capture.schema import BUCKETS, HIGHEST, LOWEST, PER_OCTAVE, Distribution
+
+
+class Histogram:
+    """A `Distribution` that grows."""
+
+    __slots__ = ("buckets", "count", "max", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.max = 0.0
+        self.buckets: dict[int, int] = {}
+
+    def add(self, seconds: float) -> None:
+        """Count one more time."""
+        self.count += 1
+        self.total += seconds
+        self.max = max(self.max, seconds)
+        self._count(bucket_of(seconds), 1)
+
+    def add_all(self, seconds: Sequence[float]) -> None:
+        """Count many at once: a tenth of a microsecond each."""
+        times = np.asarray(seconds)
+        self.count += len(times)
+        self.total += float(times.sum())
+        self.max = max(self.max, float(times.max(initial=0.0)))
+        mantissas, exponents = np.frexp(times)
+        buckets = PER_OCTAVE * (exponents - 2 - LOWEST) + (2 * PER_OCTAVE * mantissas).astype(int)
+        buckets[times < 2.0**LOWEST] = 0
+        found, counts = np.unique(np.minimum(buckets, BUCKETS - 1), return_counts=True)
+        for bucket, count in zip(found.tolist(), counts.tolist(), strict=True):
+            self._count(bucket, count)
+
+    def _count(self, bucket: int, count: int) -> None:
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + count
+
+    def frozen(self) -> Distribution:
+        """As it is written."""
+        return Distribution(
+            self.count, self.total, self.max, tuple(sorted(self.buckets.copy().items()))
+        )
+
+
+def bucket_of(seconds: float) -> int:
+    """The bucket of a time; `schema.middle` goes back.
+
+    >>> bucket_of(1.0), bucket_of(2.0), bucket_of(0.0)
+    (480, 496, 0)
+    """
+    mantissa, exponent = math.frexp(seconds)
+    if seconds < 2.0**LOWEST:
+        return 0
+    if exponent > HIGHEST + 1:
+        return BUCKETS - 1
+    return PER_OCTAVE * (exponent - 2 - LOWEST) + int(2 * PER_OCTAVE * mantissa)
+
+
+def added(distributions: Iterable[Distribution]) -> Distribution:
+    """All times of several distributions in one."""
+    found = list(distributions)
+    buckets: dict[int, int] = {}
+    for one in found:
+        for bucket, count in one.buckets:
+            buckets[bucket] = buckets.get(bucket, 0) + count
+    return Distribution(
+        sum(one.count for one in found),
+        sum(one.total for one in found),
+        max((one.max for one in found), default=0.0),
+        tuple(sorted(buckets.items())),
+    )

@@ -1,0 +1,166 @@
+"""The captures of the processes of one job, as one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from shardlift.capture.histogram import added
+from shardlift.capture.schema import (
+    Capture,
+    Event,
+    Leaf,
+    Overhead,
+    Proof,
+    Site,
+    Times,
+)
+
+T = TypeVar("T")
+
+
+def merge(captures: Iterable[Capture]) -> Capture:
+    """One capture of a job: counts, times and bytes are added, what is seen once is kept once.
+
+    A leaf is equal on all devices if it was in every process, with the same value.
+    """
+    found = sorted(captures, key=lambda one: min((p.index for p in one.processes), default=0))
+    if not found:
+        raise ValueError("merge needs at least one capture")
+    if len(found) == 1:
+        return found[0]
+    sites: dict[Any, list[Site]] = {}
+    for capture in found:
+        for site in capture.sites:
+            sites.setdefault(site.key, []).append(site)
+    order = {key: k for k, key in enumerate(sites)}
+    return dataclasses.replace(
+        found[0],
+        started=min(one.started for one in found),
+        seconds=max(one.seconds for one in found),
+        processes=tuple(p for one in found for p in one.processes),
+        sites=tuple(_site(group) for group in sites.values()),
+        timeline=_timeline(found, order),
+        stride=max(one.stride for one in found),
+        used=_sum(one.used for one in found),
+        overhead=_overhead([one.overhead for one in found]),
+        unseen=_all(one.unseen for one in found),
+        sources=_same([one.sources for one in found]),
+    )
+
+
+def _same(sides: Sequence[dict[str, str]]) -> dict[str, str]:
+    """The digest of each text; none, which no text has, where two processes had other texts."""
+    merged: dict[str, str] = {}
+    for side in sides:
+        for path, digest in side.items():
+            merged[path] = digest if merged.get(path, digest) == digest else ""
+    return merged
+
+
+def _timeline(captures: Sequence[Capture], order: dict[Any, int]) -> tuple[Event, ...]:
+    start = min(one.started for one in captures)
+    events = [
+        dataclasses.replace(
+            event,
+            site=order[one.sites[event.site].key],
+            start=event.start + one.started - start,
+        )
+        for one in captures
+        for event in one.timeline
+    ]
+    return tuple(sorted(events, key=lambda event: event.start))
+
+
+def _site(sites: Sequence[Site]) -> Site:
+    looked = max(sites, key=lambda site: site.looked)
+    return dataclasses.replace(
+        looked,
+        processes=tuple(sorted({p for site in sites for p in site.processes})),
+        **{name: sum(getattr(site, name) for site in sites) for name in _ADDED},
+        transformed=_sum(site.transformed for site in sites),
+        times=_times([site.times for site in sites]),
+        arguments=_leaves([site.arguments for site in sites]),
+        outputs=_leaves([site.outputs for site in sites]),
+        moves=_grouped((m for s in sites for m in s.moves), ("path", "source", "target", "by")),
+        reads=_grouped((r for s in sites for r in s.reads), ("path", "how", "file", "line")),
+        unseen=_all(site.unseen for site in sites),
+        proofs=_proofs([site.proofs for site in sites if site.calls]),
+    )
+
+
+def _proofs(sides: Sequence[tuple[Proof, ...]]) -> tuple[Proof, ...]:
+    """The same in every process, or none: the programs of a job are the same."""
+    return sides[0] if sides and all(_conditions(s) == _conditions(sides[0]) for s in sides) else ()
+
+
+def _conditions(proofs: Sequence[Proof]) -> list[tuple[str, tuple[int, ...] | None]]:
+    return [(proof.path, proof.needs) for proof in proofs]
+
+
+_ADDED = ("made", "calls", "failed", "nested", "looked")
+
+
+def _times(times: Sequence[Times]) -> Times:
+    names = [f.name for f in dataclasses.fields(Times)]
+    return Times(**{name: added(getattr(one, name) for one in times) for name in names})
+
+
+def _leaves(sides: Sequence[Sequence[Leaf]]) -> tuple[Leaf, ...]:
+    groups: dict[str, list[Leaf]] = {}
+    for side in sides:
+        for leaf in side:
+            groups.setdefault(leaf.path, []).append(leaf)
+    return tuple(map(_leaf, groups.values()))
+
+
+def _leaf(leaves: Sequence[Leaf]) -> Leaf:
+    verdicts = [leaf.equal for leaf in leaves]
+    digests = {leaf.digest for leaf in leaves}
+    equal = None if None in verdicts else all(verdicts) and len(digests) == 1
+    return dataclasses.replace(
+        leaves[0],
+        nbytes=sum(leaf.nbytes for leaf in leaves),
+        kept=sum(leaf.kept for leaf in leaves),
+        compared=min(leaf.compared for leaf in leaves),
+        equal=equal if False not in verdicts else False,
+        digest=leaves[0].digest if len(digests) == 1 else None,
+    )
+
+
+def _grouped(parts: Iterable[T], by: tuple[str, ...]) -> tuple[T, ...]:
+    """Those that agree in the fields ``by`` as one, their other fields added."""
+    found: dict[Any, Any] = {}
+    for part in parts:
+        key = tuple(getattr(part, name) for name in by)
+        if key in found:
+            sums = {
+                f.name: getattr(found[key], f.name) + getattr(part, f.name)
+                for f in dataclasses.fields(part)  # type: ignore[arg-type]
+                if f.name not in by
+            }
+            part = dataclasses.replace(part, **sums)  # type: ignore[type-var]
+        found[key] = part
+    return tuple(found.values())
+
+
+def _overhead(parts: Sequence[Overhead]) -> Overhead:
+    return Overhead(
+        sum(part.calls for part in parts),
+        sum(part.seconds for part in parts),
+        sum(part.looking for part in parts),
+        max(part.annotation for part in parts),
+    )
+
+
+def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return dict(total)
+
+
+def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for group in groups for text in group))

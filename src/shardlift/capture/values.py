@@ -1,0 +1,63 @@
+"""The values of arrays beside a capture: ``FILE.npz``, a NumPy archive of bytes, without pickle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from shardlift._escape import plain
+from shardlift.capture.files import CaptureError
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def path_of(capture: str | os.PathLike[str]) -> str:
+    """The file that belongs to a capture."""
+    return f"{os.fspath(capture)}.npz"
+
+
+def name_of(site: int, call: int, part: str, leaf: int) -> str:
+    """The name of an array: which site, which call, ``inputs`` or ``outputs``, which leaf.
+
+    >>> name_of(3, 0, "outputs", 2)
+    '3.0.outputs.2'
+    """
+    return f"{site}.{call}.{part}.{leaf}"
+
+
+def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
+    """Write them beside the capture, in one step; no file where there are none."""
+    target = path_of(capture)
+    if not arrays:
+        if os.path.exists(target):
+            os.remove(target)  # of an earlier run
+        return
+    temporary = f"{target}.{os.getpid()}.part"
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(temporary, target)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
+    """The arrays beside a capture."""
+    path = path_of(capture)
+    if not os.path.exists(path):
+        return {}
+    try:
+        # Opened here: np.load leaves a file that is no archive open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            found = {name: archive[name] for name in archive.files}
+    except Exception as error:  # zipfile, zlib and NumPy's reader of headers have many
+        why = str(error).partition("\n")[0][:200]
+        raise CaptureError(f"{path} is damaged, or holds no arrays: {plain(why)}") from None
+    for name, array in found.items():
+        if array.dtype != np.uint8 or array.ndim != 1:
+            raise CaptureError(f"{path} is damaged: {plain(name)} holds no bytes")
+    return found

@@ -1,0 +1,195 @@
+"""Running rules over a file: bytes in, a report out. Files and printing are the caller's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import PurePath
+
+from shardlift.check.noqa import Suppression, suppressed, suppressions
+from shardlift.check.prefilter import active
+from shardlift.check.rules import all_rules
+from shardlift.source.file import File
+from shardlift.source.model import Edit, Finding, Span, Version
+from shardlift.source.modules import module_parts
+from shardlift.source.project import Project
+from shardlift.source.resolve import returns
+from shardlift.source.sites import Role
+from shardlift.source.target import NEWEST
+from shardlift.source.text import Source, UnreadableError, read_source
+from shardlift.source.values import Known, Mapped, Value
+from shardlift.source.wrappers import as_transform
+
+UNUSED = "SL001"
+_NOQA = re.compile(rb"noqa\s*:[A-Z0-9,\s]*SL[0-9]")
+# The parts of a module's name, and a name in it, that other files may import.
+Carried = tuple[tuple[str, ...], str]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to look for; codes may be prefixes, as in `SL4`."""
+
+    select: tuple[str, ...] = ("SL",)
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    target: Version = NEWEST
+
+    def codes(self, path: str) -> tuple[str, ...]:
+        """The codes that count in a file."""
+        ignored = self.ignore + tuple(
+            code
+            for pattern, codes in self.per_file_ignores.items()
+            if fnmatch(path, pattern) or PurePath(path).match(pattern)
+            for code in codes
+        )
+        return tuple(
+            code
+            for code, rule in all_rules().items()
+            if code.startswith(self.select)
+            and not (ignored and code.startswith(ignored))
+            and rule.since <= self.target
+        )
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What came of one file."""
+
+    path: str
+    findings: tuple[Finding, ...] = ()
+    parsed: bool = False  # False: nothing that any rule looks for is in the text
+    unreadable: str | None = None  # why the file could not be looked at
+    broken_cells: tuple[int, ...] = ()
+    suppressed: int = 0
+    sites: int = 0
+    size: int = 0
+    # Module-level names that stand for pmap or for something pmapped: others may import them.
+    carries: frozenset[Carried] = frozenset()
+
+
+def check_file(
+    project: Project,
+    path: str,
+    content: bytes,
+    options: Options,
+    also: frozenset[Carried] = frozenset(),
+) -> FileReport:
+    """Look at one file; `also` is what makes it worth parsing besides the words of the rules."""
+    codes = options.codes(path)
+    worth = active(content, codes, path.endswith(".ipynb"))
+    if any(_imports(content, *pair) for pair in also):
+        worth = codes
+    if not worth or (worth == (UNUSED,) and not _NOQA.search(content)):
+        return FileReport(path, size=len(content))
+    try:
+        source = read_source(path, content)
+        file = project.file(path, source)
+        report = _check(file, source, worth, options, len(content))
+    except UnreadableError as error:
+        return FileReport(path, unreadable=str(error), size=len(content))
+    except (RecursionError, MemoryError):
+        return FileReport(path, unreadable="nested too deeply", size=len(content))
+    return report
+
+
+def check_text(text: str, options: Options | None = None, path: str = "example.py") -> FileReport:
+    """Look at one text on its own."""
+    return check_texts({path: text}, options)[path]
+
+
+def check_texts(texts: Mapping[str, str], options: Options | None = None) -> dict[str, FileReport]:
+    """Look at several texts that may import one another."""
+    options = options or Options()
+    contents = {path: text.encode() for path, text in texts.items()}
+    project = Project(contents, lambda path: read_source(path, contents[path]))
+    first = {p: check_file(project, p, content, options) for p, content in contents.items()}
+    carried = frozenset(pair for report in first.values() for pair in report.carries)
+    return {
+        path: report
+        if report.parsed or not carried
+        else check_file(project, path, contents[path], options, carried)
+        for path, report in first.items()
+    }
+
+
+def _check(
+    file: File, source: Source, codes: tuple[str, ...], options: Options, size: int
+) -> FileReport:
+    file.target = options.target
+    comments = suppressions(source.text)
+    findings: list[Finding] = []
+    silenced = 0
+    for code in codes:
+        for match in all_rules()[code].visit(file):
+            lines = (getattr(match.node, "lineno", 1), getattr(match.node, "end_lineno", 1))
+            if suppressed(comments, lines, code):
+                silenced += 1
+                continue
+            edits = () if match.imports else match.edits
+            findings.append(Finding(code, file.path, file.span(match.node), match.message, edits))
+    if UNUSED in codes:
+        findings += _unused(file, comments, options.codes(file.path))
+    return FileReport(
+        path=file.path,
+        findings=tuple(sorted(set(findings), key=lambda f: (_order(f.span), f.code, f.message))),
+        parsed=True,
+        broken_cells=source.cells.broken if source.cells else (),
+        suppressed=silenced,
+        sites=sum(site.role is Role.MAP for site in file.sites) if "pmap" in source.text else 0,
+        size=size,
+        carries=_carried(file),
+    )
+
+
+def _unused(
+    file: File, comments: Iterable[Suppression], codes: tuple[str, ...]
+) -> Iterable[Finding]:
+    for comment in comments:
+        # A code that was not looked for may well be of use in another run.
+        unused = [c for c in comment.unused if c in codes or c not in all_rules()]
+        if unused:
+            last = comment.column + comment.length
+            span = file.stretch(comment.line, comment.column, comment.line, last)
+            keep = [c for c in comment.codes if c not in unused]
+            edits = (Edit(span, f"# noqa: {', '.join(keep)}"),) if keep else ()
+            message = f"nothing on this line is suppressed by {', '.join(unused)}"
+            yield Finding(UNUSED, file.path, span, message, edits)
+
+
+def _imports(content: bytes, module: tuple[str, ...], name: str) -> bool:
+    """Whether a text may import a name: it says the name, and a part of the module's."""
+    if name.encode() not in content or b"import" not in content:
+        return False
+    return any(part.encode() in content for part in module[-2:]) or b"from ." in content
+
+
+def _carried(file: File) -> frozenset[Carried]:
+    if "pmap" not in file.source.text:
+        return frozenset()
+    module = module_parts(file.path)
+    return frozenset(
+        (module, name)
+        for name, bound in file.index.module.names.items()
+        if not isinstance(bound[-1], ast.alias)
+        for value in file.exported(name)
+        if isinstance(value, Mapped) or as_transform(value) or _makes_mapped(value)
+    )
+
+
+def _makes_mapped(value: Value) -> bool:
+    """Whether a function returns something pmapped, alone or in a tuple."""
+    if not isinstance(value, Known):
+        return False
+    for returned in returns(value):
+        parts = returned.elts if isinstance(returned, ast.Tuple) else [returned]
+        if any(isinstance(v, Mapped) for part in parts for v in value.file.values(part)):
+            return True
+    return False
+
+
+def _order(span: Span) -> tuple[int, int, int]:
+    return span.cell or 0, span.line, span.column

@@ -1,0 +1,104 @@
+"""Gradients inside a mapped body: of which parameter, through which collectives."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shardlift.source.file import File
+from shardlift.source.idioms import GRADS, REDUCTIONS, TREE_MAPS, collectives
+from shardlift.source.scopes import FUNCTIONS, Function
+from shardlift.source.shard_maps import ShardMap
+from shardlift.source.sites import function_of
+from shardlift.source.values import Argument, Constant, Known, Result
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """`jax.grad(loss)(w, …)` inside a body."""
+
+    call: ast.Call
+    body: Function
+    parameter: str  # the parameter of the body that is differentiated with respect to
+    loss: Known
+    with_value: bool
+
+
+def checked_gradients(file: File) -> Iterator[tuple[ShardMap, Gradient]]:
+    """Every gradient inside the body of a shard_map that checks how values vary."""
+    for shard_map in file.shard_maps:
+        body = shard_map.body
+        if not shard_map.checks_vma or body is None or body.file is not file:
+            continue
+        if isinstance(body.node, FUNCTIONS):
+            for gradient in gradients(file, body.node):
+                yield shard_map, gradient
+
+
+def gradients(file: File, body: Function) -> Iterator[Gradient]:
+    """Every gradient in a body with respect to one of the body's own parameters."""
+    for call in file.index.within(body, ast.Call):
+        made = file.only(call.func)
+        if not isinstance(made, Result) or made.path not in GRADS or not made.call.args:
+            continue
+        loss = function_of(made.file, made.call.args[0])
+        place = _argnum(made)
+        if loss is None or place is None or place >= len(call.args):
+            continue
+        value = file.only(call.args[place])
+        if isinstance(value, Argument) and value.function is body:
+            with_value = made.path == "jax.value_and_grad"
+            yield Gradient(call, body, value.node.arg, loss, with_value)
+
+
+def _argnum(made: Result) -> int | None:
+    for keyword in made.call.keywords:
+        if keyword.arg == "argnums":
+            value = made.file.only(keyword.value)
+            number = value.value if isinstance(value, Constant) else None
+            return number if isinstance(number, int) else None
+    return 0 if len(made.call.args) == 1 else None
+
+
+def loss_is_reduced(gradient: Gradient) -> bool | None:
+    """Whether the loss contains a collective; None when it calls what cannot be looked into."""
+    node, file = gradient.loss.node, gradient.loss.file
+    if any(name in REDUCTIONS for _, name in collectives(file, node)):
+        return True
+    for call in file.index.within(node, ast.Call):
+        value = file.only(call.func)
+        if isinstance(value, Known) and any(collectives(value.file, value.node)):
+            return True
+    return False
+
+
+def reductions_of(file: File, gradient: Gradient) -> Iterator[ast.Call]:
+    """The collectives in the body that reduce this gradient."""
+    for call in file.index.within(gradient.body, ast.Call):
+        name = file.called(call)
+        if name in REDUCTIONS and call.args and _is_gradient(file, call.args[0], gradient):
+            yield call
+        elif name in TREE_MAPS and len(call.args) == 2:
+            over = isinstance(call.args[0], ast.Lambda) and call.args[0].body
+            reduces = isinstance(over, ast.Call) and file.called(over) in REDUCTIONS
+            if reduces and _is_gradient(file, call.args[1], gradient):
+                yield call
+
+
+def _is_gradient(file: File, node: ast.expr, gradient: Gradient) -> bool:
+    if not gradient.with_value:
+        return file.definition(node) is gradient.call
+    if not isinstance(node, ast.Name):
+        return False
+    for target in _targets(file, gradient.call):
+        if isinstance(target, ast.Tuple) and len(target.elts) == 2:
+            second = target.elts[1]
+            if isinstance(second, ast.Name) and second.id == node.id:
+                return True
+    return False
+
+
+def _targets(file: File, call: ast.Call) -> list[ast.expr]:
+    parent = file.index.parents.get(call)
+    return parent.targets if isinstance(parent, ast.Assign) else []

@@ -1,0 +1,22 @@
+"""The rules, one a file; a new file in this folder is a new rule."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from shardlift.source.model import Rule
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Every rule by its code, in the order of the codes."""
+    found: dict[str, Rule] = {}
+    for module in pkgutil.iter_modules(__path__):
+        rule = importlib.import_module(f"{__name__}.{module.name}").RULE
+        assert isinstance(rule, Rule)
+        if rule.code in found:
+            raise ValueError(f"two rules have the code {rule.code}")
+        found[rule.code] = rule
+    return dict(sorted(found.items()))

@@ -1,0 +1,55 @@
+"""All replicas of a pmap output are brought to the host, and all but one are thrown away.
+
+`jax.device_get(x)[0]` copies as many times the bytes as there are devices. Take the local piece
+first: `jax.device_get(x.addressable_shards[0].data)`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.idioms import is_zero
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.outputs import fetched, is_array, may_be_output
+from shardlift.source.values import Output
+
+
+def visit(file: File) -> Iterator[Match]:
+    """`[0]` or an unreplicate of what `jax.device_get` or `np.asarray` made of a pmap output."""
+    for node in file.index.nodes(ast.Subscript):
+        whole = fetched(file, node.value) if is_zero(node.slice) else None
+        value = file.only(whole) if whole is not None else None
+        if isinstance(value, Output) and is_array(value):
+            yield Match(node, "all replicas are fetched to the host to keep the first")
+    for call, tree in file.unreplications:
+        whole = fetched(file, tree)
+        if whole is not None and may_be_output(file, whole):
+            yield Match(call, "all replicas are fetched to the host to keep the first")
+
+
+RULE = Rule(
+    code="SL404",
+    name="all-replicas-fetched",
+    effect=Effect.SLOW,
+    summary="device_get of all replicas, of which one is used",
+    advice="Fetch x.addressable_shards[0].data only, or return it with out_axes=None.",
+    explain=__doc__,
+    reference=f"{GUIDE}#option-2-access-local-data-directly",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\nz = jax.device_get(y)[0]  # SL404",
+        "import jax\np = jax.pmap(step)\nm = jax.device_get(p(x))\n"
+        "m = jax.tree.map(lambda v: v[0], m)  # SL404",
+    ),
+    good=(
+        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\n"
+        "z = jax.device_get(y.addressable_shards[0].data)",
+        "import jax\nf = jax.pmap(step)\nz = jax.device_get(f(x))[0]",
+        "import jax\nz = jax.device_get(y)[0]",
+        "import jax\nf = jax.pmap(lambda x: x * 2)\nz = jax.device_get(f(x))[1:]",
+        "import jax\nf = jax.pmap(lambda x: x * 2)\nz = jax.device_get(f(x)).mean()",
+    ),
+)

@@ -1,0 +1,53 @@
+"""A loop over `jnp.arange` picks the rows of a pmap output one by one.
+
+The index is then an array, not a number, and each row is a gather that cannot be decided when
+the program is written. `range` is a little better; `.addressable_shards` moves nothing at all.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.outputs import may_be_output
+from shardlift.source.values import Element, Result
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A pmap output indexed with the variable of a loop over `jnp.arange`."""
+    for node in file.index.nodes(ast.Subscript):
+        if isinstance(node.slice, ast.Name) and isinstance(node.ctx, ast.Load):
+            index = file.only(node.slice)
+            source = index.of if isinstance(index, Element) else None
+            traced = isinstance(source, Result) and source.path == "jax.numpy.arange"
+            if traced and may_be_output(file, node.value):
+                yield Match(node, f"`{file.brief(node)}` is a gather for each turn of the loop")
+
+
+RULE = Rule(
+    code="SL403",
+    name="arange-over-shards",
+    effect=Effect.SLOW,
+    summary="a loop over jnp.arange picks the shards of a pmap output",
+    advice="Loop over x.addressable_shards, or over range().",
+    explain=__doc__,
+    reference=f"{GUIDE}#jaxruntimeerror-invalid-argument-copyarrays-same-size",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nimport jax.numpy as jnp\nf = jax.pmap(g)\ny = f(x)\n"
+        "for i in jnp.arange(8):\n    print(y[i])  # SL403",
+        "import jax\nimport jax.numpy as jnp\nf = jax.pmap(g)\ny = f(x)\n"
+        "rows = [y[i] for i in jnp.arange(8)]  # SL403",
+    ),
+    good=(
+        "import jax\nf = jax.pmap(g)\ny = f(x)\nfor i in range(8):\n    print(y[i])",
+        "import jax\nimport jax.numpy as jnp\nfor i in jnp.arange(8):\n    print(x[i])",
+        "import jax\nimport numpy as np\nf = jax.pmap(g)\ny = f(x)\n"
+        "for i in np.arange(8):\n    print(y[i])",
+        "import jax\nf = jax.pmap(g)\nfor s in f(x).addressable_shards:\n    print(s.data)",
+    ),
+    since=(0, 8),
+)

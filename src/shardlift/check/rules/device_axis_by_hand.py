@@ -1,0 +1,66 @@
+"""A batch is reshaped to `(devices, batch // devices, …)` so that pmap can map over it.
+
+The axis is pmap's, not the data's. Under `jax.shard_map`, `P('axis')` splits the batch as it is,
+and a body that was written for the extra axis sees blocks of another rank (SL705 to SL708).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.idioms import behind, stacked_by
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.sites import calls_of_mapped
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A reshape by the device count that reaches a pmapped function; flax's `shard`."""
+    seen: set[ast.expr] = set()
+    for call, _ in calls_of_mapped(file):
+        for argument in call.args:
+            made = file.definition(argument)
+            where, inner = behind(file, made)
+            reshaped = _is_reshape(where, inner) and stacked_by(where, inner) is not None
+            if made not in seen and reshaped:
+                seen.add(made)
+                yield Match(made, "a leading axis of devices is made by hand for pmap")
+    for call in file.index.nodes(ast.Call):
+        if file.called(call) == "flax.training.common_utils.shard":
+            yield Match(call, "a leading axis of devices is made for pmap")
+
+
+def _is_reshape(file: File, node: ast.expr) -> bool:
+    return "reshape" in file.text(node) and file.called(node) != "jax.random.split"
+
+
+RULE = Rule(
+    code="SL304",
+    name="device-axis-by-hand",
+    effect=Effect.OLD,
+    summary="a batch is given a leading axis of devices",
+    advice="With shard_map keep the batch flat: P('axis') splits its first axis.",
+    explain=__doc__,
+    reference=f"{GUIDE}#input-data-preparation",
+    visit=visit,
+    words=("pmap", "common_utils"),
+    bad=(
+        "import jax\nstep = jax.pmap(f)\nn = jax.local_device_count()\n"
+        "batch = batch.reshape((n, -1) + batch.shape[1:])  # SL304\ny = step(batch)",
+        "from flax.training import common_utils\nbatch = common_utils.shard(batch)  # SL304",
+        "import jax\nstep = jax.pmap(f)\nn = jax.local_device_count()\ndef shard(x):\n"
+        "    return x.reshape((n, -1) + x.shape[1:])\n"
+        "y = step(jax.tree.map(shard, batch))  # SL304\nz = step(shard(other))  # SL304",
+    ),
+    good=(
+        "import jax\nstep = jax.pmap(f)\ny = step(batch.reshape((8, -1)))",
+        "import jax\nstep = jax.pmap(f)\nkeys = jax.random.split(key, jax.device_count())\n"
+        "y = step(keys)",
+        "import jax\nn = jax.local_device_count()\nbatch = batch.reshape((n, -1))\ny = f(batch)",
+        "from mylib.common_utils import shard\nbatch = shard(batch)",
+        "import jax\nstep = jax.pmap(f)\ny = step(batch)",
+        "import jax\nstep = jax.pmap(f)\ndef flat(x):\n    return x.reshape((-1,))\n"
+        "y = step(jax.tree.map(flat, batch))",
+    ),
+)

@@ -1,0 +1,75 @@
+"""JAX is asked about its devices before `jax.distributed.initialize` is called.
+
+The first such question starts the backend, with this process alone; `initialize` then refuses.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
+from shardlift.source.reaching import guards
+from shardlift.source.scopes import position
+from shardlift.source.sites import scope_name
+
+_STARTS = frozenset(
+    f"jax.{name}"
+    for name in (
+        "devices",
+        "local_devices",
+        "device_count",
+        "local_device_count",
+        "process_index",
+        "process_count",
+        "default_backend",
+        "random.PRNGKey",
+        "random.key",
+        "device_put",
+    )
+)
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A question above `initialize`, in the same function or at the same level of the module."""
+    calls = file.index.nodes(ast.Call)
+    for start in calls:
+        if file.called(start) != "jax.distributed.initialize":
+            continue
+        around = set(guards(file.index, start))
+        for call in calls:
+            above = position(call) < position(start) and file.called(call) in _STARTS
+            beside = above and scope_name(file, call) == scope_name(file, start)
+            if beside and set(guards(file.index, call)) <= around and not _deferred(file, call):
+                text = f"{file.brief(call)} starts the backend before initialize() below"
+                yield Match(call, text)
+
+
+def _deferred(file: File, call: ast.Call) -> bool:
+    return any(isinstance(parent, ast.Lambda) for parent in file.index.ancestors(call))
+
+
+RULE = Rule(
+    code="SL607",
+    name="devices-before-initialize",
+    effect=Effect.BROKEN,
+    summary="devices are counted before jax.distributed.initialize",
+    advice="Call jax.distributed.initialize() first.",
+    explain=__doc__,
+    reference=MULTI_PROCESS,
+    visit=visit,
+    names=("jax.distributed.initialize",),
+    bad=(
+        "import jax\nn = jax.device_count()  # SL607\njax.distributed.initialize()",
+        "import jax\ndef main():\n    key = jax.random.PRNGKey(0)  # SL607\n"
+        "    jax.distributed.initialize()",
+    ),
+    good=(
+        "import jax\njax.distributed.initialize()\nn = jax.device_count()",
+        "import jax\ndef count():\n    return jax.device_count()\njax.distributed.initialize()",
+        "import jax\njax.config.update('jax_platforms', 'cpu')\njax.distributed.initialize()",
+        "import jax\nn = jax.device_count()",
+        "import jax\nif debug:\n    print(jax.devices())\nelse:\n    jax.distributed.initialize()",
+    ),
+)

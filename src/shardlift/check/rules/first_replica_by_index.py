@@ -1,0 +1,56 @@
+"""The output of a pmapped function is indexed with an integer to get one device's part of it.
+
+Outputs have a NamedSharding now: JAX has to assume that row 0 is wanted everywhere, and gathers
+the array before it slices. On 8 CPU devices that is 680 µs where the old pmap took 25; in a
+program of many processes it can fail outright, as no process has all the devices.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.outputs import device_index
+
+
+def visit(file: File) -> Iterator[Match]:
+    """`out[0]`, where `out` can only be an array that a pmapped function returned."""
+    for node in file.index.nodes(ast.Subscript):
+        if device_index(file, node) is not None:
+            what = file.brief(node)
+            if file.many_processes is None:
+                yield Match(node, f"`{what}` gathers a pmap output from all devices")
+            else:
+                yield Match(node, f"`{what}` gathers across processes, and may raise CopyArrays")
+
+
+RULE = Rule(
+    code="SL401",
+    name="first-replica-by-index",
+    effect=Effect.SLOW,
+    summary="x[0] on an output of a pmapped function",
+    advice="Return it with out_axes=None, or read x.addressable_shards[0].data.squeeze(0).",
+    explain=__doc__,
+    reference=f"{GUIDE}#int-indexing-into-sharded-arrays",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\nprint(y[0])  # SL401",
+        "import jax\ndef step(s, b):\n    return s, jax.lax.pmean(b, 'i')\n"
+        "p = jax.pmap(step, axis_name='i')\ns, loss = p(s, b)\nprint(loss[0])  # SL401",
+        "import jax\np = jax.pmap(step)\ns, loss = p(s, b)\nprint(float(loss[0]))  # SL401",
+    ),
+    good=(
+        "import jax\ndef step(s, b):\n    return s, b\np = jax.pmap(step)\ns = p(s, b)[0]",
+        "import jax\np = jax.pmap(step)\nout = p(x)\nprint(out[0])",
+        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\nprint(y[0:1])",
+        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\nprint(y.addressable_shards[0])",
+        "import jax\nf = jax.jit(lambda x: x * 2)\ny = f(x)\nprint(y[0])",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)\n"
+        "y = f(x)\nprint(y[0])",
+        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\ny = 3 * [y]\nprint(y[0])",
+    ),
+    since=(0, 8),
+)

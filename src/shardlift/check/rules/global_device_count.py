@@ -1,0 +1,59 @@
+"""An input of pmap is given a leading axis of all devices, not of this process's own.
+
+A pmapped function takes host-local arrays: each process hands in as many rows as it has devices.
+`jax.device_count()` counts the whole job, and is right only while there is a single process.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.idioms import device_count, stacked_by
+from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
+from shardlift.source.sites import calls_of_mapped
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Reshape, split or stack by the global count, given to a pmapped function."""
+    if file.many_processes is None:
+        return
+    seen: set[ast.expr] = set()
+    for call, mapped in calls_of_mapped(file):
+        if "devices" in mapped.keywords:
+            continue
+        for argument in call.args:
+            count = stacked_by(file, argument)
+            if count is not None and count not in seen and device_count(file, count) == "global":
+                seen.add(count)
+                yield Match(count, "pmap wants a row for each local device, not for all of them")
+
+
+RULE = Rule(
+    code="SL604",
+    name="global-device-count",
+    effect=Effect.BROKEN,
+    summary="a leading axis of all devices, in a program of many processes",
+    advice="Use jax.local_device_count().",
+    explain=__doc__,
+    reference=MULTI_PROCESS,
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nme = jax.process_index()\np = jax.pmap(f)\n"
+        "keys = jax.random.split(key, jax.device_count())  # SL604\ny = p(keys)",
+        "import jax\nme = jax.process_index()\np = jax.pmap(f)\n"
+        "y = p(x.reshape((len(jax.devices()), -1)))  # SL604",
+    ),
+    good=(
+        "import jax\nme = jax.process_index()\np = jax.pmap(f)\n"
+        "keys = jax.random.split(key, jax.local_device_count())\ny = p(keys)",
+        "import jax\np = jax.pmap(f)\nkeys = jax.random.split(key, jax.device_count())\n"
+        "y = p(keys)",
+        "import jax\nme = jax.process_index()\nkeys = jax.random.split(key, jax.device_count())\n"
+        "y = g(keys)",
+        "import jax\nme = jax.process_index()\np = jax.pmap(f)\n"
+        "key = jax.random.split(key, jax.device_count())[me]\ny = p(key)",
+    ),
+)

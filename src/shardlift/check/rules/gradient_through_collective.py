@@ -1,0 +1,61 @@
+"""In a default shard_map, a gradient is taken through a collective with respect to stacked values.
+
+With `check_vma=True` the transpose of `psum` is not `psum`, as it is under pmap. For parameters
+that are stacked, one copy a device, the gradient of a `pmean`ed loss comes out as many times
+too small as there are devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.check.gradients import checked_gradients, loss_is_reduced
+from shardlift.source.file import File
+from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A gradient, through psum or pmean, with respect to a parameter that is sharded."""
+    for shard_map, gradient in checked_gradients(file):
+        if shard_map.spec_of(gradient.parameter) and loss_is_reduced(gradient):
+            text = f"the gradient for `{gradient.parameter}` is not pmap's: n times smaller"
+            yield Match(gradient.call, text)
+
+
+_HEAD = (
+    "import jax\nfrom jax import lax\nfrom jax.sharding import PartitionSpec as P\n"
+    "def loss(w, x):\n    return lax.pmean((w * x).sum(), 'i')\n"
+)
+
+RULE = Rule(
+    code="SL502",
+    name="gradient-through-collective",
+    effect=Effect.WRONG,
+    summary="a gradient through pmean, for stacked parameters",
+    advice="Pass check_vma=False to keep what pmap did, or pass the parameters with P().",
+    explain=__doc__,
+    reference=SHARD_MAP,
+    visit=visit,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')  # SL502\n"
+        "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",
+        _HEAD
+        + "def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)  # SL502\n    return g\n"
+        "f = jax.shard_map(step, mesh=m, in_specs=(P('i'), P('i')), out_specs=P('i'))\n",
+    ),
+    good=(
+        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
+        "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P(), check_vma=False)\n",
+        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
+        "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
+        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
+        "f = jax.pmap(step, axis_name='i')\n",
+        _HEAD + "def plain(w, x):\n    return (w * x).sum()\n"
+        "def step(w, x):\n    return lax.pmean(jax.grad(plain)(w, x), 'i')\n"
+        "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",
+        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
+        "f = jax.shard_map(step, mesh=m, in_specs=specs, out_specs=P())\n",
+    ),
+    since=(0, 7),
+)

@@ -1,0 +1,96 @@
+"""Processes wait for one another by way of a pmapped `psum` whose result nobody looks at.
+
+The new pmap does not synchronise where the old one did: misaligned barriers halt the accelerator.
+`jax.experimental.multihost_utils.sync_global_devices` is made for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.idioms import REDUCTIONS, device_count
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.outputs import returned
+from shardlift.source.sites import calls_of_mapped
+from shardlift.source.values import Mapped
+
+_FILLERS = frozenset(
+    f"{module}.{name}" for module in ("jax.numpy", "numpy") for name in ("ones", "zeros")
+)
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A pmapped psum of ones, one a device, in a function that says so, or that counts them."""
+    for call, mapped in calls_of_mapped(file):
+        if len(call.args) == 1 and _only_reduces(mapped):
+            filler = file.definition(call.args[0])
+            if file.called(filler) in _FILLERS and _only_waits(file, call):
+                yield Match(call, "a barrier made of pmap: use sync_global_devices(name)")
+
+
+def _only_reduces(mapped: Mapped) -> bool:
+    found = list(returned(mapped))
+    return len(found) == 1 and found[0][0].called(found[0][1]) in REDUCTIONS
+
+
+def _only_waits(file: File, call: ast.Call) -> bool:
+    statement = file.index.statement(call)
+    if isinstance(statement, ast.Expr) and file.many_processes is not None:
+        return any(device_count(file, node) for node in _counts_in(file, call))
+    names = [target.id for target in getattr(statement, "targets", []) if hasattr(target, "id")]
+    for parent in file.index.ancestors(call):
+        if isinstance(parent, ast.FunctionDef):
+            if any(word in parent.name.lower() for word in ("sync", "barrier", "rendezvous")):
+                return True
+            return any(
+                _counts(file, test, names) for test in file.index.within(parent, ast.Compare)
+            )
+    return False
+
+
+def _counts_in(file: File, call: ast.Call) -> Iterator[ast.expr]:
+    for node in ast.walk(file.definition(call.args[0])):
+        if isinstance(node, (ast.Name, ast.Call)):
+            yield node
+
+
+def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:
+    """`x[0] == jax.device_count()`: a check that everyone came."""
+    sides = [test.left, *test.comparators]
+    counted = any(file.called(side) == "jax.device_count" for side in sides)
+    return counted and any(
+        isinstance(node, ast.Name) and node.id in names for side in sides for node in ast.walk(side)
+    )
+
+
+RULE = Rule(
+    code="SL602",
+    name="home-made-barrier",
+    effect=Effect.BROKEN,
+    summary="a barrier between processes made of a pmapped psum",
+    advice="Use jax.experimental.multihost_utils.sync_global_devices('name').",
+    explain=__doc__,
+    reference=f"{GUIDE}#jaxruntimeerror-internal-core-halted-unexpectedly",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nimport jax.numpy as jnp\ndef sync():\n"
+        "    x = jnp.ones(jax.local_device_count())\n"
+        "    x = jax.device_get(jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(x))  # SL602\n"
+        "    assert x[0] == jax.device_count()",
+        "import jax\nimport numpy as np\np = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')\n"
+        "if jax.process_count() > 1:\n"
+        "    p(np.ones(jax.local_device_count())).block_until_ready()  # SL602",
+    ),
+    good=(
+        "import jax\nimport jax.numpy as jnp\n"
+        "total = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(jnp.ones(8))",
+        "import jax\ndef sync(x):\n    return jax.pmap(lambda v: jax.lax.pmean(v, 'i'), 'i')(x)",
+        "from jax.experimental import multihost_utils\nmultihost_utils.sync_global_devices('a')",
+        "import jax\nimport numpy as np\np = jax.pmap(lambda v: v + 1)\np(np.ones(8))",
+        "import jax\nimport numpy as np\njax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))",
+    ),
+    since=(0, 8),
+)

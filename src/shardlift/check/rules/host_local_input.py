@@ -1,0 +1,79 @@
+"""An array that differs from process to process is passed straight to a jitted shard_map.
+
+Unlike pmap, a jitted shard_map takes global arrays: a plain array is taken for the whole, equal on
+every process. Stitch the local parts first, with `jax.make_array_from_process_local_data`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.check.pmap_bodies import shard_map_calls
+from shardlift.source.file import File
+from shardlift.source.idioms import device_count, stacked_by
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+
+_MINE = frozenset({"jax.process_index", "jax.local_device_count", "jax.local_devices"})
+_STITCHED = (
+    "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays",
+    "make_array_from_callback",
+    "host_local_array_to_global_array",
+    "device_put",
+)
+
+
+def visit(file: File) -> Iterator[Match]:
+    """An argument made from this process's index or its own device count."""
+    if file.many_processes is None:
+        return
+    for call, _ in shard_map_calls(file):
+        for argument in call.args:
+            if _is_local(file, argument):
+                yield Match(argument, "this process's part is taken for the whole array")
+
+
+def _is_local(file: File, node: ast.expr) -> bool:
+    count = stacked_by(file, node)
+    if count is not None:
+        return device_count(file, count) == "local"
+    made = file.definition(node)
+    if isinstance(node, ast.Constant) or isinstance(made, ast.Name):
+        return False
+    calls = [inner for inner in ast.walk(made) if isinstance(inner, ast.Call)]
+    names = [file.called(inner) or "" for inner in calls]
+    if any(name.endswith(_STITCHED) for name in names):
+        return False
+    return isinstance(made, (ast.Call, ast.Subscript)) and any(name in _MINE for name in names)
+
+
+RULE = Rule(
+    code="SL605",
+    name="host-local-input",
+    effect=Effect.WRONG,
+    summary="a host-local array is passed to a jitted shard_map",
+    advice="Use jax.make_array_from_process_local_data(sharding, x) first.",
+    explain=__doc__,
+    reference=f"{GUIDE}#the-migration-pattern-stitching",
+    visit=visit,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+        "mine = load(jax.process_index())\ny = step(mine)  # SL605",
+        "import jax\nn = jax.process_count()\n"
+        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+        "y = step(x.reshape((jax.local_device_count(), -1)))  # SL605",
+    ),
+    good=(
+        "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+        "x = jax.make_array_from_process_local_data(s, load(jax.process_index()))\ny = step(x)",
+        "import jax\nn = jax.process_count()\n"
+        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(x)",
+        "import jax\nstep = jax.pmap(f)\nmine = load(jax.process_index())\ny = step(mine)",
+        "import jax\nn = jax.process_count()\nstep = jax.jit(f)\n"
+        "y = step(load(jax.process_index()))",
+        "import jax\nn = jax.process_count()\n"
+        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(np.ones(8))",
+    ),
+)

@@ -1,0 +1,48 @@
+"""A pmapped function is lowered ahead of time in a program of many processes.
+
+What `.lower(…).compile()` gives wants global arrays and returns global arrays: the conversion
+from and to this process's own part, which a plain call does, is missing. It raises TypeError.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.sites import surely_mapped
+
+
+def visit(file: File) -> Iterator[Match]:
+    """`.lower(…)` of something that can only be a pmapped function."""
+    if file.many_processes is None:
+        return
+    for call in file.index.nodes(ast.Call):
+        method = call.func if isinstance(call.func, ast.Attribute) else None
+        if method and method.attr == "lower" and surely_mapped(file, method.value):
+            yield Match(call, "what a pmap is lowered to takes and gives global arrays")
+
+
+RULE = Rule(
+    code="SL603",
+    name="lowered-pmap",
+    effect=Effect.BROKEN,
+    summary=".lower() of a pmapped function, in a program of many processes",
+    advice="Convert around it with multihost_utils.host_local_array_to_global_array and back.",
+    explain=__doc__,
+    reference=f"{GUIDE}#using-jax-stages-lowered-returned-by-jax-pmap-f-lower-args",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nn = jax.process_count()\ncompiled = jax.pmap(f).lower(x).compile()  # SL603",
+        "import jax\njax.distributed.initialize()\np = jax.pmap(f)\nlow = p.lower(x)  # SL603",
+    ),
+    good=(
+        "import jax\ncompiled = jax.pmap(f).lower(x).compile()",
+        "import jax\nn = jax.process_count()\ncompiled = jax.jit(f).lower(x).compile()",
+        "import jax\nn = jax.process_count()\np = jax.pmap(f)\nname = text.lower()",
+        "import jax\nn = jax.process_count()\np = jax.pmap(f) if n else g\np.lower(x)",
+    ),
+    since=(0, 8),
+)

@@ -1,0 +1,73 @@
+"""A pmapped function is pmapped again, or called inside another pmapped function.
+
+The pmap of JAX 0.8 and later knows nothing of the axes inside it, and raises: the context mesh
+does not match. One `shard_map` over a mesh of two axes says the same.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.sites import Role, Usage, calls_of_mapped, surely_mapped
+from shardlift.source.values import Known, Located
+
+
+def visit(file: File) -> Iterator[Match]:
+    """pmap of a pmap; two pmap decorators; a pmapped function whose body calls another."""
+    inner = dict(calls_of_mapped(file))
+    for site in file.sites:
+        if site.role is not Role.MAP or site.mapped is None or not site.transform.certain:
+            continue
+        operand = site.mapped.operand
+        inside = surely_mapped(operand.file, operand.node) if isinstance(operand, Located) else None
+        if inside is not None:
+            yield Match(site.node, "pmap of a function that is pmapped already: it raises")
+            continue
+        function = site.operand if isinstance(site.operand, Known) else site.function
+        if function is None or function.file is not file:
+            continue
+        if site.usage is Usage.DECORATOR and _mapped_below(file, function.node, site.node):
+            yield Match(site.node, "a second pmap on top of another: it raises")
+            continue
+        for call in file.index.within(function.node, ast.Call):
+            if call in inner and inner[call].node is not site.node:
+                yield Match(call, "a pmapped function is called inside a pmapped one: it raises")
+
+
+def _mapped_below(file: File, function: ast.AST, decorator: ast.AST) -> bool:
+    decorators: list[ast.expr] = getattr(function, "decorator_list", [])
+    if decorator not in decorators:
+        return False
+    later = decorators[decorators.index(decorator) + 1 :]
+    return any(site.node in later for site in file.sites)
+
+
+RULE = Rule(
+    code="SL204",
+    name="nested-pmap",
+    effect=Effect.BROKEN,
+    summary="a pmap inside a pmap",
+    advice="Use one jax.shard_map over a mesh with an axis for each.",
+    explain=__doc__,
+    reference=f"{GUIDE}#valueerror-the-context-mesh-should-match-the-mesh-passed-to-shard-map",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nf = jax.pmap(jax.pmap(g, axis_name='j'), axis_name='i')  # SL204",
+        "from functools import partial\nimport jax\n@partial(jax.pmap, axis_name='i')  # SL204\n"
+        "@partial(jax.pmap, axis_name='j')\ndef f(x):\n    return x",
+        "import jax\ninner = jax.pmap(lambda x: x)\n@jax.pmap\ndef outer(x):\n"
+        "    return inner(x)  # SL204",
+    ),
+    good=(
+        "import jax\nf = jax.pmap(jax.vmap(g, axis_name='j'), axis_name='i')",
+        "import jax\nf = jax.pmap(g)\nh = jax.pmap(k)\ny = h(f(x))",
+        "import jax\ng = jax.pmap(g)\ng = jax.jit(g)",
+        "import jax\nstep = jax.pmap(lambda x: x)\ndef loop(x):\n    return step(x)",
+        "import jax\n@jax.pmap\ndef f(x):\n    return g(x)",
+    ),
+    since=(0, 8),
+)

@@ -1,0 +1,52 @@
+"""`jax.experimental.shard_map.shard_map` has become `jax.shard_map`, with other keywords.
+
+The old one is deprecated since JAX 0.8. In the new one `check_rep` is `check_vma`, mesh and specs
+are keywords only, and `auto` is gone in favour of `axis_names`, which names the opposite set.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.guarded import is_guarded
+from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+from shardlift.source.shard_maps import OLD
+
+
+def visit(file: File) -> Iterator[Match]:
+    """The old import, or the old name in full."""
+    for statement in file.index.nodes(ast.ImportFrom):
+        if statement.module == "jax.experimental.shard_map" and not is_guarded(file, statement):
+            yield Match(statement, "jax.experimental.shard_map is deprecated: use jax.shard_map")
+    for node in file.index.nodes(ast.Attribute):
+        if node.attr == "shard_map" and file.name(node) == OLD and not is_guarded(file, node):
+            yield Match(node, "jax.experimental.shard_map is deprecated: use jax.shard_map")
+
+
+RULE = Rule(
+    code="SL111",
+    name="old-shard-map",
+    effect=Effect.OLD,
+    summary="the experimental shard_map, deprecated since JAX 0.8",
+    advice="Use jax.shard_map with mesh=, in_specs=, out_specs=, check_vma=.",
+    explain=__doc__,
+    reference=SHARD_MAP,
+    visit=visit,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        "from jax.experimental.shard_map import shard_map  # SL111",
+        "from jax.experimental import shard_map as sm\ng = sm.shard_map(f, m, s, s)  # SL111",
+    ),
+    good=(
+        "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_vma=False)",
+        "try:\n    from jax import shard_map\nexcept ImportError:\n"
+        "    from jax.experimental.shard_map import shard_map",
+        "from mylib import shard_map\ng = shard_map(f, check_rep=False)",
+        "import jax\nif jax.__version_info__ < (0, 8):\n"
+        "    from jax.experimental.shard_map import shard_map",
+        "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, axis_names={'i'})",
+    ),
+    since=(0, 8),
+)

@@ -1,0 +1,62 @@
+"""A pmapped function is called by one process only.
+
+Its devices are those of all processes: the others must make the same call, in the same order, or
+the one that did waits for ever.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
+from shardlift.source.reaching import guards
+from shardlift.source.sites import calls_of_mapped
+
+_INDEX = frozenset({"jax.process_index", "jax.host_id"})
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A call of a pmapped function under `if jax.process_index() == 0`."""
+    for call, mapped in calls_of_mapped(file):
+        if "devices" in mapped.keywords or "backend" in mapped.keywords:
+            continue
+        for node, branch in guards(file.index, call):
+            if isinstance(node, ast.If) and branch == "body" and _one(file, node.test):
+                yield Match(call, "only one process makes this call: it waits for the others")
+                break
+
+
+def _one(file: File, test: ast.expr) -> bool:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(_one(file, value) for value in test.values)
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
+        return False
+    return file.called(file.definition(test.left)) in _INDEX
+
+
+RULE = Rule(
+    code="SL606",
+    name="one-process-only",
+    effect=Effect.BROKEN,
+    summary="a pmapped function is called by one process only",
+    advice="Call it on every process; keep the condition around what uses the result.",
+    explain=__doc__,
+    reference=MULTI_PROCESS,
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\np = jax.pmap(f)\nif jax.process_index() == 0:\n    y = p(x)  # SL606",
+        "import jax\np = jax.pmap(f)\nme = jax.process_index()\nif me == 0 and verbose:\n"
+        "    print(p(x))  # SL606",
+    ),
+    good=(
+        "import jax\np = jax.pmap(f)\ny = p(x)\nif jax.process_index() == 0:\n    print(y)",
+        "import jax\np = jax.jit(f)\nif jax.process_index() == 0:\n    y = p(x)",
+        "import jax\np = jax.pmap(f)\nif jax.process_count() == 1:\n    y = p(x)",
+        "import jax\np = jax.pmap(f)\nif jax.process_index() == 0:\n    pass\nelse:\n    y = p(x)",
+        "import jax\np = jax.pmap(f, devices=jax.local_devices())\n"
+        "if jax.process_index() == 0:\n    y = p(x)",
+    ),
+)

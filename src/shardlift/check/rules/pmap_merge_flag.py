@@ -1,0 +1,82 @@
+"""The switch back to the old pmap, `jax_pmap_shmap_merge`, is gone since JAX 0.10.
+
+Setting or reading the option raises. The environment variable is worse: it is ignored without
+a word, and the program runs on the new pmap as if it had not been set.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.guarded import is_guarded
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.statements import taken_out
+
+_OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
+
+
+def visit(file: File) -> Iterator[Match]:
+    """The option as a string or an attribute, the variable as a string."""
+    for node in file.index.nodes(ast.Constant):
+        if node.value == _OPTION and _is_argument(file, node) and not is_guarded(file, node):
+            text = f"the option {_OPTION} was removed in JAX 0.10: using it raises"
+            yield Match(node, text, taken_out(file, node))
+        elif isinstance(node.value, str) and f"--{_OPTION}" in node.value:
+            if _is_value(file, node):
+                yield Match(node, f"the flag --{_OPTION} was removed in JAX 0.10")
+        elif node.value == _VARIABLE and _is_value(file, node):
+            text = f"the variable {_VARIABLE} is ignored since JAX 0.10"
+            yield Match(node, text, taken_out(file, node))
+    for attribute in file.index.nodes(ast.Attribute):
+        is_option = attribute.attr == _OPTION and file.name(attribute) == f"jax.config.{_OPTION}"
+        if is_option and not is_guarded(file, attribute):
+            yield Match(attribute, f"the option {_OPTION} was removed in JAX 0.10")
+
+
+def _is_argument(file: File, node: ast.AST) -> bool:
+    """`config.update("…", …)`, `FLAGS.read("…")`; a plain mention, or `hasattr`, is none."""
+    parent = file.index.parents.get(node)
+    if not isinstance(parent, ast.Call) or node not in parent.args:
+        return False
+    return getattr(parent.func, "attr", None) in ("update", "read")
+
+
+def _is_value(file: File, node: ast.AST) -> bool:
+    """A key, an element or an argument: not a docstring, and not something that is printed."""
+    parent = file.index.parents.get(node)
+    if isinstance(parent, ast.Call):
+        called = getattr(parent.func, "attr", None) or getattr(parent.func, "id", None)
+        return called in ("setdefault", "putenv", "setenv", "update", "append", "pop", "get")
+    return isinstance(parent, (ast.Subscript, ast.Dict, ast.List, ast.Tuple))
+
+
+RULE = Rule(
+    code="SL104",
+    name="pmap-merge-flag",
+    effect=Effect.REMOVED,
+    summary="the option that brought the old pmap back is gone",
+    advice="Take it out (a safe fix); what it hid is what the other rules report.",
+    explain=__doc__,
+    reference=f"{GUIDE}#help-fix-me-now",
+    visit=visit,
+    words=("pmap_shmap_merge", "PMAP_SHMAP_MERGE"),
+    bad=(
+        'import jax\njax.config.update("jax_pmap_shmap_merge", False)  # SL104',
+        'import os\nos.environ["JAX_PMAP_SHMAP_MERGE"] = "0"  # SL104',
+        "import jax\nold = not jax.config.jax_pmap_shmap_merge  # SL104",
+        'argv = ["train.py", "--jax_pmap_shmap_merge=false"]  # SL104',
+    ),
+    good=(
+        'import jax\njax.config.update("jax_enable_x64", True)',
+        '"""Set JAX_PMAP_SHMAP_MERGE to 0."""',
+        'print("JAX_PMAP_SHMAP_MERGE")',
+        "import jax\nif hasattr(jax.config, 'jax_pmap_shmap_merge'):\n"
+        "    jax.config.update('jax_pmap_shmap_merge', False)",
+        "import jax\ntry:\n    jax.config.update('jax_pmap_shmap_merge', False)\n"
+        "except AttributeError:\n    pass",
+        "# jax.config.update('jax_pmap_shmap_merge', False)",
+    ),
+    since=(0, 10),
+)

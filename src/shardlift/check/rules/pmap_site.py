@@ -1,0 +1,85 @@
+"""A function is pmapped here.
+
+`jax.pmap` is in maintenance mode: since JAX 0.8 it is a layer over `jax.jit(jax.shard_map(…))`,
+and new code is advised to use that directly. This is the list of what there is to move.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.sites import Role, Site, Usage
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every site that maps a function, by whatever name pmap goes there."""
+    for site in file.sites:
+        if site.role is Role.MAP:
+            yield Match(site.node, f"{_what(site)} is pmapped{_how(site)}")
+
+
+def _what(site: Site) -> str:
+    kinds = {"lambda": "a lambda", "partial": "a partial", "call": "the result of a call"}
+    if site.usage is Usage.DECORATOR:
+        return f"`{site.targets[0]}`"
+    if isinstance(site.operand, ast.expr) and site.operand_kind not in kinds:
+        return f"`{site.file.brief(site.operand)}`"
+    return kinds.get(site.operand_kind, "a function")
+
+
+def _how(site: Site) -> str:
+    parts = ""
+    if site.transform.chain:
+        parts += f" through {site.transform.chain[0]}()"
+    elif site.transform.origin != "jax.pmap":
+        parts += f" by {site.transform.origin}"
+    if site.otherwise:
+        parts += f", or else given to {site.otherwise[0]}"
+    return parts
+
+
+RULE = Rule(
+    code="SL201",
+    name="pmap-site",
+    effect=Effect.OLD,
+    summary="a function is pmapped here",
+    advice="`shardlift migrate` rewrites it to jax.jit(jax.shard_map(...)).",
+    explain=__doc__,
+    reference=f"{GUIDE}#migrating-to-jax-shard-map",
+    visit=visit,
+    words=("pmap", "Parallel"),
+    bad=(
+        "import jax\nstep = jax.pmap(train, axis_name='i')  # SL201",
+        "from jax import pmap as pm\n@pm  # SL201\ndef f(x):\n    return x",
+        "from functools import partial\nimport jax\n@partial(jax.pmap, axis_name='i')  # SL201\n"
+        "def f(x):\n    return x",
+        "import jax\nfn = (jax.pmap if n > 1 else jax.jit)(f)  # SL201",
+        "import equinox as eqx\nstep = eqx.filter_pmap(f)  # SL201",
+        {
+            "lib/parallel.py": "import functools, jax\n"
+            "pmap = functools.partial(jax.pmap, axis_name='i')\n",
+            "lib/train.py": "from lib import parallel\nstep = parallel.pmap(f)  # SL201\n",
+        },
+        {
+            "lib/parallel.py": "import jax\ndef everywhere(f):\n    return jax.pmap(f)\n",
+            "lib/train.py": "from .parallel import everywhere\nstep = everywhere(f)  # SL201\n",
+        },
+    ),
+    good=(
+        "import jax\nstep = jax.jit(train)",
+        "import jax\nstep = jax.vmap(train, axis_name='i')",
+        "def pmap(f):\n    return f\nstep = pmap(train)",
+        "from multiprocessing_tools import pmap\nstep = pmap(train)",
+        "import jax\nhelp(jax.pmap)",
+        "import jax\ntext = jax.pmap.__doc__",
+        "step = pmap(train)",
+        "import jax\njax = object()\nstep = jax.pmap(train)",
+        {
+            "lib/parallel.py": "import jax\ndef pmap(f):\n    return jax.vmap(f)\n",
+            "lib/train.py": "from lib import parallel\nstep = parallel.pmap(f)\n",
+        },
+    ),
+)

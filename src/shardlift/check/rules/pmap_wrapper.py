@@ -1,0 +1,53 @@
+"""A name is made to stand for pmap: an alias, a partial, a function around it.
+
+Everything that is mapped through the name changes when this line does, so it is the place to
+start: one wrapper rewritten is all of its sites rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.sites import Role, Site
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every place where pmap is given another name."""
+    for site in file.sites:
+        if site.role is Role.WRAPPER:
+            yield Match(site.node, _message(site))
+
+
+def _message(site: Site) -> str:
+    origin = site.transform.origin
+    if site.mapped is None and site.targets:
+        return f"`{site.targets[0]}` stands for {origin} from here on"
+    function = site.scope.rpartition(".")[2]
+    return f"`{function}()` wraps {origin}" if function else f"a wrapper of {origin}"
+
+
+RULE = Rule(
+    code="SL202",
+    name="pmap-wrapper",
+    effect=Effect.OLD,
+    summary="a name is made to stand for pmap",
+    advice="Start here: what is mapped through this name moves with it.",
+    explain=__doc__,
+    reference=f"{GUIDE}#migrating-to-jax-shard-map",
+    visit=visit,
+    words=("pmap", "Parallel"),
+    bad=(
+        "import functools, jax\npmap = functools.partial(jax.pmap, axis_name='i')  # SL202",
+        "import jax\ndef parallel(f):\n    return jax.pmap(f)  # SL202",
+        "import jax\ntransform = jax.pmap if n > 1 else jax.jit  # SL202",
+    ),
+    good=(
+        "import jax\nstep = jax.pmap(f)",
+        "import jax\ndef make(f):\n    step = jax.pmap(f)\n    return 1",
+        "import functools, jax\njit = functools.partial(jax.jit, donate_argnums=0)",
+        "from jax import pmap",
+        "import jax\ndef build():\n    return jax.pmap(f)",
+    ),
+)

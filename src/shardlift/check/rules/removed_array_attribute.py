@@ -1,0 +1,54 @@
+"""`.device_buffer` and `.device_buffers` of an array are gone since JAX 0.4.27.
+
+They were how pmap programs looked at the pieces of an output one by one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.guarded import is_guarded
+from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.values import Instance, Known
+
+_INSTEAD = {
+    "device_buffer": ".addressable_data(0)",
+    "device_buffers": "[s.data for s in x.addressable_shards]",
+}
+
+
+def visit(file: File) -> Iterator[Match]:
+    """The attribute of anything but an object of the project's own."""
+    for node in file.index.nodes(ast.Attribute):
+        if node.attr in _INSTEAD and isinstance(node.ctx, ast.Load):
+            own = any(isinstance(value, (Instance, Known)) for value in file.values(node.value))
+            if not own and not is_guarded(file, node):
+                text = f".{node.attr} was removed in JAX 0.4.27: use {_INSTEAD[node.attr]}"
+                yield Match(node, text)
+
+
+RULE = Rule(
+    code="SL110",
+    name="removed-array-attribute",
+    effect=Effect.REMOVED,
+    summary=".device_buffer and .device_buffers of an array",
+    advice="Use .addressable_shards, or .addressable_data(0).",
+    explain=__doc__,
+    reference=CHANGELOG,
+    visit=visit,
+    words=("device_buffer",),
+    bad=(
+        "first = jax.tree.map(lambda x: x.device_buffers[0], state)  # SL110",
+        "import jax\nbuffer = array.device_buffer  # SL110",
+    ),
+    good=(
+        "first = jax.tree.map(lambda x: x.addressable_data(0), state)",
+        "class A:\n    def f(self):\n        return self.device_buffer",
+        "array.device_buffer = 1",
+        "if hasattr(x, 'device_buffer'):\n    y = x.device_buffer",
+        "text = '.device_buffers'",
+    ),
+    since=(0, 4, 27),
+)

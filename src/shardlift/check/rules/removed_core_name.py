@@ -1,0 +1,40 @@
+"""A name of `jax.core`, or another part for libraries, that is gone or has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.check.renames import gone
+from shardlift.source.file import File
+from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.removed_names import CORE, names
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every use of such a name."""
+    yield from gone(file, CORE)
+
+
+RULE = Rule(
+    code="SL109",
+    name="removed-core-name",
+    effect=Effect.REMOVED,
+    summary="a name of jax.core that is gone or has moved to jax.extend.core",
+    advice="Use the successor that the message names; others have none.",
+    explain=__doc__,
+    reference=CHANGELOG,
+    visit=visit,
+    names=names(CORE),
+    bad=(
+        "import jax\np = jax.core.Primitive('p')  # SL109",
+        "from jax.core import axis_frame  # SL109",
+        "from jax.experimental import enable_x64  # SL109",
+    ),
+    good=(
+        "import jax\nok = isinstance(x, jax.core.Tracer)",
+        "from jax.extend.core import Primitive",
+        "import jax\nwith jax.enable_x64(True):\n    pass",
+        "from mylib import core\np = core.Primitive('p')",
+        "import jax\naval = jax.core.ShapedArray((2,), 'float32')",
+    ),
+)

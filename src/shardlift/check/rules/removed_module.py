@@ -1,0 +1,50 @@
+"""A module of JAX that is gone: `jax.experimental.maps`, `jax.lib.xla_bridge`, and others.
+
+The import fails before the program does anything else; many pmap programs of their time stop
+here first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.check.renames import gone
+from shardlift.source.file import File
+from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.removed_names import MODULES, names
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every import or use of such a module."""
+    yield from gone(file, MODULES)
+
+
+RULE = Rule(
+    code="SL107",
+    name="removed-module",
+    effect=Effect.REMOVED,
+    summary="a module of JAX that is gone",
+    advice="See the message for what took its place.",
+    explain=__doc__,
+    reference=CHANGELOG,
+    visit=visit,
+    names=names(MODULES),
+    bad=(
+        "from jax.experimental import stax  # SL107",
+        "from jax.experimental.maps import xmap, Mesh  # SL107",
+        "import jax.linear_util as lu  # SL107",
+        "from jax.config import config  # SL107",
+        "import jax\nplatform = jax.lib.xla_bridge.get_backend().platform  # SL107",
+    ),
+    good=(
+        "from jax.example_libraries import stax",
+        "from jax.extend import linear_util as lu",
+        "import jax\nplatform = jax.default_backend()",
+        "from mylib import maps",
+        "from jax import config",
+        "import jax\njax.config.update('jax_enable_x64', True)",
+        "import jax\nn = jax.api_util",
+        "try:\n    from jax.experimental import maps\nexcept ImportError:\n    maps = None",
+        "from jax.experimental import mesh_utils",
+    ),
+)

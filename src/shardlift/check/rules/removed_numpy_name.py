@@ -1,0 +1,40 @@
+"""A function or type of `jax.numpy`, `jax.random` or `jax.ops` that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.check.renames import gone
+from shardlift.source.file import File
+from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.removed_names import NUMPY, names
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every use of such a name."""
+    yield from gone(file, NUMPY)
+
+
+RULE = Rule(
+    code="SL108",
+    name="removed-array-name",
+    effect=Effect.REMOVED,
+    summary="a name of jax.numpy, jax.random or jax.ops that is gone",
+    advice="Use the successor that the message names; x.at[i].set(y) for jax.ops.index_update.",
+    explain=__doc__,
+    reference=CHANGELOG,
+    visit=visit,
+    names=names(NUMPY),
+    bad=(
+        "import jax.numpy as jnp\ny = jnp.product(x)  # SL108",
+        "import jax\ndef f(key: jax.random.KeyArray):  # SL108\n    pass",
+        "from jax.ops import index_update  # SL108",
+    ),
+    good=(
+        "import jax.numpy as jnp\ny = jnp.prod(x)",
+        "import numpy as np\ny = np.product(x)",
+        "import jax\ny = jax.ops.segment_sum(x, i)",
+        "import itertools\ny = itertools.product(a, b)",
+        "import jax\ndef f(key: jax.Array):\n    pass",
+    ),
+)

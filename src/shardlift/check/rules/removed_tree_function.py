@@ -1,0 +1,44 @@
+"""`jax.tree_map` and its family are `jax.tree.map` and its family since JAX 0.6.
+
+The functions are the same, so the fix is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.check.renames import gone
+from shardlift.source.file import File
+from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.removed_names import TREES, names
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every use of such a name."""
+    yield from gone(file, TREES)
+
+
+RULE = Rule(
+    code="SL105",
+    name="removed-tree-function",
+    effect=Effect.REMOVED,
+    summary="jax.tree_map and its family, gone since JAX 0.6",
+    advice="Use jax.tree.map and its family (a safe fix).",
+    explain=__doc__,
+    reference=CHANGELOG,
+    visit=visit,
+    names=names(TREES),
+    bad=(
+        "import jax\ny = jax.tree_map(f, x)  # SL105",
+        "from jax import tree_leaves  # SL105",
+        "import jax\nfrom jax import tree_util\ny = tree_util.tree_multimap(f, x)  # SL105",
+    ),
+    good=(
+        "import jax\ny = jax.tree.map(f, x)",
+        "import jax\ny = jax.tree_util.tree_map(f, x)",
+        "from jax.tree_util import tree_map\ny = tree_map(f, x)",
+        "import haiku\ny = haiku.tree_map(f, x)",
+        "jax = object()\ny = jax.tree_map(f, x)",
+        "import jax\ntree_map = getattr(jax, 'tree_map', None)",
+    ),
+)

@@ -1,0 +1,107 @@
+"""A pmapped function returns what a collective made equal everywhere, stacked once a device.
+
+By default `out_axes` is 0: the caller gets as many copies as there are devices, and then takes
+the first. With `out_axes=None` the output is one replicated value, and reading it is free.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.idioms import (
+    REDUCTIONS,
+    TREE_MAPS,
+    axis_name,
+    axis_of,
+    is_zero,
+)
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.outputs import fetched, returned
+from shardlift.source.sites import Role, Site
+from shardlift.source.values import Output
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A reduction over the site's own axis, of which the file takes the first replica."""
+    read = set(_first_replicas(file)) if file.sites else set()
+    for site in file.sites:
+        plain = site.transform.origin == "jax.pmap" and not site.otherwise
+        if site.role is Role.MAP and plain and "out_axes" not in site.keywords:
+            yield from _outputs(site, read)
+
+
+def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
+    """The outputs, by site and place in the tuple, of which only one replica is read."""
+    trees: list[ast.expr] = []
+    for node in file.index.nodes(ast.Subscript):
+        if is_zero(node.slice):
+            trees.append(fetched(file, node.value) or node.value)
+    trees += [fetched(file, tree) or tree for _, tree in file.unreplications]
+    for tree in trees:
+        for value in file.values(tree):
+            if isinstance(value, Output):
+                yield value.mapped.node, value.path[0] if value.path else None
+
+
+def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterator[Match]:
+    if site.mapped is None:
+        return
+    name = axis_name(site.mapped)
+    found = list(returned(site.mapped))
+    if name is None or len(found) != 1:
+        return
+    file, node = found[0]
+    if _equal_everywhere(file, node, name) and (site.node, None) in read:
+        yield Match(site.node, f"the output is equal on all devices ({name!r}): out_axes=None")
+    elif isinstance(node, ast.Tuple):
+        places = [
+            place
+            for place, part in enumerate(node.elts)
+            if (site.node, place) in read and _equal_everywhere(file, file.definition(part), name)
+        ]
+        if places:
+            listed = ", ".join(map(str, places))
+            axes = ", ".join("None" if n in places else "0" for n in range(len(node.elts)))
+            text = f"output {listed} is equal on all devices: out_axes=({axes})"
+            yield Match(site.node, text)
+
+
+def _equal_everywhere(file: File, node: ast.expr, name: object) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = file.called(node)
+    if called in TREE_MAPS and node.args and isinstance(node.args[0], ast.Lambda):
+        return _equal_everywhere(file, node.args[0].body, name)
+    groups = any(keyword.arg == "axis_index_groups" for keyword in node.keywords)
+    return called in REDUCTIONS and axis_of(file, node) == name and not groups
+
+
+RULE = Rule(
+    code="SL504",
+    name="replicated-output-stacked",
+    effect=Effect.SLOW,
+    summary="an output that is equal on all devices comes back stacked",
+    advice="Say out_axes=None for it; drop the [0] or unreplicate at the caller.",
+    explain=__doc__,
+    reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')  # SL504\n"
+        "y = f(x)[0]",
+        "import jax\ndef step(s, x):\n    return s, jax.lax.psum(x, 'i')\n"
+        "f = jax.pmap(step, axis_name='i')  # SL504\n"
+        "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",
+    ),
+    good=(
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\ny = g(f(x))",
+        "import jax\nf = jax.pmap(lambda x: x + jax.lax.pmean(x, 'i'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'j'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, name), axis_name=name)",
+        "import jax\nf = jax.vmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')",
+    ),
+    since=(0, 8),
+)

@@ -1,0 +1,60 @@
+"""The first replica of a tree is taken by indexing every leaf with 0.
+
+flax's `unreplicate` (up to flax 0.12.3), a project's own `get_first`, or
+`jax.tree.map(lambda x: x[0], tree)`: each leaf is gathered from all devices and sliced. JAX does
+not know that the rows are equal. `shardlift migrate` reads the first row where it lies.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.idioms import REPLICATE, UNREPLICATE
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.outputs import fetched, may_be_output
+from shardlift.source.values import Result
+
+
+def visit(file: File) -> Iterator[Match]:
+    """flax's helper anywhere; the others where what they are given came from pmap."""
+    for call, tree in file.unreplications:
+        if fetched(file, tree) is not None:
+            continue
+        if file.called(call) in UNREPLICATE or may_be_output(file, tree) or _stack(file, tree):
+            across = ", across processes" if file.many_processes is not None else ""
+            yield Match(call, f"every leaf is gathered from all devices{across}, then sliced")
+
+
+def _stack(file: File, node: ast.expr) -> bool:
+    value = file.only(node)
+    return isinstance(value, Result) and value.path in REPLICATE
+
+
+RULE = Rule(
+    code="SL402",
+    name="unreplicate",
+    effect=Effect.SLOW,
+    summary="unreplicate, or a tree map of x[0], on what pmap returned",
+    advice="Read each leaf's x.addressable_shards[0].data.squeeze(0), or use out_axes=None.",
+    explain=__doc__,
+    reference=f"{GUIDE}#the-unreplicate-anti-pattern",
+    visit=visit,
+    words=("pmap", "jax_utils", "common_utils"),
+    bad=(
+        "from flax import jax_utils\nstate = jax_utils.unreplicate(state)  # SL402",
+        "import jax\np = jax.pmap(step)\nm = p(x)\nm = jax.tree.map(lambda v: v[0], m)  # SL402",
+        "import jax\ndef first(tree):\n    return jax.tree_util.tree_map(lambda v: v[0], tree)\n"
+        "p = jax.pmap(step)\nstate, m = p(state, x)\nprint(first(m))  # SL402",
+    ),
+    good=(
+        "import jax\nshapes = jax.tree.map(lambda v: v[0], batch)",
+        "import jax\np = jax.pmap(step)\nm = jax.tree.map(lambda v: v.mean(), p(x))",
+        "import jax\np = jax.jit(step)\nm = jax.tree.map(lambda v: v[0], p(x))",
+        "from mylib import unreplicate\nstate = unreplicate(state)",
+        "import jax\np = jax.pmap(step)\nm = p(x)\n"
+        "m = jax.tree.map(lambda v: v.addressable_shards[0].data, m)",
+    ),
+    since=(0, 8),
+)

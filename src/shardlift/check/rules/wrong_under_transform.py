@@ -1,0 +1,47 @@
+"""In a program of many processes, a pmapped function runs under jit, vmap, grad or a loop of lax.
+
+pmap then sees tracers, takes them for this process's own, and does its collectives over the local
+devices only. With 2 processes of 2 devices, a `psum` of 0, 1, 2, 3 gives 5 on the second process.
+The old pmap refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlift.check.transforms import mapped_under_transform
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Effect, Match, Rule
+
+
+def visit(file: File) -> Iterator[Match]:
+    """A transform of a pmapped function in a file that knows of several processes."""
+    if file.many_processes is not None:
+        for node, transform in mapped_under_transform(file):
+            yield Match(node, f"pmap under {transform}: collectives stay within each process")
+
+
+RULE = Rule(
+    code="SL601",
+    name="wrong-under-transform",
+    effect=Effect.WRONG,
+    summary="pmap under a transform, in a program of many processes",
+    advice="Call the pmapped function itself, or use jax.shard_map inside the transform.",
+    explain=__doc__,
+    reference=f"{GUIDE}#transforming-jax-pmap-e-g-jax-jit",
+    visit=visit,
+    words=("pmap",),
+    bad=(
+        "import jax\njax.distributed.initialize()\nstep = jax.jit(jax.pmap(f))  # SL601",
+        "import jax\nme = jax.process_index()\np = jax.pmap(f)\n@jax.jit\ndef step(x):\n"
+        "    return p(x)  # SL601",
+    ),
+    good=(
+        "import jax\nstep = jax.jit(jax.pmap(f))",
+        "import jax\nme = jax.process_index()\nstep = jax.pmap(jax.jit(f))",
+        "import jax\nme = jax.process_index()\np = jax.pmap(f)\ndef step(x):\n    return p(x)",
+        "import jax\nme = jax.process_index()\nstep = jax.jit(f)",
+        "import jax\nme = jax.process_index()\np = jax.pmap(f)\ny = jax.device_get(p(x))",
+    ),
+    since=(0, 8),
+)

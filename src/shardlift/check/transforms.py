@@ -1,0 +1,69 @@
+"""What runs under a transform of JAX."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.sites import calls_of_mapped, function_of, surely_mapped
+from shardlift.source.values import External, Mapped, Partial, Result
+
+# The position of the functions that each one transforms.
+TRANSFORMS = {
+    "jax.jit": (0,),
+    "jax.vmap": (0,),
+    "jax.grad": (0,),
+    "jax.value_and_grad": (0,),
+    "jax.checkpoint": (0,),
+    "jax.remat": (0,),
+    "jax.jvp": (0,),
+    "jax.vjp": (0,),
+    "jax.linearize": (0,),
+    "jax.lax.scan": (0,),
+    "jax.lax.map": (0,),
+    "jax.lax.fori_loop": (2,),
+    "jax.lax.while_loop": (0, 1),
+    "jax.lax.cond": (1, 2),
+}
+
+
+def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str]]:
+    """Each place where a pmapped function ends up under a transform, and that transform."""
+    calls = dict(calls_of_mapped(file))
+    for call in file.index.nodes(ast.Call):
+        name = file.called(call)
+        for place in TRANSFORMS.get(name or "", ()):
+            if place < len(call.args):
+                operand = call.args[place]
+                if surely_mapped(file, operand) is not None:
+                    yield call, name or ""
+                else:
+                    yield from _called_in(file, operand, calls, name or "")
+    for function in file.index.nodes(ast.FunctionDef):
+        for decorator in function.decorator_list:
+            transform = decorating_transform(file, decorator)
+            if transform is not None:
+                for inner in file.index.within(function, ast.Call):
+                    if inner in calls:
+                        yield inner, transform
+
+
+def _called_in(
+    file: File, operand: ast.expr, calls: dict[ast.Call, Mapped], name: str
+) -> Iterator[tuple[ast.AST, str]]:
+    function = function_of(file, operand)
+    if function is not None and function.file is file and isinstance(function.node, FUNCTIONS):
+        for inner in file.index.within(function.node, ast.Call):
+            if inner in calls:
+                yield inner, name
+
+
+def decorating_transform(file: File, decorator: ast.expr) -> str | None:
+    """The transform that a decorator applies: `@jax.jit`, `@partial(jax.jit, …)`, `@jax.jit(…)`."""
+    value = file.only(decorator)
+    if isinstance(value, Partial):
+        value = value.function
+    path = value.path if isinstance(value, (External, Result)) else None
+    return path if path in TRANSFORMS and TRANSFORMS[path] == (0,) else None

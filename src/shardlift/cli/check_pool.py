@@ -1,0 +1,123 @@
+"""Looking at many files: reading them, in one process or several."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+from shardlift.check.engine import Carried, FileReport, Options, check_file
+from shardlift.cli.input_files import read_bytes, reason
+from shardlift.source.project import Project
+from shardlift.source.text import Source, read_source
+
+# Below this many files another process takes longer to start than it saves.
+_WORTH_A_PROCESS = 400
+_Look = Callable[[str, frozenset[Carried]], FileReport]
+_look_here: _Look | None = None
+
+
+def run(
+    paths: Sequence[str], options: Options, jobs: int = 0, tick: Callable[[], None] | None = None
+) -> list[FileReport]:
+    """A report for each path, in order; `jobs` of 0 means as many as the machine and work want."""
+    if jobs < 1:
+        jobs = min(os.cpu_count() or 1, 1 + len(paths) // _WORTH_A_PROCESS)
+    tick = tick or (lambda: None)
+    if jobs == 1:
+        # A syntax tree is all small objects that live as long as the file does: counting them
+        # over and over takes a third of the time, so it is put off until they are dropped.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return _twice(_looker(paths, options), map, paths, tick)
+        finally:
+            if was_enabled:
+                gc.enable()
+    with (
+        _safe_path(),
+        ProcessPoolExecutor(jobs, initializer=_start, initargs=(paths, options)) as pool,
+    ):
+        chunk = max(1, min(50, len(paths) // (4 * jobs)))
+        return _twice(_elsewhere, partial(pool.map, chunksize=chunk), paths, tick)
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that are started anew do not look for modules in the current folder."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _twice(
+    look: _Look,
+    apply: Callable[..., Iterator[FileReport]],
+    paths: Sequence[str],
+    tick: Callable[[], None],
+) -> list[FileReport]:
+    """Every file; then, once more, those that import what the first round found to be pmap's."""
+    reports: list[FileReport] = []
+    for report in apply(look, paths, [frozenset[Carried]()] * len(paths)):
+        reports.append(report)
+        tick()
+    carried = frozenset(pair for report in reports for pair in report.carries)
+    again = [
+        number
+        for number, report in enumerate(reports)
+        if carried and not report.parsed and report.unreadable is None
+    ]
+    second = apply(look, [paths[number] for number in again], [carried] * len(again))
+    for number, report in zip(again, second, strict=True):
+        reports[number] = report
+    return reports
+
+
+def _looker(paths: Sequence[str], options: Options) -> _Look:
+    project = Project(paths, _read)
+
+    def look(path: str, also: frozenset[Carried]) -> FileReport:
+        try:
+            report = check_file(project, path, read_bytes(path), options, also)
+        except OSError as error:
+            return FileReport(path, unreadable=reason(error))
+        except Exception as error:  # of ours; the other files are looked at all the same
+            return FileReport(path, unreadable=failed(error))
+        if report.parsed and project.trim():
+            gc.collect()
+        return report
+
+    return look
+
+
+def _read(path: str) -> Source:
+    return read_source(path, read_bytes(path))
+
+
+def failed(error: Exception) -> str:
+    """What is said of a file on which shardlift itself fell over."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return f"shardlift failed on it, please report it: {type(error).__name__}: {error} ({where})"
+
+
+def _start(paths: Sequence[str], options: Options) -> None:
+    global _look_here
+    gc.disable()
+    _look_here = _looker(paths, options)
+
+
+def _elsewhere(path: str, also: frozenset[Carried]) -> FileReport:
+    assert _look_here is not None
+    return _look_here(path, also)

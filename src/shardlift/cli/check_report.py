@@ -1,0 +1,71 @@
+"""What a run of `check` found in all, whatever the format that it is printed in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from shardlift.check.engine import FileReport
+from shardlift.check.rules import all_rules
+from shardlift.source.model import Finding, Version
+
+
+@dataclass(frozen=True)
+class Report:
+    """All files, in the order in which they were given."""
+
+    files: tuple[FileReport, ...]
+    target: Version
+    skipped: tuple[str, ...] = ()  # files and folders that were left out
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Every finding, file by file."""
+        return [finding for file in self.files for finding in file.findings]
+
+    @property
+    def unreadable(self) -> list[FileReport]:
+        """The files that could not be looked at."""
+        return [file for file in self.files if file.unreadable is not None]
+
+    @property
+    def broken_cells(self) -> list[FileReport]:
+        """The notebooks of which cells could not be looked at."""
+        return [file for file in self.files if file.broken_cells]
+
+    @property
+    def effects(self) -> Counter[str]:
+        """How many findings of each effect."""
+        rules = all_rules()
+        return Counter(rules[finding.code].effect.value for finding in self.findings)
+
+    def covered(self) -> list[str]:
+        """Sentences on what was covered, what was not understood, and what was skipped."""
+        parsed = [file for file in self.files if file.parsed]
+        passed = [file for file in self.files if not file.parsed and file.unreadable is None]
+        sites = sum(file.sites for file in self.files)
+        lines = [
+            f"{count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} passed over "
+            "(no word that a rule looks for).",
+            f"{count(sites, 'pmap site')}. Findings are for JAX {'.'.join(map(str, self.target))}.",
+        ]
+        if self.skipped:
+            lines.append(
+                f"{len(self.skipped)} left out by .gitignore, as other people's code or as no "
+                "file (--verbose names them)."
+            )
+        suppressed = sum(file.suppressed for file in self.files)
+        if suppressed:
+            lines.append(f"{count(suppressed, 'finding')} suppressed by noqa comments.")
+        if self.unreadable:
+            lines.append(f"NOT looked at: {count(len(self.unreadable), 'file')}.")
+            lines += [f"  {file.path}: {file.unreadable}" for file in self.unreadable]
+        for file in self.broken_cells:
+            cells = ", ".join(map(str, file.broken_cells))
+            lines.append(f"NOT looked at in {file.path}: cell {cells} (not Python).")
+        return lines
+
+
+def count(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,1 +1,0 @@
-"""`migrate`: from the sites and idioms of a file to the text that takes their place."""

@@ -1,0 +1,1 @@
+"""Pmapped calls in a job of many processes."""

@@ -1,0 +1,208 @@
+"""From the arrays of one process to the global program and back.
+
+In a job of many processes a pmapped function takes and returns the rows of its own process,
+while the program below runs over the devices of all. Both views share their buffers. Making the
+other view of an array is what such a call costs, so each output remembers the global array
+that it is a view of: state that is fed back goes in for free.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardlift import _compat
+from shardlift.arrays.resharding import is_key
+from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of, without_static
+from shardlift.mapping.options import Options
+
+MEMORY = "_shardlift_global"  # the attribute by which a local view remembers its global array
+MAX_TREES = 1000  # a site that is called with ever new trees forgets old ones
+_type = operator.attrgetter("aval")
+
+
+class Views(NamedTuple):
+    """What became of the outputs of a call; no sharding where one was not simply rewrapped."""
+
+    types: list[Any]
+    local_types: list[Any]
+    shardings: list[Any]
+
+    @classmethod
+    def of(cls, leaves: list[Any], views: list[Any]) -> Views:
+        """Remember these."""
+        shardings = [view.sharding if hasattr(view, MEMORY) else None for view in views]
+        return cls([*map(_type, leaves)], [*map(_type, views)], shardings)
+
+
+class Bridge:
+    """Converts the arguments and outputs of one plan in this process."""
+
+    def __init__(self, mesh: Mesh, options: Options) -> None:
+        self.mesh = mesh
+        self.here = _rows_here(mesh)
+        self.label: str = mesh.axis_names[0]
+        self.rows_here = self.here.shape[self.label]
+        self.rows = mesh.shape[self.label]
+        self._options = options
+        self._axes: dict[Any, list[Axis]] = {}
+        self._shardings: dict[Axis, NamedSharding] = {}
+        self._fits: dict[Any, list[Any]] = {}
+        self._views: dict[Any, Views] = {}
+
+    # ---- in
+
+    def globals_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The arguments that are not static as global arrays."""
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        axes = self._axes.get(tree)
+        if axes is None:
+            if len(self._axes) > MAX_TREES:
+                self._axes.clear()
+                self._fits.clear()
+            in_axes = without_static(self._options.in_axes, self._options.static)
+            axes = self._axes[tree] = leaf_axes(in_axes, args, kwargs)
+            self._fits[tree] = [None] * len(leaves)
+        # Programs give all their outputs the same few sharding objects: the one that fitted last
+        # time is known by its identity.
+        fits = self._fits[tree]
+        for k, fit in enumerate(fits):
+            remembered = getattr(leaves[k], MEMORY, None)
+            if remembered is None or remembered.sharding is not fit:
+                remembered = self.to_global(leaves[k], axes[k])
+                if remembered.sharding == self.sharding(axes[k]):
+                    fits[k] = remembered.sharding
+            leaves[k] = remembered
+        return jax.tree.unflatten(tree, leaves)
+
+    def sharding(self, axis: Axis) -> NamedSharding:
+        """How a global array with its rows along ``axis`` lies."""
+        found = self._shardings.get(axis)
+        if found is None:
+            found = self._shardings[axis] = NamedSharding(self.mesh, spec_of(axis, self.label))
+        return found
+
+    def global_shape(self, shape: Sequence[int], axis: Axis) -> tuple[int, ...]:
+        """The shape of all rows, from the shape of those of this process."""
+        if axis is None:
+            return tuple(shape)
+        if shape[axis] != self.rows_here:
+            raise ValueError(f"axis {axis} has {shape[axis]} rows, this process {self.rows_here}")
+        return (*shape[:axis], self.rows, *shape[axis + 1 :])
+
+    def to_global(self, leaf: Any, axis: Axis) -> Any:
+        """One argument of this process as a part of the global array."""
+        wanted = self.sharding(axis)
+        remembered = getattr(leaf, MEMORY, None)
+        if remembered is not None and remembered.sharding == wanted:
+            return remembered
+        if isinstance(leaf, jax.Array):
+            if not leaf.is_fully_addressable:  # global already
+                return leaf
+            if is_key(leaf):
+                data = self.to_global(jax.random.key_data(leaf), axis)
+                return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+        elif getattr(leaf, "dtype", None) == jax.dtypes.float0:
+            leaf = np.zeros(leaf.shape, bool)
+        shape = self.global_shape(shape_of(leaf), axis)
+        local = NamedSharding(self.here, wanted.spec)
+        placed = jax.device_put(leaf, local)
+        made = _compat.rewrapped(placed, shape, wanted)
+        if placed is leaf:  # the same buffers: worth remembering
+            setattr(leaf, MEMORY, made)
+        return made
+
+    # ---- out
+
+    def locals_of(self, out: Any) -> Any:
+        """The rows of this process, of every output."""
+        leaves, tree = jax.tree.flatten(out)
+        known = self._views.get(tree)
+        # A program gives its outputs the same types, as objects, at every call.
+        if known is None or not all(map(operator.is_, known.types, map(_type, leaves))):
+            views = [self.to_local(leaf) for leaf in leaves]
+            if len(self._views) > MAX_TREES:
+                self._views.clear()
+            self._views[tree] = Views.of(leaves, views)
+            return jax.tree.unflatten(tree, views)
+        rewrapped_as = _compat.rewrapped_as
+        for k, (local_type, sharding) in enumerate(zip(known.local_types, known.shardings)):  # noqa: B905
+            leaf = leaves[k]
+            if sharding is None:
+                leaves[k] = self.to_local(leaf)
+            else:
+                leaves[k] = view = rewrapped_as(leaf, local_type, sharding)
+                setattr(view, MEMORY, leaf)
+        return jax.tree.unflatten(tree, leaves)
+
+    def to_local(self, leaf: Any) -> Any:
+        """The rows of this process, of one output."""
+        if leaf.is_fully_addressable:
+            return leaf
+        if is_key(leaf):
+            data = self.to_local(jax.random.key_data(leaf))
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+        shape = self.local_shape(leaf.shape, leaf.sharding.spec)
+        view = _compat.rewrapped(leaf, shape, self.local_sharding(leaf))
+        setattr(view, MEMORY, leaf)
+        return view
+
+    def local_sharding(self, leaf: jax.Array) -> NamedSharding:
+        """How the rows of this process lie, of a global array."""
+        assert isinstance(leaf.sharding, NamedSharding)
+        return NamedSharding(self.here, leaf.sharding.spec)
+
+    def views_of(self, tree: Any) -> Views | None:
+        """What became of the last outputs of this structure."""
+        return self._views.get(tree)
+
+    def local_shape(self, shape: Sequence[int], spec: PartitionSpec) -> tuple[int, ...]:
+        """The shape of the rows of this process, from the shape of all."""
+        entries = [*spec, *[None] * (len(shape) - len(spec))]
+        names = [entry if isinstance(entry, tuple) else (entry,) for entry in entries]
+        return tuple(
+            n // self.rows * self.rows_here if self.label in name else n
+            for n, name in zip(shape, names, strict=True)
+        )
+
+    # ---- ahead of time
+
+    def abstract(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Shapes and dtypes of the global arguments; nothing is placed."""
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        in_axes = without_static(self._options.in_axes, self._options.static)
+        abstract = []
+        for leaf, axis in zip(leaves, leaf_axes(in_axes, args, kwargs), strict=True):
+            aval = jax.typeof(leaf) if not hasattr(leaf, "shape") else leaf
+            shape = self.global_shape(shape_of(leaf), axis)
+            weak = getattr(jax.typeof(leaf), "weak_type", False) if axis is None else False
+            abstract.append(
+                jax.ShapeDtypeStruct(shape, aval.dtype, weak_type=weak)
+                if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
+                else leaf
+            )
+        return jax.tree.unflatten(tree, abstract)
+
+
+def spans_processes(devices: Sequence[jax.Device]) -> bool:
+    """Do these devices belong to more than one process?"""
+    return len({device.process_index for device in devices}) > 1
+
+
+def _rows_here(mesh: Mesh) -> Mesh:
+    """The rows of the mesh whose devices belong to this process."""
+    me = jax.process_index()
+    rows = mesh.devices.reshape(mesh.devices.shape[0], -1)
+    mine = [k for k, row in enumerate(rows) if all(d.process_index == me for d in row)]
+    if not mine:
+        raise ValueError(
+            f"process {me} has no row of this pmap: none of its devices is among "
+            f"{', '.join(map(str, mesh.devices.flat))}. Call it only in processes that take part, "
+            "with devices= that are the same everywhere."
+        )
+    return Mesh(mesh.devices[np.array(mine)], mesh.axis_names)

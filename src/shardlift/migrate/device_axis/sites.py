@@ -1,0 +1,234 @@
+"""The pmaps whose arrays may change their layout: what they say, and what a run proved of them."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from shardlift.capture import schema
+from shardlift.migrate.device_axis.cells import Cell
+from shardlift.migrate.nested import tangled
+from shardlift.migrate.options import (
+    NotLiteralError,
+    Options,
+    UnsupportedError,
+    literal,
+    read_options,
+)
+from shardlift.migrate.references import OWN, Reference, references
+from shardlift.source.file import File
+from shardlift.source.outputs import is_array, returned
+from shardlift.source.sites import mapped_function
+from shardlift.source.values import Mapped, Output
+
+Key = int | str
+Axes = tuple[int | None, ...] | int | None
+
+
+@dataclass(eq=False)
+class Site:
+    """A pmap that is called, or decorates a function."""
+
+    file: File = field(repr=False)
+    node: ast.expr  # the call of pmap, or the decorator
+    options: Options
+    mapped: Mapped | None
+    in_axes: Axes = 0
+    out_axes: Axes = 0
+    donated: tuple[int, ...] = ()
+    static: tuple[int, ...] = ()
+    facts: schema.Site | None = None
+    stale: str = ""  # a file that has changed since the facts were recorded
+    calls: list[tuple[File, ast.Call]] = field(default_factory=list)
+    given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
+    results: list[Cell] = field(default_factory=list)  # of its calls
+    arguments: int | None = None  # how many it is called with
+    obstacles: list[str] = field(default_factory=list)  # why it has to stay stacked
+
+    @property
+    def name(self) -> str:
+        """What it maps, for messages."""
+        function = mapped_function(self.mapped) if self.mapped is not None else None
+        named = getattr(function.node, "name", None) if function is not None else None
+        if named is not None:
+            return str(named)
+        operand = self.options.operand
+        return self.file.brief(operand) if operand is not None else "the function"
+
+    def in_axis(self, position: int) -> int | None:
+        """The axis along which an argument is mapped."""
+        if isinstance(self.in_axes, tuple):
+            return self.in_axes[position] if position < len(self.in_axes) else 0
+        return self.in_axes
+
+    def structure(self, path: tuple[Key, ...]) -> str | None:
+        """`leaf` or `tree` for a part of the output, None if it is not known."""
+        if self.facts is not None and self.facts.outputs and not self.facts.leaves_left_out:
+            paths = [leaf.path for leaf in self.facts.outputs]
+            for prefix in _spellings(path):
+                if prefix in paths:
+                    return "leaf"
+                if any(one.startswith(prefix) for one in paths):
+                    return "tree"
+            return None
+        return self._by_text(path)
+
+    def _by_text(self, path: tuple[Key, ...]) -> str | None:
+        if self.mapped is None:
+            return None
+        found = list(returned(self.mapped, path))
+        if found and all(isinstance(node, (ast.Tuple, ast.Dict)) for _, node in found):
+            return "tree"
+        call = self.calls[0][1] if self.calls else ast.Call(ast.Name("f"), [], [])
+        return "leaf" if found and is_array(Output(self.mapped, call, path)) else None
+
+    def length(self) -> int | None:
+        """How many elements the output has, if it is a tuple."""
+        if self.facts is not None and self.facts.proofs:
+            paths = [proof.path for proof in self.facts.proofs]
+            listed = [f"output[{k}]" for k in range(len(paths))]
+            return len(paths) if paths == listed else None
+        found = list(returned(self.mapped)) if self.mapped is not None else []
+        lengths = {len(node.elts) if isinstance(node, ast.Tuple) else None for _, node in found}
+        return lengths.pop() if len(lengths) == 1 else None
+
+    def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
+        """What a run proved of the parts of the output at a path."""
+        if self.facts is None or self.facts.axis_size == 1:
+            return []  # on one device everything is the same
+        if self.facts.transformed or self.facts.nested:
+            return []  # programs inside of others were not asked
+        if not path:
+            return list(self.facts.proofs)
+        wanted = _spellings(path[:1])
+        return [proof for proof in self.facts.proofs if proof.path in (*wanted, "output")]
+
+
+def _spellings(path: Sequence[Key]) -> list[str]:
+    """The path of an output as a capture may have it: a text may be a key or an attribute."""
+    found = ["output"]
+    for key in path:
+        ways = [f"[{key!r}]"] if isinstance(key, int) else [f"[{key!r}]", f".{key}"]
+        found = [one + way for one in found for way in ways]
+    return found
+
+
+def find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
+    """Every pmap of a file that could be read, in the order of the text."""
+    inside = tangled(file)
+    found: list[Site] = []
+    for reference, path in references(file):
+        node = _site_node(file, reference)
+        if path in OWN and node is not None:
+            site = _site(file, node)
+            if site is not None:
+                if node in inside:
+                    site.obstacles.append(inside[node])
+                site.facts = _recorded(site, facts)
+                found.append(site)
+    return found
+
+
+def _site_node(file: File, reference: Reference) -> ast.expr | None:
+    """The call that maps a function, or the only decorator of one."""
+    parent = file.index.parents.get(reference)
+    if isinstance(parent, ast.FunctionDef) and parent.decorator_list == [reference]:
+        return reference
+    if not isinstance(parent, ast.Call):
+        return None
+    if parent.func is reference:
+        return parent if parent.args or any(k.arg == "fun" for k in parent.keywords) else None
+    around = file.index.parents.get(parent)
+    partial = file.called(parent) == "functools.partial" and len(parent.args) == 1
+    alone = isinstance(around, ast.FunctionDef) and around.decorator_list == [parent]
+    return parent if partial and alone else None
+
+
+def _site(file: File, node: ast.expr) -> Site | None:
+    decorated = file.index.parents.get(node)
+    decorates = isinstance(decorated, ast.FunctionDef) and node in decorated.decorator_list
+    try:
+        if decorates:
+            options = Options(file, None, {})
+            if isinstance(node, ast.Call):
+                options = read_options(file, node, skip=1)
+            value = file.only(decorated)  # type: ignore[arg-type]
+        else:
+            assert isinstance(node, ast.Call)
+            options = read_options(file, node)
+            value = file.only(node)
+        mapped = value if isinstance(value, Mapped) else None
+        site = Site(file, node, options, mapped)
+        site.in_axes = _axes(options, "in_axes")
+        site.out_axes = _axes(options, "out_axes")
+        site.donated = options.numbers("donate_argnums")
+        site.static = options.numbers("static_broadcasted_argnums")
+    except (NotLiteralError, UnsupportedError) as error:
+        return Site(file, node, Options(file, None, {}), None, obstacles=[str(error)])
+    site.obstacles += _obstacles(site, decorated if decorates else None)
+    return site
+
+
+def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
+    if site.file.source.cells is not None:
+        yield "it is in a notebook, whose cells may run in any order"
+    given = ("devices", "backend", "axis_size")
+    for name in given:
+        text = site.options.text(name)
+        if text is not None and text not in ("()", "[]"):
+            yield f"it is given {name}"
+    axis = site.options.keywords.get("axis_name")
+    while isinstance(axis, ast.Attribute):
+        axis = axis.value
+    if axis is not None and not isinstance(axis, (ast.Constant, ast.Name)):
+        yield "its axis name is computed"
+    if isinstance(axis, ast.Constant) and not isinstance(axis.value, str):
+        yield "its axis name is no text"
+    if site.out_axes != 0:
+        yield "its out_axes are not all 0"
+    if any(number < 0 for number in (*site.donated, *site.static)):
+        yield "an argument is counted from the end"
+    if site.static and "in_axes" in site.options.keywords:
+        yield "it has static arguments and in_axes"
+    if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
+        yield "it maps a method"
+
+
+def _axes(options: Options, key: str) -> Axes:
+    """Axes of 0 and None; anything else has no layout but its own."""
+    node = options.keywords.get(key)
+    axes = 0 if node is None else literal(node)
+    if isinstance(axes, list):
+        axes = tuple(axes)
+    listed = axes if isinstance(axes, tuple) else (axes,)
+    if not all(axis is None or (axis == 0 and type(axis) is int) for axis in listed):
+        raise NotLiteralError(f"its {key} are other than 0 and None")
+    return axes  # type: ignore[return-value]
+
+
+def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
+    """The one site of a capture that stands where this one does."""
+    first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
+    decorated = site.file.index.parents.get(site.node)
+    if isinstance(decorated, ast.FunctionDef) and site.node in decorated.decorator_list:
+        last = max(last, decorated.lineno)
+    here = os.path.abspath(site.file.path)
+    found = [
+        one
+        for one in (facts.sites if facts is not None else ())
+        if one.calls and first <= one.line <= last and is_file(one.file, here)
+    ]
+    function = mapped_function(site.mapped) if site.mapped is not None else None
+    name = getattr(function.node, "name", "<lambda>") if function is not None else None
+    if len(found) != 1 or name not in (None, found[0].function):
+        return None  # recorded before the file was changed, perhaps
+    return found[0]
+
+
+def is_file(recorded: str, here: str) -> bool:
+    """Whether a path of a capture, which may be relative, is a file; from its end."""
+    parts = [part for part in recorded.replace("\\", "/").split("/") if part not in ("", ".")]
+    mine = here.replace("\\", "/").split("/")
+    return len(parts) > 0 and mine[-len(parts) :] == parts

@@ -1,0 +1,212 @@
+"""Imports of a text: those that a rewrite needs put in, those that it left without use taken out.
+
+Text in, text out; lines that are not imports stay as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shardlift.source.edits import apply_edits, split_lines
+from shardlift.source.imports import bound_name, dropped
+from shardlift.source.model import Edit
+from shardlift.source.project import Project
+from shardlift.source.statements import is_only_one
+from shardlift.source.text import Source
+
+ImportStatement = (ast.Import, ast.ImportFrom)
+Statement = ast.Import | ast.ImportFrom
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """Lines to put in front of a line of a text (counted from 1)."""
+
+    line: int
+    lines: tuple[str, ...]
+
+
+def add_imports(text: str, statements: Iterable[str], own: str = "") -> str:
+    """The text with import statements put where a person would; `own` is the file's package."""
+    for statement in sorted(statements, key=_sort_key):
+        tree = ast.parse(text)
+        if not _is_there(tree, statement):
+            text = insert_lines(text, _place(tree, text, statement, own))
+    return text
+
+
+def drop_unused(before: str, after: str) -> str:
+    """The new text without the imports that the old one used and this one does not."""
+    old, new = ast.parse(before), Project.of(Source("new.py", after)).file("new.py")
+    unused = _loads(old) - _loads(new.index.root) - _listed(new.index.root)
+    statements: list[Statement] = [*new.index.nodes(ast.Import), *new.index.nodes(ast.ImportFrom)]
+    edits: list[Edit] = []
+    for statement in statements:
+        aliases = [alias for alias in statement.names if bound_name(alias) in unused]
+        future = getattr(statement, "module", "") == "__future__"
+        # Alone in a block, it is a matter of that block: of a try, or of TYPE_CHECKING.
+        if aliases and not future and not is_only_one(new, statement):
+            edits += dropped(new, statement, aliases)
+    return apply_edits(after, edits) if edits else after
+
+
+def insert_lines(text: str, insertion: Insertion) -> str:
+    """The text with lines put in, with the line ends that it has."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = split_lines(text)
+    at = insertion.line - 1
+    if at and lines[at - 1 : at] and not lines[at - 1].endswith(("\n", "\r")):
+        lines[at - 1] += newline
+    new = [line + newline for line in insertion.lines]
+    return "".join([*lines[:at], *new, *lines[at:]])
+
+
+def add_definitions(text: str, block: str, names: set[str]) -> str:
+    """The text with a block of definitions after its imports, two blank lines around it."""
+    line = end_of_imports(ast.parse(text), names)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = split_lines(text)
+    above, below = lines[: line - 1], lines[line - 1 :]
+    while below and not below[0].strip():
+        below.pop(0)
+    if above and not above[-1].endswith(("\n", "\r")):
+        above[-1] += newline
+    gap = newline * 2 if above else ""
+    end = newline * 2 if below else ""
+    return "".join([*above, gap, block.replace("\n", newline), end, *below])
+
+
+def end_of_imports(tree: ast.Module, uses: Iterable[str] = ()) -> int:
+    """The line after the imports at the top: before anything is defined, or a name is used."""
+    last = _after_docstring(tree)
+    wanted = set(uses)
+    for statement in tree.body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            break
+        if wanted & {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}:
+            break
+        if isinstance(statement, ImportStatement) or _is_guarded_import(statement):
+            last = (statement.end_lineno or statement.lineno) + 1
+    return last
+
+
+def _is_guarded_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Try, ast.If)) and any(
+        isinstance(inner, ImportStatement) for inner in statement.body
+    )
+
+
+def _is_there(tree: ast.Module, statement: str) -> bool:
+    wanted = ast.dump(ast.parse(statement).body[0])
+    parsed = ast.parse(statement).body[0]
+    assert isinstance(parsed, ImportStatement)
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and isinstance(parsed, ast.ImportFrom):
+            same = (node.module, node.level) == (parsed.module, parsed.level)
+            have = {(alias.name, alias.asname) for alias in node.names}
+            if same and {(alias.name, alias.asname) for alias in parsed.names} <= have:
+                return True
+        elif isinstance(node, ast.Import) and isinstance(parsed, ast.Import):
+            have = {(alias.name, alias.asname) for alias in node.names}
+            if {(alias.name, alias.asname) for alias in parsed.names} <= have:
+                return True
+        elif isinstance(node, ImportStatement) and ast.dump(node) == wanted:
+            return True
+    return False
+
+
+def _place(tree: ast.Module, text: str, statement: str, own: str) -> Insertion:
+    present = [
+        node
+        for node in tree.body
+        if isinstance(node, ImportStatement) and getattr(node, "module", "") != "__future__"
+    ]
+    # Only the run at the top counts; an import further down has its reasons.
+    limit = end_of_imports(tree)
+    present = [node for node in present if node.lineno < limit]
+    parsed = ast.parse(statement).body[0]
+    assert isinstance(parsed, ImportStatement)
+    section = _section(parsed, own)
+    same = [node for node in present if _section(node, own) == section]
+    if same:
+        above = [node for node in same if _order(node) <= _order(parsed)]
+        if not above:
+            return Insertion(_first_line(text, same[0]), (statement,))
+        return Insertion((above[-1].end_lineno or 0) + 1, (statement,))
+    before = [node for node in present if _section(node, own) < section]
+    if before:
+        return Insertion((before[-1].end_lineno or 0) + 1, ("", statement))
+    if present:
+        return Insertion(_first_line(text, present[0]), (statement, ""))
+    line = max(limit, _after_docstring(tree))
+    return Insertion(line, ("", statement, "") if line > 1 else (statement, ""))
+
+
+def _first_line(text: str, node: ast.stmt) -> int:
+    """The line of a statement, or of the comment that stands right above it."""
+    lines = split_lines(text)
+    line = node.lineno
+    while line > 1 and lines[line - 2].startswith("#") and not lines[line - 2].startswith("#!"):
+        line -= 1
+    # A comment at the very top belongs to the file.
+    return node.lineno if line <= 2 else line
+
+
+def _after_docstring(tree: ast.Module) -> int:
+    line = 1
+    for statement in tree.body:
+        is_doc = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        if not is_doc and not future:
+            break
+        line = (statement.end_lineno or 0) + 1
+    return line
+
+
+def _section(node: Statement, own: str) -> int:
+    """0: the standard library, 1: others, 2: the file's own package."""
+    module = _module(node)
+    if getattr(node, "level", 0):
+        return 3
+    top = module.partition(".")[0]
+    if own and top == own:
+        return 2
+    return 0 if top in sys.stdlib_module_names else 1
+
+
+def _module(node: Statement) -> str:
+    if isinstance(node, ast.Import):
+        return node.names[0].name
+    return node.module or ""
+
+
+def _order(node: Statement) -> tuple[str, bool]:
+    return _module(node).lower(), isinstance(node, ast.ImportFrom)
+
+
+def _sort_key(statement: str) -> tuple[bool, str]:
+    return statement.startswith("from"), statement
+
+
+def _loads(tree: ast.Module) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _listed(tree: ast.Module) -> set[str]:
+    """Names that strings of `__all__`, and of annotations, mention."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        targets = getattr(node, "targets", [])
+        value = getattr(node, "value", None)
+        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets) and value:
+            found |= {c.value for c in ast.walk(value) if isinstance(c, ast.Constant)}  # type: ignore[misc]
+        annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        if isinstance(annotation, ast.AST):
+            for constant in ast.walk(annotation):
+                if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                    found |= set(re.findall(r"\w+", constant.value))
+    return found

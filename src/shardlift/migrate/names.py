@@ -1,0 +1,112 @@
+"""Names of a file that a rewrite writes: the file's own name for jax, and what is shadowed."""
+
+from __future__ import annotations
+
+import ast
+
+from shardlift.migrate.helpers import catalogue
+from shardlift.migrate.home import MODULE
+from shardlift.source.file import File
+from shardlift.source.scopes import Scope
+from shardlift.source.values import External
+
+JAX = "import jax"
+
+
+def jax_name(file: File) -> tuple[str, frozenset[str]]:
+    """What the module `jax` is called in a file, and the import that is needed for it."""
+    for name, bound in file.index.module.names.items():
+        if len(bound) == 1 or name == "jax":
+            for node in bound:
+                if isinstance(node, ast.alias) and _is_jax(file, node):
+                    return name, frozenset()
+    return "jax", frozenset({JAX})
+
+
+def partial_name(file: File) -> tuple[str, frozenset[str]]:
+    """What `functools.partial` is called in a file, and the import that is needed for it."""
+    for name, bound in file.index.module.names.items():
+        if len(bound) == 1 and isinstance(bound[0], ast.alias):
+            statement = file.index.parents.get(bound[0])
+            if isinstance(statement, ast.Import) and bound[0].name == "functools":
+                return f"{name}.partial", frozenset()
+            of_it = isinstance(statement, ast.ImportFrom) and statement.module == "functools"
+            if of_it and bound[0].name == "partial":
+                return name, frozenset()
+    return "functools.partial", frozenset({"import functools"})
+
+
+def is_optional(file: File) -> bool:
+    """Whether the file imports jax only where it is installed: `try: import jax`."""
+    imports: list[ast.Import | ast.ImportFrom] = [
+        *file.index.nodes(ast.Import),
+        *file.index.nodes(ast.ImportFrom),
+    ]
+    of_jax = [
+        statement
+        for statement in imports
+        if any(name.partition(".")[0] == "jax" for name in _modules(statement))
+    ]
+    parents = [file.index.parents.get(statement) for statement in of_jax]
+    return bool(parents) and all(isinstance(parent, ast.Try) for parent in parents)
+
+
+def _modules(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(statement, ast.ImportFrom):
+        return [statement.module or ""] if not statement.level else []
+    return [alias.name for alias in statement.names]
+
+
+def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
+    """Whether a name that a module imports means something else where a node stands."""
+    scope: Scope | None = _scope(file, node)
+    while scope is not None and scope.parent is not None:
+        if any(not isinstance(bound, ast.alias) for bound in scope.names.get(name, ())):
+            return True
+        scope = scope.parent
+    bound = file.index.module.names.get(name, ())
+    if name in catalogue():
+        # Defined here by an earlier migration.
+        return any(not isinstance(node, (ast.alias, ast.FunctionDef)) for node in bound)
+    return any(not isinstance(node, ast.alias) for node in bound)
+
+
+def is_free(file: File, node: ast.AST, name: str, path: str = "") -> bool:
+    """Whether `name` can mean a function of a helper module where a node stands.
+
+    Nothing else may bind it there; an import of `path`, which it replaces, may.
+    """
+    scope: Scope | None = _scope(file, node)
+    while scope is not None:
+        for bound in scope.names.get(name, ()):
+            replaced = isinstance(bound, ast.alias) and file.resolver.bound(bound) == (
+                External(path),
+            )
+            if not replaced and not _is_emitted(file, bound, name):
+                return False
+        scope = scope.parent
+    return True
+
+
+def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
+    """Whether an earlier migration put the helper of this name there."""
+    if isinstance(bound, ast.alias):
+        statement = file.index.parents[bound]
+        module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+        return bound.name == name and module.rpartition(".")[2] == MODULE
+    helper = catalogue().get(name)
+    return helper is not None and file.text(bound) == helper.source
+
+
+def _scope(file: File, node: ast.AST) -> Scope:
+    for around in (node, *file.index.ancestors(node)):
+        if around in file.index.opens and around is not node:
+            return file.index.opens[around]
+    return file.index.module
+
+
+def _is_jax(file: File, alias: ast.alias) -> bool:
+    statement = file.index.parents[alias]
+    if not isinstance(statement, ast.Import):
+        return False
+    return alias.name == "jax" or (not alias.asname and alias.name.startswith("jax."))

@@ -1,0 +1,151 @@
+"""One file, pass by pass: what the steps rewrite of it, until none has anything left to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from shardlift.migrate import output_reads, placement, removed_names, shim, sites
+from shardlift.migrate.rewrite import Goal, Refusal, Rewrite, Step
+from shardlift.source.decisions import Where
+from shardlift.source.edits import apply_edits, origin
+from shardlift.source.file import File
+from shardlift.source.model import Edit, Span
+from shardlift.source.text import Source
+
+# What is done to each file, in this order; where two want the same text the outer one has it,
+# and the inner one its turn in the next pass.
+STEPS: tuple[Step, ...] = (
+    sites.rewrite,
+    shim.rewrite,
+    placement.rewrite,
+    output_reads.rewrite,
+    removed_names.rewrite,
+)
+PASSES = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a file, as it was before, and what is said about it."""
+
+    span: Span
+    text: str
+    step: str = ""  # the step that rewrote it: `sites`, `placing`, ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """A file after what was done to all files together, and what was said of it."""
+
+    before: Source
+    after: Source
+    edits: tuple[Edit, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    places: tuple[Place, ...] = ()
+    kept: tuple[Place, ...] = ()
+
+
+def rewritten(
+    file: File, goal: Goal, start: Start
+) -> tuple[str, list[Rewrite], tuple[Place, ...], tuple[Place, ...]]:
+    """The text after all steps, pass by pass until none has anything left to do."""
+    text = file.source.text
+    rewrites: list[Rewrite] = []
+    places: list[Place] = []
+    refused: tuple[Place, ...] = ()
+    passes: list[tuple[str, list[Edit]]] = []
+    if start.edits:
+        passes.append((start.before.text, list(start.edits)))
+    current = file
+
+    def back(span: Span) -> tuple[int, int, bool]:
+        """Where a place of the current text comes from, and whether it is just that text."""
+        line, column, exact = span.line, span.column, True
+        for before, edits in reversed(passes):
+            line, column, same = origin(before, edits, line, column)
+            exact = exact and same
+        return line, column, exact
+
+    def where(span: Span) -> Where | None:
+        line, column, exact = back(span)
+        return Where(file.path, line, column) if exact else None
+
+    for number in range(PASSES):
+        chosen, refusals = one_pass(current, goal, where)
+        if not number:
+            refused = tuple(Place(_moved(file.span(r.node), back), r.reason) for r in refusals)
+        if not chosen:
+            break
+        for rewrite, step in chosen:
+            rewrites.append(rewrite)
+            places.append(_place(current, rewrite, step, back))
+        edits = [with_line_ends(edit, text) for r, _ in chosen for edit in r.edits]
+        passes.append((text, edits))
+        text = apply_edits(text, edits)
+        current = File(Source(file.path, text, file.source.cells), file.project)
+    return text, rewrites, tuple(places), refused
+
+
+def _place(
+    file: File, rewrite: Rewrite, step: str, back: Callable[[Span], tuple[int, int, bool]]
+) -> Place:
+    return Place(_moved(file.span(rewrite.node), back), file.brief(rewrite.node), step)
+
+
+def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
+    """Where a place was in the text before."""
+    line, column, _ = back(span)
+    last = max(line, line + span.end_line - span.line)
+    return replace(span, line=line, column=column, end_line=last)
+
+
+def one_pass(
+    file: File, goal: Goal, where: Callable[[Span], Where | None]
+) -> tuple[list[tuple[Rewrite, str]], list[Refusal]]:
+    """What is rewritten, by which step, and what is not; as was decided of single places."""
+    left = file.project.decisions.left
+    wanted: dict[Rewrite, str] = {}
+    refused: list[Refusal] = []
+    for step in STEPS:
+        for result in step(file, goal):
+            place = where(file.span(result.node)) if left else None
+            if isinstance(result, Refusal):
+                refused.append(result)
+            elif place is not None and place in left:
+                refused.append(Refusal(result.node, left[place]))
+            else:
+                wanted[result] = step.__module__.rpartition(".")[2]
+    chosen = _without_overlaps(file, list(wanted))
+    return [(rewrite, wanted[rewrite]) for rewrite in chosen], refused
+
+
+def with_line_ends(edit: Edit, text: str) -> Edit:
+    """An edit whose lines end as those of the text do."""
+    if "\n" not in edit.replacement or "\r\n" not in text:
+        return edit
+    return replace(edit, replacement=re.sub(r"(?<!\r)\n", "\r\n", edit.replacement))
+
+
+def _without_overlaps(file: File, rewrites: list[Rewrite]) -> list[Rewrite]:
+    """Those whose edits do not touch; of two that do, the one that starts first, or is wider."""
+    chosen: list[Rewrite] = []
+    taken: list[Span] = []
+
+    def order(rewrite: Rewrite) -> tuple[int, int, int, int]:
+        span = file.span(rewrite.node)
+        return span.line, span.column, -span.end_line, -span.end_column
+
+    for rewrite in sorted(rewrites, key=order):
+        spans = [edit.span for edit in rewrite.edits]
+        if not any(_overlap(one, other) for one in spans for other in taken):
+            chosen.append(rewrite)
+            taken += spans
+    return chosen
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    first = (one.line, one.column), (one.end_line, one.end_column)
+    second = (other.line, other.column), (other.end_line, other.end_column)
+    return one.cell == other.cell and first[0] < second[1] and second[0] < first[1]

@@ -1,0 +1,131 @@
+"""Placing values on devices, and flax's way of reading them: each by a function of the same call.
+
+`jax.device_put_sharded` and `device_put_replicated` are gone since JAX 0.10. flax's `replicate`
+and `prefetch_to_device` called them up to flax 0.12.6, and stack all copies on one device first
+since then; its `unreplicate` gathered up to 0.12.3, and raised in 0.12.4 with JAX 0.10. Each
+becomes a helper of the package, or a function of shardlift. flax's `shard`, `shard_prng_key` and
+`pad_shard_unpad`, and what is stacked or reshaped by hand, work as they are and are left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from shardlift.migrate.names import is_free
+from shardlift.migrate.rewrite import Goal, Refusal, Rewrite
+from shardlift.source.file import File
+from shardlift.source.guarded import is_guarded
+from shardlift.source.imports import bound_name, dropped, moved
+from shardlift.source.model import Edit
+from shardlift.source.values import External, Result
+
+# What newer flax lets its functions name; the helpers have one name for it.
+_ONLY_IN_FLAX = "axis_name"
+UNREPLICATE = "flax.jax_utils.unreplicate"
+# Library name -> the name of the helper, and of shardlift's function.
+SUBSTITUTES = {
+    "jax.device_put_sharded": "device_put_sharded",
+    "jax.device_put_replicated": "device_put_replicated",
+    "flax.jax_utils.replicate": "replicate",
+    "flax.jax_utils.prefetch_to_device": "prefetch_to_device",
+    UNREPLICATE: "unreplicate",
+}
+_ENDINGS = frozenset(path.rpartition(".")[2] for path in SUBSTITUTES)
+
+
+def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
+    """Every use of such a name, through its module or imported from it."""
+    mapped = _mapped_again(file) if goal is not Goal.SHIM else frozenset()
+    for node in file.index.nodes(ast.Attribute):
+        path = _through_module(file, node)
+        if path is not None and not is_guarded(file, node) and _fits(file, node, goal):
+            yield _attribute(file, node, path, _helper(file, node, path, mapped), goal)
+    for statement in file.index.nodes(ast.ImportFrom):
+        paths = {alias: f"{statement.module}.{alias.name}" for alias in statement.names}
+        names = {alias: path for alias, path in paths.items() if path in SUBSTITUTES}
+        if names and not statement.level and not is_guarded(file, statement):
+            yield from _imported(file, statement, names, goal, mapped)
+
+
+def _mapped_again(file: File) -> frozenset[ast.Call]:
+    """Calls of `unreplicate` whose result goes into a mapped function."""
+    arguments = (
+        argument
+        for call, _ in file.mapped_calls
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords))
+    )
+    values = (value for argument in arguments for value in file.values(argument))
+    return frozenset(
+        value.call
+        for value in values
+        if isinstance(value, Result) and value.path == UNREPLICATE and value.file is file
+    )
+
+
+def _helper(file: File, use: ast.AST, path: str, mapped: frozenset[ast.Call]) -> str:
+    # A mapped function wants what it is given on all its devices.
+    return "first_replica" if file.index.parents[use] in mapped else SUBSTITUTES[path]
+
+
+def _through_module(file: File, node: ast.Attribute) -> str | None:
+    """The library name of `module.name`, where the module is the library's own."""
+    if not isinstance(node.ctx, ast.Load):
+        return None
+    if node.attr not in _ENDINGS or not isinstance(node.value, (ast.Name, ast.Attribute)):
+        return None
+    path = f"{file.name(node.value)}.{node.attr}"
+    return path if path in SUBSTITUTES else None
+
+
+def _fits(file: File, node: ast.AST, goal: Goal) -> bool:
+    call = file.index.parents.get(node)
+    if goal is Goal.SHIM or not isinstance(call, ast.Call) or call.func is not node:
+        return True
+    return all(keyword.arg != _ONLY_IN_FLAX for keyword in call.keywords)
+
+
+def _attribute(
+    file: File, node: ast.Attribute, path: str, name: str, goal: Goal
+) -> Rewrite | Refusal:
+    if goal is Goal.SHIM:
+        if not is_free(file, node, "shardlift", "shardlift"):
+            return Refusal(node, f"{path}: `shardlift` is another thing in this file")
+        edit = file.replace(node, f"shardlift.{name}")
+        return Rewrite(node, (edit,), imports=frozenset({"import shardlift"}))
+    if not is_free(file, node, name, path):
+        return Refusal(node, f"{path}: the file has a `{name}` of its own")
+    return Rewrite(node, (file.replace(node, name),), helpers=frozenset({name}))
+
+
+def _imported(
+    file: File,
+    statement: ast.ImportFrom,
+    names: Mapping[ast.alias, str],
+    goal: Goal,
+    mapped: frozenset[ast.Call],
+) -> Iterator[Rewrite | Refusal]:
+    if goal is Goal.SHIM:
+        to = {alias: ("shardlift", SUBSTITUTES[path]) for alias, path in names.items()}
+        yield Rewrite(statement, moved(file, statement, to))
+        return
+    gone: list[ast.alias] = []
+    edits: list[Edit] = []
+    helpers: set[str] = set()
+    for alias, path in names.items():
+        uses = _uses(file, bound_name(alias), path)
+        wanted = {use: _helper(file, use, path, mapped) for use in uses}
+        if not all(is_free(file, use, name, path) for use, name in wanted.items()):
+            yield Refusal(alias, f"{path}: the file has a `{SUBSTITUTES[path]}` of its own")
+        elif all(_fits(file, use, goal) for use in uses):
+            gone.append(alias)
+            helpers |= set(wanted.values()) or {SUBSTITUTES[path]}
+            edits += [file.replace(use, name) for use, name in wanted.items() if use.id != name]
+    if gone:
+        new = (*dropped(file, statement, gone), *edits)
+        yield Rewrite(statement, new, helpers=frozenset(helpers))
+
+
+def _uses(file: File, name: str, path: str) -> list[ast.Name]:
+    nodes = (node for node in file.index.nodes(ast.Name) if node.id == name)
+    return [n for n in nodes if isinstance(n.ctx, ast.Load) and External(path) in file.values(n)]

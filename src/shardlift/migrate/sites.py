@@ -1,0 +1,350 @@
+"""pmap itself: called, as a decorator, or handed on as a value.
+
+Where the options are written out, the call becomes `jax.jit(shard_map_per_device(f, …), …)`;
+where they are known only at run time, or pmap is a value, `jit_per_device` takes them as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+
+from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
+from shardlift.migrate.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
+from shardlift.migrate.home import is_test
+from shardlift.migrate.names import is_optional, is_shadowed, jax_name, partial_name
+from shardlift.migrate.nested import levels_of, tangled
+from shardlift.migrate.options import (
+    NotLiteralError,
+    Options,
+    UnsupportedError,
+    read_options,
+)
+from shardlift.migrate.references import OWN, Reference, references
+from shardlift.migrate.rewrite import Goal, Refusal, Rewrite
+from shardlift.source.file import File
+from shardlift.source.model import Edit, Span
+from shardlift.source.scopes import FUNCTIONS, LOOPS
+from shardlift.source.sites import Role
+from shardlift.source.values import Known
+
+BY_OPTIONS = "jit_per_device"
+_PLACE = "\0"  # stands for the mapped function while the text around it is laid out
+_MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+# Functions that look at pmap and do not call it.
+_LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
+
+
+def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
+    """Every mention of pmap in a file, rewritten or refused."""
+    if goal is Goal.SHIM:
+        return
+    style = Style.of(file.source.text)
+    inside = tangled(file)
+    done: set[ast.AST] = set()
+    for reference, path in sorted(references(file), key=lambda found: file.span(found[0])):
+        if reference in done or _is_looked_at(file, reference):
+            continue
+        site = _site_node(file, reference)
+        if path not in OWN:
+            yield Refusal(site, f"{path} {_OTHER.get(path, 'is not jax.pmap')}")
+        elif site in inside:
+            yield Refusal(site, inside[site])
+        elif _tests_a_stand_in(file):
+            yield Refusal(site, "this test swaps jax.pmap for a stand-in, chex.fake_pmap")
+        elif is_optional(file):
+            yield Refusal(site, "jax is optional here, and what would be written needs it")
+        elif taken := _taken(file, reference):
+            yield Refusal(site, f"the name `{taken}` means something else here")
+        else:
+            yield _rewritten(file, reference, style, done)
+    yield from _others(file)
+
+
+def _others(file: File) -> Iterator[Refusal]:
+    """What is mapped by another library's pmap, by whatever name."""
+    mentioned = {_site_node(file, reference) for reference, _ in references(file)}
+    for site in file.sites:
+        origin = site.transform.origin
+        if site.role is Role.MAP and origin not in OWN and site.node not in mentioned:
+            yield Refusal(site.node, f"{origin} {_OTHER.get(origin, 'is not jax.pmap')}")
+
+
+_OTHER = {
+    "equinox.filter_pmap": "maps only the arrays of a tree, and splits them by rules of its own: "
+    "use eqx.filter_jit with eqx.filter_shard",
+    "flax.nnx.pmap": "carries nnx objects in and out: use nnx.jit with nnx.shard_map",
+    "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
+    "objax.Parallel": "carries objax variables in and out",
+}
+
+
+def _tests_a_stand_in(file: File) -> bool:
+    """Whether the file is a test that runs under `with chex.fake_pmap():`."""
+    if "fake_pmap" not in file.source.text or not is_test(file.path):
+        return False
+    contexts = [i.context_expr for w in file.index.nodes(ast.With) for i in w.items]
+    return any("fake_pmap" in file.text(expression) for expression in contexts)
+
+
+def _taken(file: File, reference: Reference) -> str | None:
+    """A name that the new text needs and that stands for something else at this place."""
+    for name in (jax_name(file)[0], PER_DEVICE, BY_OPTIONS, HOST_LOCAL):
+        if is_shadowed(file, reference, name):
+            return name
+    return None
+
+
+def _rewritten(
+    file: File, reference: Reference, style: Style, done: set[ast.AST]
+) -> Rewrite | Refusal:
+    parent = file.index.parents.get(reference)
+    try:
+        if _is_decorator(file, reference):
+            return _decorator(file, reference, style, done)
+        if isinstance(parent, ast.Call) and parent.func is reference:
+            return _call(file, parent, style, done)
+        if _is_partial_decorator(file, parent):
+            assert isinstance(parent, ast.Call)
+            return _decorator(file, parent, style, done)
+    except UnsupportedError as error:
+        return Refusal(_site_node(file, reference), str(error))
+    except NotLiteralError:
+        pass
+    return _by_options(file, reference)
+
+
+def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Rewrite | Refusal:
+    """`jax.pmap(f, …)`: what is around `f` changes, `f` itself is not touched."""
+    levels, inner_references = levels_of(file, call)
+    form = form_of(levels, style)
+    operand = levels[-1].operand
+    if operand is None:
+        raise NotLiteralError("it is given no function")
+    if any(_has_comment(gap) for gap in _gaps(file, call, operand)):
+        raise NotLiteralError("there are comments between its arguments")
+    if isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+        raise UnsupportedError("what is mapped is not a plain expression")
+    done.update(inner_references)
+    edits = _edits(file, call, operand, form, style)
+    return Rewrite(call, edits, jax_name(file)[1], _per_device(file, form, call, operand))
+
+
+def _edits(
+    file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style
+) -> tuple[Edit, ...]:
+    """What is around the function changes; its own lines are only moved sideways, if at all."""
+    function = file.text(operand)
+    if "\n" in function and not _has_long_strings(operand):
+        lines = Lines(function, _margin(file, operand.lineno))
+        return (file.replace(call, _laid_out(file, call, form, style, lines)),)
+    # A name as long as the function keeps the layout right.
+    stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
+    text = _laid_out(file, call, form, style, stand_in)
+    before, after = text.split(stand_in)
+    return (
+        Edit(file.span(_between(_start(call), _start(operand))), before),
+        Edit(file.span(_between(_end(operand), _end(call))), after),
+    )
+
+
+def _laid_out(file: File, call: ast.Call, form: Form, style: Style, function: Argument) -> str:
+    parent = file.index.parents.get(call)
+    under_jit = file.called(parent) == "jax.jit" and call in getattr(parent, "args", ())[:1]
+    last = file.lines[(call.end_lineno or call.lineno) - 1]
+    after = max(len(last.rstrip()) - (call.end_col_offset or 0), 0)
+    wanted = call_text(form, file, function, under_jit)
+    return render(wanted, style, _margin(file, call.lineno), call.col_offset, after)
+
+
+def _has_long_strings(node: ast.expr) -> bool:
+    """Whether a string in it spans lines: moving those would change it."""
+    return any(
+        isinstance(inner, (ast.Constant, ast.JoinedStr)) and inner.lineno != inner.end_lineno
+        for inner in ast.walk(node)
+    )
+
+
+def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> Rewrite | Refusal:
+    """`@jax.pmap`, `@functools.partial(jax.pmap, …)`, and several of them on one function."""
+    stack = _stack(file, node)
+    span = _span(file, stack[0], stack[-1])
+    if _has_comment(file.text(_from(stack[0], stack[-1]))):
+        raise NotLiteralError("there are comments between its arguments")
+    _, imports = jax_name(file)
+    levels = [_decorating(file, one) for one in stack]
+    form = form_of(levels, style)
+    done.update(inner for one in stack for inner in ast.walk(one))
+    edit = Edit(span, _decorators(file, stack, form, style))
+    return Rewrite(node, (edit,), imports, _per_device(file, form, node, None))
+
+
+def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> str:
+    """The text of the decorators that take the place of those of a stack, without the first @."""
+    partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
+    partial = partials[0] if partials else partial_name(file)[0]
+    names = (f"axis_name={form.axis}",) if form.axis else ()
+    lines = [
+        *([form.host_local] if file.project.many_processes else []),
+        _applied(partial, f"{jax_name(file)[0]}.jit", form.outer),
+        _applied(partial, form.name, (*names, *form.inner)),
+    ]
+    margin = _margin(file, stack[0].lineno)
+    texts = [
+        line if isinstance(line, str) else render(line, style, margin, len(margin) + 1)
+        for line in lines
+    ]
+    return f"\n{margin}@".join(texts)
+
+
+def edits_of(
+    file: File, node: ast.expr, operand: ast.expr | None, form: Form, style: Style
+) -> tuple[Edit, ...]:
+    """The edits that put a form in the place of a call of pmap, or of a decorator."""
+    if operand is None:
+        return (Edit(file.span(node), _decorators(file, [node], form, style)),)
+    assert isinstance(node, ast.Call)
+    return _edits(file, node, operand, form, style)
+
+
+def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
+    """Whether there are comments in the text that such edits would replace."""
+    if operand is None or not isinstance(node, ast.Call):
+        return _has_comment(file.text(node))
+    return any(_has_comment(gap) for gap in _gaps(file, node, operand))
+
+
+def _decorating(file: File, decorator: ast.expr) -> Options:
+    if isinstance(decorator, ast.Call):
+        return read_options(file, decorator, skip=1)
+    return Options(file, None, {})
+
+
+def _stack(file: File, node: ast.expr) -> list[ast.expr]:
+    """The pmap decorators around one, as far as they follow each other."""
+    function = file.index.parents[node]
+    assert isinstance(function, ast.FunctionDef)
+    around = function.decorator_list
+    found = [node]
+    for one in around[around.index(node) + 1 :]:
+        name = one.args[0] if isinstance(one, ast.Call) and one.args else one
+        if file.name(name) not in OWN:
+            break
+        found.append(one)
+    return found
+
+
+def _applied(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
+    return CallText(partial, (name, *arguments)) if arguments else name
+
+
+def _by_options(file: File, reference: Reference) -> Rewrite:
+    """pmap as a value, or with options that only the run knows: the same options, by a helper."""
+    name = f"host_local_{BY_OPTIONS}" if file.project.many_processes else BY_OPTIONS
+    return Rewrite(
+        _site_node(file, reference),
+        (file.replace(reference, name),),
+        helpers=frozenset({name}),
+    )
+
+
+def _per_device(file: File, form: Form, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
+    """The helpers of a site: the smallest text that serves it."""
+    if file.project.many_processes:
+        return frozenset({PER_DEVICE, HOST_LOCAL})
+    if form.variant is None:
+        return frozenset({PER_DEVICE})
+    return frozenset({f"{PER_DEVICE}[{form.variant}, {lifetime(file, site, operand)}]"})
+
+
+def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:
+    """Whether what is mapped here should be remembered, must not be, or either.
+
+    pmap of the same function again did not compile it again. A function at the top of a module
+    may be held by a cache: it lives as long as the program.
+    """
+    if operand is None:
+        top = file.index.parents.get(file.index.parents[site]) is file.index.root
+        return "any" if top else "uncached"
+    around = tuple(file.index.ancestors(site))
+    once = not any(isinstance(node, FUNCTIONS) for node in around)
+    if isinstance(operand, ast.Lambda) and once and not any(isinstance(n, _MANY) for n in around):
+        return "any"
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    if not isinstance(value, Known) or value.node not in value.file.index.root.body:
+        return "uncached"
+    return "any" if once else "cached"
+
+
+def _site_node(file: File, reference: Reference) -> ast.AST:
+    """What `check` reports: the call, the decorator, or the bare name."""
+    parent = file.index.parents.get(reference)
+    if isinstance(parent, ast.Call) and (
+        parent.func is reference or _is_partial_decorator(file, parent)
+    ):
+        return parent
+    return reference
+
+
+def _is_decorator(file: File, node: ast.AST) -> bool:
+    parent = file.index.parents.get(node)
+    return isinstance(parent, ast.FunctionDef) and node in parent.decorator_list
+
+
+def _is_partial_decorator(file: File, node: ast.AST | None) -> bool:
+    if not isinstance(node, ast.Call) or not _is_decorator(file, node):
+        return False
+    return file.called(node) == "functools.partial" and len(node.args) == 1
+
+
+def _is_looked_at(file: File, node: ast.expr) -> bool:
+    parent = file.index.parents.get(node)
+    return isinstance(parent, ast.Attribute) or file.called(parent) in _LOOKS
+
+
+def _margin(file: File, line: int) -> str:
+    text = file.lines[line - 1]
+    return text[: len(text) - len(text.lstrip())]
+
+
+def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:
+    """The text of a call before and after the function that it maps."""
+    before = _between(_start(call), _start(operand))
+    return file.text(before), file.text(_between(_end(operand), _end(call)))
+
+
+def _from(first: ast.expr, last: ast.expr) -> ast.expr:
+    return _between(_start(first), _end(last))
+
+
+def _between(start: tuple[int, int], end: tuple[int, int]) -> ast.expr:
+    """A node that stands for a stretch of text."""
+    line, column = start
+    last, last_column = end
+    return ast.Name(
+        "_", lineno=line, col_offset=column, end_lineno=last, end_col_offset=last_column
+    )
+
+
+def _span(file: File, first: ast.expr, last: ast.expr) -> Span:
+    return file.span(_from(first, last))
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _has_comment(text: str) -> bool:
+    if "#" not in text:
+        return False
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, IndentationError, SyntaxError):
+        return True
+    return any(token.type == tokenize.COMMENT for token in tokens)

@@ -1,0 +1,1 @@
+"""Observing a running program: its pmapped calls, compilations, moves and reads."""

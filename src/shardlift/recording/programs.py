@@ -1,0 +1,98 @@
+"""What a traced program says of itself: its collectives, and which of them are in a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from shardlift import _compat
+from shardlift.capture.schema import Collective
+from shardlift.mapping.explain import COLLECTIVES
+from shardlift.recording.caller import is_glue, shown
+
+MOST_LINES = 5  # of the lines on which a kind of collective stands
+_MOVING = COLLECTIVES - {"axis_index"}
+
+
+class _Found(NamedTuple):
+    """One equation with a collective."""
+
+    kind: str
+    axes: tuple[str, ...]
+    times: int
+    nbytes: int  # of its operands on one device
+    exact: bool  # False: in a loop or a branch whose turns are not known
+    gradient: bool
+    line: str
+
+
+def collectives(jaxpr: Any) -> tuple[Collective, ...]:
+    """The collectives of one call, by kind and axes; those of a backward pass on their own.
+
+    A collective of a backward pass is the transpose of one in the function that is
+    differentiated (or stands in its custom rule): the gradient goes through it.
+    """
+    found: dict[tuple[str, tuple[str, ...], bool], Collective] = {}
+    for one in _walk(jaxpr, 1, True, ""):
+        key = (one.kind, one.axes, one.gradient)
+        old = found.get(key, Collective(one.kind, one.axes, 0, 0, True, one.gradient))
+        lines = (*old.lines, one.line) if one.line and one.line not in old.lines else old.lines
+        found[key] = Collective(
+            one.kind,
+            one.axes,
+            old.count + one.times,
+            old.nbytes + one.times * one.nbytes,
+            old.exact and one.exact,
+            one.gradient,
+            lines[:MOST_LINES],
+        )
+    return tuple(found.values())
+
+
+def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[_Found]:
+    for eqn in jaxpr.eqns:
+        kind = eqn.primitive.name
+        transforms = f"{around}/{_compat.transforms_of(eqn)}"
+        if kind in _MOVING:
+            nbytes = sum(_nbytes(operand.aval) for operand in eqn.invars)
+            gradient = _in_backward_pass(transforms)
+            yield _Found(kind, _axes(eqn), times, nbytes, exact, gradient, _line(eqn))
+        turns = int(eqn.params.get("length") or 1) if kind == "scan" else 1
+        known = exact and kind not in ("while", "cond")
+        for inner in inner_jaxprs(eqn.params):
+            yield from _walk(inner, times * turns, known, transforms)
+
+
+def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
+    """The jaxprs inside an equation.
+
+    Not by ``jax.extend.core.jaxprs_in_params``: to import ``jax.extend`` in the middle of a run
+    makes JAX (0.12.0) trace every program of it once more.
+    """
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            jaxpr = getattr(item, "jaxpr", item)
+            if hasattr(jaxpr, "eqns"):
+                yield jaxpr
+
+
+def _in_backward_pass(transforms: str) -> bool:
+    # What `jax.checkpoint` computes again in a backward pass is of the forward one.
+    return "transpose(" in transforms.rpartition("rematted_computation")[2]
+
+
+def _axes(eqn: Any) -> tuple[str, ...]:
+    axes = eqn.params.get("axes", eqn.params.get("axis_name"))
+    names = axes if isinstance(axes, tuple) else (axes,)
+    return tuple(str(name) for name in names if not isinstance(name, int))
+
+
+def _nbytes(aval: Any) -> int:
+    return int(getattr(aval, "size", 0)) * int(getattr(aval.dtype, "itemsize", 0))
+
+
+def _line(eqn: Any) -> str:
+    for file, line, _ in _compat.lines_of(eqn):
+        if not is_glue(file):
+            return f"{shown(file)}:{line}"
+    return ""

@@ -1,0 +1,88 @@
+"""Which outputs of a traced program are surely the same on all devices, and on what condition.
+
+`migrate --to global` takes the device axis off what is the same everywhere. It runs nothing, so
+the proof has to be in the capture: for each output the arguments that have to be the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+# Now: imported in the middle of a run, it makes JAX trace every program once more (0.12.0).
+import jax.extend.core.primitives
+from jax.tree_util import keystr
+
+from shardlift._replication.program import Program
+from shardlift._replication.prove import prove
+from shardlift.capture.schema import Proof
+from shardlift.recording.site_records import clip
+
+MOST_ARGUMENTS = 16  # that are told apart; of more, an output needs all
+MOST_PARTS = 64
+
+
+def proofs(
+    jaxpr: Any, output: Any, names: Sequence[str], owners: Sequence[int | None], seen: set[int]
+) -> tuple[Proof, ...]:
+    """A proof for each part of ``output``: its elements, or itself if it is one array.
+
+    ``owners`` has the position of the argument that each input belongs to, None for one that is
+    given by name; ``seen`` are the positions of the arguments that were equal when looked at.
+    """
+    program = Program("the program", jaxpr, list(names), output, ())
+
+    def proven(equal: set[int]) -> list[Any]:
+        return list(prove(program, [owner in equal for owner in owners]).outputs.values())
+
+    needs = _needs(proven, {owner for owner in owners if owner is not None})
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(output)[0]]
+    parts: dict[str, Proof] = {}
+    for path, need, said in zip(paths, needs, proven(seen), strict=True):
+        part, leaf = "output" + keystr(path[:1]), "output" + keystr(path)
+        why = "" if said else str(said).removeprefix("not proven: ")
+        new = Proof(clip(part), 1, need, clip(leaf) if why else "", clip(why))
+        parts[part] = joined(parts[part], new) if part in parts else new
+    return tuple(parts.values())[:MOST_PARTS]
+
+
+def _needs(proven: Any, positions: set[int]) -> list[tuple[int, ...] | None]:
+    """For each output the positions without which it is not proven."""
+    everything = tuple(sorted(positions))
+    best = [bool(one) for one in proven(positions)]
+    if len(positions) > MOST_ARGUMENTS:
+        return [everything if fine else None for fine in best]
+    without = {k: proven(positions - {k}) for k in everything}
+    wanted = [
+        tuple(k for k in everything if not without[k][n]) if fine else None
+        for n, fine in enumerate(best)
+    ]
+    # Each argument alone may be missing; all of those together need not.
+    together = {need: proven(set(need)) for need in set(wanted) if need is not None}
+    return [
+        need if need is None or together[need][n] else everything for n, need in enumerate(wanted)
+    ]
+
+
+def joined(old: Proof, new: Proof) -> Proof:
+    """What holds of two leaves, or of two programs, together."""
+    first = old if old.why else new
+    needs = None
+    if old.needs is not None and new.needs is not None:
+        needs = tuple(sorted({*old.needs, *new.needs}))
+    return Proof(old.path, old.leaves + new.leaves, needs, first.leaf, first.why)
+
+
+def of_all_programs(old: Sequence[Proof] | None, new: Sequence[Proof]) -> tuple[Proof, ...]:
+    """What holds of the programs so far and of a further one; nothing where their parts differ."""
+    if old is None:
+        return tuple(new)
+    if [one.path for one in old] != [one.path for one in new]:
+        return ()
+    both = (joined(one, other) for one, other in zip(old, new, strict=True))
+    return tuple(
+        dataclasses.replace(proof, leaves=one.leaves) for proof, one in zip(both, new, strict=True)
+    )

@@ -1,0 +1,480 @@
+"""Recording: a pmap whose calls are counted, timed and, now and then, looked at closely.
+
+The program is left as it is. Nothing waits for a device but on the three calls of a site whose
+leaves are compared; a fault of the recorder's own is counted and never reaches the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from shardlift import _compat
+from shardlift.capture import files
+from shardlift.capture.schema import Capture, Event, Move, Overhead, Process, Read
+from shardlift.mapping import nesting, observer, registry
+from shardlift.mapping.nested_call import Call
+from shardlift.mapping.placement import Fit
+from shardlift.mapping.plan import Plan
+from shardlift.mapping.site import Site
+from shardlift.recording import compilations
+from shardlift.recording.call_inspection import Look, nbytes
+from shardlift.recording.caller import user_line
+from shardlift.recording.compilations import Running, here
+from shardlift.recording.completion_times import Waiter
+from shardlift.recording.origins import Origins
+from shardlift.recording.output_reads import watched_reads
+from shardlift.recording.process import kind_of_trace, name_of, process_facts, site_behind
+from shardlift.recording.programs import collectives
+from shardlift.recording.shard_maps import Mapped, ShardMapLook, recorded_jit
+from shardlift.recording.sharding_text import sharding_text
+from shardlift.recording.site_records import PROBES, Key, SiteRecord, clip
+from shardlift.recording.sources import sources
+from shardlift.recording.timeline import Timeline
+
+MOST_SITES, MOST_NAMES = 256, 500
+MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
+BATCH = 512  # calls that are counted together
+EARLY = 8  # looks at a site that are always made
+SHARE = 0.01  # of the time of the run, that the looks after those may take
+_clock = time.perf_counter
+AnyLook = Look | ShardMapLook
+LookAt = Callable[[tuple[Any, ...], dict[str, Any]], AnyLook]
+
+
+class Recorder:
+    """Records the pmap sites of a program, and writes what it saw as a capture.
+
+    Args:
+      command: how the program was started, for the reader of the capture.
+      patched: is ``jax.pmap`` replaced in the program, or only observed?
+    """
+
+    def __init__(self, *, command: Sequence[str] = (), patched: bool = True) -> None:
+        self._command = tuple(command)
+        self._patched = patched
+        self._began = _clock()
+        self._started = time.time()
+        self._process_id = os.getpid()
+        self._lock = threading.RLock()
+        self._sites: dict[Key, SiteRecord] = {}
+        self._sites_left_out: set[Key] = set()
+        self._origins = Origins()
+        self._unsure = 0  # reads of an array that may come from several sites
+        self._timeline = Timeline()
+        self._waiter = Waiter()
+        self._used: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
+        self._own = self._looking = self._late = 0.0
+        self._on = False
+        self._process: Process | None = None
+        self._written: tuple[str, Capture] | None = None  # where, and what, last
+
+    # ---- on and off
+
+    @contextlib.contextmanager
+    def observing(self) -> Iterator[None]:
+        """Record for the length of a ``with``; reads of outputs are seen only here."""
+        with watched_reads(self._told):
+            self._start()
+            try:
+                yield
+            finally:
+                self._stop()
+
+    def _start(self) -> None:
+        if not self._on:
+            self._on = True
+            compilations.listen()
+            observer.current = self
+
+    def _stop(self) -> None:
+        if self._on:
+            self._on = False
+            compilations.stop_listening()
+            observer.current = None
+            self._waiter.close()
+
+    # ---- what is recorded
+
+    def pmap(self, pmap: Callable[..., Any]) -> Callable[..., Any]:
+        """The given pmap, with its sites recorded."""
+        self._start()
+
+        @functools.wraps(pmap)
+        def recorded_pmap(*args: Any, **kwargs: Any) -> Any:
+            pmapped = pmap(*args, **kwargs)
+            try:
+                return self._recorded(pmapped, args, kwargs)
+            except Exception as error:
+                self._faulty(error)
+                return pmapped
+
+        return recorded_pmap
+
+    def _recorded(self, pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        fun = args[0] if args else kwargs.get("fun")
+        site, real = site_behind(pmapped, args, kwargs)
+        key = Key(*user_line(), name_of(fun))
+        look_at = None if site is None else functools.partial(Look, site)
+        recorded = self._watched(pmapped, key, site.name if site else key.function, look_at, real)
+        if recorded is not pmapped:
+            recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
+            if real and site is not None:
+                registry.remember(recorded, site)
+        return recorded
+
+    def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
+        """The given jit; its functions that call shard_map are sites too."""
+
+        def record(mapped: Mapped, place: tuple[str, int]) -> Any:
+            name = name_of(mapped.fun)
+            look_at = functools.partial(ShardMapLook, mapped)
+            return self._watched(mapped.jitted, Key(*place, name), name, look_at, True)
+
+        return recorded_jit(jit, record)
+
+    def _watched(self, mapped: Any, key: Key, name: str, look_at: LookAt | None, real: bool) -> Any:
+        """A mapped function whose calls are recorded; ``name`` is that of its program.
+
+        ``real``: may its program be asked?
+        """
+        record = self._record(key)
+        if record is None:
+            return mapped
+        record.made += 1
+        label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"
+        tracing, annotation, clock = _compat.tracing, jax.profiler.TraceAnnotation, _clock
+        waiter = self._waiter
+
+        # What every call pays; see bench/record_overhead.py before you add to it.
+        @functools.wraps(mapped)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            began = clock()
+            if tracing():
+                self._under(record, args, kwargs)
+                return mapped(*args, **kwargs)
+            outer, running = here.running, here.spare or Running()
+            look = None
+            if record.calls >= record.next_look:
+                look = self._before(record, look_at, args, kwargs, began)
+            here.running, here.spare = running, None
+            entered = clock()
+            try:
+                with annotation(label):
+                    out = mapped(*args, **kwargs)
+            except BaseException:
+                record.failed += 1
+                raise
+            finally:
+                here.running = outer
+            left = clock()
+            if running.busy or look is not None:
+                made = (name, look_at, real, args, kwargs)
+                self._after(record, running, look, made, out, (entered, left))
+            else:
+                here.spare = running
+                record.pending.append((entered, left))
+                if left >= waiter.next:
+                    self._sample(record, out, left)
+                if len(record.pending) >= BATCH:
+                    self._count(record)
+            record.calls += 1
+            self._own += entered - began + clock() - left
+            return out
+
+        return recorded
+
+    def _count(self, record: SiteRecord) -> None:
+        """Put the calls that are still to be counted where they belong."""
+        spans, record.pending = record.pending, []
+        record.plain.add_all([end - start for start, end in spans])
+        self._timeline.add(record.index, spans)
+
+    def _record(self, key: Key) -> SiteRecord | None:
+        with self._lock:
+            if key not in self._sites:
+                if len(self._sites) >= MOST_SITES:
+                    if len(self._sites_left_out) < MOST_LEFT_OUT:
+                        self._sites_left_out.add(key)
+                    return None
+                self._sites[key] = SiteRecord(key, len(self._sites))
+            return self._sites[key]
+
+    def _faulty(self, error: BaseException) -> None:
+        if len(self._faults) < 20:
+            first_line = str(error).partition("\n")[0]
+            self._faults[clip(f"{type(error).__name__}: {first_line}")] += 1
+
+    # ---- a call
+
+    def _under(self, record: SiteRecord, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if nesting.current_frame() is not None:
+            record.nested += 1
+        else:
+            record.transformed[kind_of_trace((args, kwargs))] += 1
+
+    def _before(
+        self,
+        record: SiteRecord,
+        look_at: LookAt | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        now: float,
+    ) -> AnyLook | None:
+        """A look at a call that is about to run, if it is time for one and there is time."""
+        record.later()
+        late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
+        if look_at is None or late:
+            return None
+        look = None
+        with contextlib.suppress(Exception):  # of the arguments: the call itself will say so
+            look = look_at(args, kwargs)
+            if record.compare_now():
+                look.compare_inputs()
+        self._looked(record, _clock() - now)
+        return look
+
+    def _after(
+        self,
+        record: SiteRecord,
+        running: Running,
+        look: AnyLook | None,
+        made: tuple[str, LookAt | None, bool, tuple[Any, ...], dict[str, Any]],
+        out: Any,
+        span: tuple[float, float],
+    ) -> None:
+        """A call that was looked at, that compiled a program, or that moved arguments."""
+        name, look_at, real, args, kwargs = made
+        entered, left = span
+        took = left - entered
+        compiled = _made_program(running, name)
+        self._timeline.add(record.index, [span], compiled)
+        try:
+            if look is not None and not compiled and record.compare_now():
+                jax.block_until_ready(out)  # its outputs are going to be read: time that
+                record.waiting.add(_clock() - left)
+            if look is None and compiled and look_at is not None:
+                look = look_at(args, kwargs)
+            if compiled:
+                record.compiling.add(took)
+                seconds = sum(seconds for _, seconds in running.compiled)
+                seen = None if look is None else look.signature()
+                record.note_compile(seen, entered - self._began, seconds)
+            else:
+                record.call.add(took)
+                record.dispatch.add(max(0.0, took - running.moving - running.conversion))
+                if running.moving:
+                    record.moving.add(running.moving)
+                if running.conversion:
+                    record.conversion.add(running.conversion)
+            for path, source, target, size in running.moved:
+                record.note_move(Move(path, source, target, size, 1, "pmap"))
+            if look is not None:
+                self._note(record, running, look, out, real, compiled)
+        except Exception as error:
+            self._faulty(error)
+        self._looked(record, _clock() - left)
+
+    def _looked(self, record: SiteRecord, seconds: float) -> None:
+        self._looking += seconds
+        if record.looked > EARLY:
+            self._late += seconds
+
+    def _note(
+        self,
+        record: SiteRecord,
+        running: Running,
+        look: AnyLook,
+        out: Any,
+        real: bool,
+        compiled: bool,
+    ) -> None:
+        comparing = record.compare_now()
+        record.looked += 1
+        record.compares += comparing
+        record.about = look.about()
+        self._process = self._process or process_facts(True)
+        record.note_leaves(record.arguments, look.arguments())
+        record.note_leaves(record.outputs, look.outputs(out, comparing))
+        record.note_kept(look.kept())
+        for path, leaf, _ in look.rows_of(out):  # by which they are known when they are read
+            if isinstance(leaf, jax.Array):
+                self._origins.add(leaf, record, path)
+        moves = look.moves(path for path, *_ in running.moved)
+        for move in moves:
+            record.note_move(move)
+        if moves and not compiled and record.probes.count < PROBES:
+            jax.block_until_ready(out)
+            seconds = look.probe({move.path for move in moves})
+            if seconds is not None:
+                record.probes.add(seconds)
+        if compiled and real and record.traces:
+            self._ask_program(record, look, running.fitted)
+
+    def _ask_program(self, record: SiteRecord, look: AnyLook, fitted: list[Any] | None) -> None:
+        running = here.running = Running()
+        try:
+            traced = look.traced(fitted)
+            found = None if traced is None else collectives(traced.jaxpr.jaxpr)
+            if traced is not None:
+                record.note_proofs(look.proofs(record.arguments, traced))
+        except Exception as error:
+            self._faulty(error)
+            found = None
+        finally:
+            here.running = None
+        if found is None:
+            record.unseen.add("the collectives of a program that could not be asked for them")
+        else:
+            record.collectives = found
+        if look.name in running.traced:  # once is once too often
+            record.traces = False
+            record.unseen.add("collectives of later programs: the function was traced once more")
+
+    def _sample(self, record: SiteRecord, out: Any, left: float) -> None:
+        try:
+            self._waiter.hand_over(out, left, record.waiting)
+        except Exception as error:
+            self._faulty(error)
+        self._looking += _clock() - left
+
+    # ---- told by others
+
+    def fitted(self, site: Site, plan: Plan, call: Call, fit: Fit, seconds: float) -> None:
+        """See `mapping.watch`: the pmap moved its arguments itself."""
+        running = here.running
+        if running is None:
+            return
+        running.busy = True
+        running.moving += seconds
+        if fit.leaves is None:
+            return
+        running.fitted = fit.leaves
+        try:
+            rows = zip(site.names(call), call.leaves, fit.leaves, call.axes, strict=True)
+            for path, old, new, axis in rows:
+                wanted = plan.sharding(axis)
+                if new is not old and not old.sharding.is_equivalent_to(wanted, old.ndim):
+                    size = nbytes(old) * (plan.home.size if axis is None else 1)
+                    source, target = sharding_text(old.sharding), sharding_text(wanted)
+                    running.moved.append((path, source, target, size))
+        except Exception as error:
+            self._faulty(error)
+
+    def converted(self, seconds: float) -> None:
+        """See `mapping.watch`: arrays of this process were made global ones, or the reverse."""
+        running = here.running
+        if running is not None:
+            running.busy = True
+            running.conversion += seconds
+
+    def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
+        """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
+        try:
+            origin = self._origins.find(array)
+            if origin is not None and len(origin.records) > 1:
+                self._unsure += 1
+            elif origin is not None:
+                file, line = user_line()
+                (record,) = origin.records
+                record.note_read(Read(origin.path, how, file, line, 1, nbytes, seconds))
+        except Exception as error:
+            self._faulty(error)
+
+    def _told(self, array: jax.Array, how: str, nbytes: int, seconds: float) -> None:
+        self.read(array, how, nbytes, seconds)
+
+    def used(self, name: str) -> None:
+        """A name that was restored in the program was used."""
+        if name in self._used or len(self._used) < MOST_NAMES:
+            self._used[name] += 1
+
+    # ---- what was recorded
+
+    def capture(self) -> Capture:
+        """All that was seen so far."""
+        with self._lock:
+            records = list(self._sites.values())
+        for record in records:
+            self._count(record)
+        calls = sum(record.calls for record in records)
+        process = self._process or process_facts(calls > 0)
+        began = self._began
+        return Capture(
+            command=self._command,
+            patched=self._patched,
+            started=self._started,
+            seconds=_clock() - began,
+            processes=(process,),
+            sites=tuple(record.frozen(process.index) for record in records),
+            timeline=tuple(
+                Event(site, max(0.0, start - began), end - start, process.index, compiled)
+                for site, start, end, compiled in self._timeline.calls()
+            ),
+            stride=self._timeline.stride,
+            used=dict(self._used),
+            overhead=Overhead(calls, self._own, self._looking, annotation_cost()),
+            unseen=tuple(self._unseen()),
+            sources=sources() if calls else {},
+        )
+
+    def _unseen(self) -> Iterator[str]:
+        if self._unsure:
+            yield f"from which of several sites {self._unsure} outputs came that were read"
+        if self._sites_left_out:
+            yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
+        if not self._patched:
+            yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
+        if self._waiter.lost:
+            yield f"the waiting of {self._waiter.lost} sampled calls, whose outputs were donated"
+        for fault, count in self._faults.items():
+            yield f"what a fault of the recorder hid, {count} times: {fault}"
+
+    def write(self, path: str | os.PathLike[str]) -> Capture | None:
+        """Write the capture, in one step; again if asked again. A forked child writes nothing."""
+        if os.getpid() == self._process_id:
+            capture = self.capture()
+            files.write(capture, path)
+            self._written = str(path), capture
+            return capture
+        return None
+
+    def summary(self) -> str:
+        """A few lines for the end of a run, with the next command to type."""
+        from shardlift.report.headline import headline
+
+        path, capture = self._written or ("", self.capture())
+        lines = [headline(capture)]
+        if capture.used:
+            names = sorted(capture.used.items(), key=lambda item: -item[1])
+            listed = ", ".join(f"{name} ({count})" for name, count in names[:5])
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            lines.append(f"restored names that were used: {listed}{more}")
+        if path:
+            lines.append(f"next: shardlift report {path}")
+        return "\n".join(lines)
+
+
+def _made_program(running: Running, function: str) -> bool:
+    """Was the site's own program among what was compiled, rather than a helper of JAX's?"""
+    own = {f"jit({function})", function, "jit(_fun)", "_fun", ""}
+    return any(name in own for name, _ in running.compiled)
+
+
+@functools.cache
+def annotation_cost() -> float:
+    """What naming a call for XProf takes, which cannot be timed within a call."""
+    start = _clock()
+    for _ in range(1000):
+        with jax.profiler.TraceAnnotation("shardlift"):
+            pass
+    return (_clock() - start) / 1000

@@ -1,0 +1,193 @@
+"""What is gathered of one site while a program runs, within bounds that do not grow with calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from shardlift.capture.histogram import Histogram, added
+from shardlift.capture.schema import Collective, Compile, Leaf, Move, Proof, Read, Site, Times
+from shardlift.recording.compilations import Signature, reasons
+
+# Of each site at most this many of each; the rest is counted.
+MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 64
+MOST_SIGNATURES = 16
+LONGEST_TEXT = 200  # characters of a path or of a reason
+COMPARE_AT = (0, 2, 7)  # leaves are compared from these calls on, once each
+PROBES = 3
+
+
+class Key(NamedTuple):
+    """What makes a site this one."""
+
+    file: str
+    line: int
+    function: str
+
+
+class SiteRecord:
+    """One site, as far as it is known."""
+
+    def __init__(self, key: Key, index: int) -> None:
+        self.key = key
+        self.index = index
+        self.made = self.calls = self.failed = self.nested = self.looked = self.compares = 0
+        self.next_look = 0
+        self.transformed: Counter[str] = Counter()
+        self.pending: list[tuple[float, float]] = []  # when calls began and ended, to be counted
+        self.plain, self.call, self.dispatch = Histogram(), Histogram(), Histogram()
+        self.moving, self.conversion, self.compiling = Histogram(), Histogram(), Histogram()
+        self.probes, self.waiting = Histogram(), Histogram()
+        self.about: dict[str, Any] = {}  # axis name and size, mesh, devices
+        self.arguments: dict[str, Leaf] = {}
+        self.outputs: dict[str, Leaf] = {}
+        self.left_out = 0
+        self.compile_count = 0
+        self.compiles: list[Compile] = []
+        self.signatures: list[Signature] = []
+        self.moves: dict[tuple[str, str, str, str], Move] = {}
+        self.reads: dict[tuple[str, str, str, int], Read] = {}
+        self.collectives: tuple[Collective, ...] = ()
+        self.traces = True  # may the program be asked for its collectives?
+        self.proofs: tuple[Proof, ...] | None = None
+        self.proved = 0  # programs that the proofs are of
+        self.unseen: set[str] = set()
+
+    # ---- looks
+
+    def compare_now(self) -> bool:
+        """Is it one to compare the leaves of?"""
+        return self.compares < len(COMPARE_AT) and self.calls >= COMPARE_AT[self.compares]
+
+    def later(self) -> None:
+        """Look again after half as many calls more."""
+        self.next_look = self.calls + 1 if self.calls < 2 else self.calls + self.calls // 2 + 1
+
+    def note_leaves(self, into: dict[str, Leaf], leaves: Iterable[Leaf]) -> None:
+        """Keep the newest sight of each leaf, and what all looks at it said."""
+        found = sorted(leaves, key=lambda leaf: -leaf.nbytes)
+        kept = {leaf.path for leaf in found[:MOST_LEAVES]}
+        self.left_out = max(self.left_out, len(found) - len(kept))
+        old = dict(into)
+        into.clear()
+        for leaf in leaves:
+            if leaf.path in kept:
+                into[leaf.path] = _joined(old.get(leaf.path), _clipped(leaf))
+
+    def note_kept(self, paths: Iterable[str]) -> None:
+        """Donated leaves that were not reused in a call that was looked at."""
+        for path in paths:
+            leaf = self.arguments.get(clip(path))
+            if leaf is not None:
+                self.arguments[leaf.path] = dataclasses.replace(leaf, kept=leaf.kept + 1)
+
+    def note_move(self, move: Move) -> None:
+        """One more time that an argument was moved."""
+        move = dataclasses.replace(move, path=clip(move.path))
+        key = (move.path, move.source, move.target, move.by)
+        old = self.moves.get(key)
+        if old is not None:
+            self.moves[key] = dataclasses.replace(
+                old, count=old.count + move.count, nbytes=old.nbytes + move.nbytes
+            )
+        elif len(self.moves) < MOST_MOVES:
+            self.moves[key] = move
+        else:
+            self.unseen.add(f"more than {MOST_MOVES} ways in which arguments were moved")
+
+    def note_compile(self, seen: Signature | None, at: float, seconds: float) -> None:
+        """One more program, and why; the first ones and the last one are kept."""
+        self.compile_count += 1
+        why = ("not known",) if seen is None else reasons(seen, self.signatures)
+        compiled = Compile(self.calls, at, seconds, tuple(map(clip, why)))
+        if len(self.compiles) >= MOST_COMPILES:
+            self.compiles.pop()
+        self.compiles.append(compiled)
+        if seen is not None and seen not in self.signatures:
+            self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
+
+    def note_proofs(self, proofs: tuple[Proof, ...]) -> None:
+        """What was proven of one more program; what counts is what holds of all."""
+        from shardlift.recording.proofs import of_all_programs
+
+        self.proofs = of_all_programs(self.proofs, proofs)
+        self.proved += 1
+
+    def note_read(self, read: Read) -> None:
+        """One more time that an output was read on a line."""
+        read = dataclasses.replace(read, path=clip(read.path))
+        key = (read.path, read.how, read.file, read.line)
+        old = self.reads.get(key)
+        if old is None and len(self.reads) >= MOST_READS:
+            key = ("…", read.how, read.file, read.line)
+            old = self.reads.get(key)
+            if old is None and len(self.reads) >= 2 * MOST_READS:
+                self.unseen.add(f"more than {2 * MOST_READS} ways in which outputs were read")
+                return
+        self.reads[key] = dataclasses.replace(
+            read,
+            path=key[0],
+            count=read.count + (old.count if old else 0),
+            nbytes=read.nbytes + (old.nbytes if old else 0),
+            seconds=read.seconds + (old.seconds if old else 0.0),
+        )
+
+    # ---- as it is written
+
+    def frozen(self, process: int) -> Site:
+        """The site as a part of a capture."""
+        return Site(
+            *self.key,
+            **self.about,
+            processes=(process,),
+            made=self.made,
+            calls=self.calls,
+            failed=self.failed,
+            nested=self.nested,
+            transformed=dict(self.transformed),
+            times=self._times(),
+            looked=self.looked,
+            arguments=tuple(self.arguments.values()),
+            outputs=tuple(self.outputs.values()),
+            leaves_left_out=self.left_out,
+            compiles=tuple(self.compiles),
+            compile_count=self.compile_count,
+            moves=tuple(self.moves.values()),
+            reads=tuple(self.reads.values()),
+            collectives=self.collectives,
+            unseen=tuple(sorted(self.unseen)),
+            # A program of which nothing is known may do anything.
+            proofs=(self.proofs or ()) if self.proved == self.compile_count else (),
+        )
+
+    def _times(self) -> Times:
+        names = [f.name for f in dataclasses.fields(Times)]
+        times = Times(**{name: getattr(self, name).frozen() for name in names})
+        plain = self.plain.frozen()  # calls that did nothing but dispatch
+        call, dispatch = added([times.call, plain]), added([times.dispatch, plain])
+        return dataclasses.replace(times, call=call, dispatch=dispatch)
+
+
+def clip(text: str) -> str:
+    """A text that is not longer than it may be; its end says more than its beginning."""
+    return text if len(text) <= LONGEST_TEXT else "…" + text[1 - LONGEST_TEXT :]
+
+
+def _clipped(leaf: Leaf) -> Leaf:
+    return dataclasses.replace(leaf, path=clip(leaf.path), shape=leaf.shape[:32])
+
+
+def _joined(old: Leaf | None, new: Leaf) -> Leaf:
+    """What two looks at a leaf say together: it is equal if it was equal each time."""
+    if old is None:
+        return new
+    equal = new.equal if old.equal is None else old.equal and new.equal is not False
+    return dataclasses.replace(
+        new,
+        kept=old.kept,
+        compared=old.compared + new.compared,
+        equal=equal,
+        digest=new.digest or old.digest,
+    )

@@ -1,0 +1,203 @@
+"""What two programs compared have to say, as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from shardlift._escape import plain
+from shardlift.verify.compare.verdicts import (
+    CLOSE,
+    DIFFERENT,
+    IDENTICAL,
+    NOT_COMPARED,
+    NOT_REACHED,
+    Finding,
+    Outcome,
+    Side,
+    SiteVerdict,
+)
+
+COLOURS = {
+    IDENTICAL: "green", CLOSE: "green", DIFFERENT: "red", NOT_REACHED: "yellow",
+    NOT_COMPARED: "yellow",
+}  # fmt: skip
+FEW = 4  # leaves of a site that are shown
+LINES = "\n\t"  # what a program printed is shown line by line
+
+
+def headline(outcome: Outcome) -> str:
+    """The first thing to know."""
+    order = (DIFFERENT, NOT_COMPARED, NOT_REACHED, CLOSE, IDENTICAL)
+    counts = [(outcome.count(word), word) for word in order]
+    parts = [f"{count} {word}" for count, word in counts if count]
+    sites = f"{len(outcome.sites)} site{'s' * (len(outcome.sites) != 1)}"
+    return f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
+
+
+def compared(site: SiteVerdict) -> str:
+    """What a verdict rests on."""
+    if not site.calls:
+        return "no call was compared"
+    parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
+    if site.collectives:
+        parts.append(f"{site.collectives} arrays exchanged by collectives")
+    text = " and ".join(parts) + " compared"
+    if site.replays:
+        text += f"; {site.replays} calls run once more on the inputs of before"
+    worst = [one.distance.ulps or 0 for one in site.findings if one.distance]
+    return f"{text}; at most {max(worst):,} ulps apart" if site.verdict == CLOSE else text
+
+
+def places(site: SiteVerdict) -> str:
+    """``train.py:31 (pmap) -> train_new.py:40 (shard_map)``."""
+    sides = (site.before, site.after)
+    return " -> ".join(f"{p.file}:{p.line} ({p.kind})" if p else "nothing" for p in sides)
+
+
+def not_reached(site: SiteVerdict) -> str:
+    """Why there is nothing to compare."""
+    calls = [place.calls if place else 0 for place in (site.before, site.after)]
+    if not any(calls):
+        return "made, but never called in this run: nothing is known of it"
+    which, other = ("before", "after") if calls[0] else ("after", "before")
+    count = calls[calls[0] == 0]
+    times = "once" if count == 1 else f"{count} times"
+    return f"called {times} {which}, and nothing like it {other}"
+
+
+def what_it_rests_on(site: SiteVerdict) -> str:
+    """What was compared, or why nothing was."""
+    return not_reached(site) if site.verdict == NOT_REACHED else compared(site)
+
+
+def sentence(finding: Finding) -> str:
+    """A finding on one line."""
+    if finding.part == "calls":
+        return f"call {finding.call + 1}: {finding.what}"
+    where = f" of {finding.about}" if finding.about else ""
+    on = " on the inputs of before" if finding.part == "replayed" else ""
+    return f"{finding.path}{where}, call {finding.call + 1}{on}: {finding.what}"
+
+
+def shown(site: SiteVerdict) -> list[str]:
+    """The findings worth showing: the earliest first, differences before what is close."""
+    ranked = sorted(site.findings, key=lambda one: (one.close, one.call, one.part != "inside"))
+    lines = [sentence(one) for one in ranked[:FEW]]
+    if len(ranked) > FEW:
+        lines.append(f"and {len(ranked) - FEW} more (--format json has all)")
+    return lines
+
+
+def advice(outcome: Outcome) -> list[str]:
+    """What to type next."""
+    if outcome.after.status and not outcome.before.status:
+        return ["AFTER failed as plain python runs it; --patch-after puts back what JAX removed"]
+    differing = [site for site in outcome.sites if site.verdict == DIFFERENT]
+    if not differing:
+        return []
+    only_bits = all(
+        one.distance is not None and one.distance.relative < 1e-5
+        for site in differing
+        for one in site.findings
+    )
+    if only_bits and not outcome.tolerance:
+        return ["The differences are in the last places. If they may be: --tolerance ulps=N,rtol=X"]
+    if any(site.causes for site in differing):
+        return []
+    return ["Does the program differ from itself? --check-determinism runs BEFORE twice"]
+
+
+# ---- text
+
+
+def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
+    """Print it for people."""
+    if not quiet:
+        for name, side in (("before", outcome.before), ("after", outcome.after)):
+            _show_side(name, side, console)
+        for site in outcome.sites:
+            _show_site(site, console)
+        for note in (*outcome.notes, *advice(outcome)):
+            console.print(f"\n{escape(note)}", style="dim")
+        console.print()
+    console.print(f"[bold]{escape(headline(outcome))}[/]")
+
+
+def _show_side(name: str, side: Side, console: Console) -> None:
+    version = f"  [dim]JAX {escape(side.jax)}[/]" if side.jax else ""
+    console.print(f"{name:6}  {escape(plain(side.command))}{version}")
+    if side.status:
+        said = f"[red]ended with status {side.status}[/]; what it did until then is compared"
+        _indented(said, console, 8)
+        _indented(f"[dim]{escape(plain(side.error, keep=LINES))}[/]", console, 8)
+
+
+def _show_site(site: SiteVerdict, console: Console) -> None:
+    colour = COLOURS[site.verdict]
+    console.print(f"\n[bold {colour}]{site.verdict}[/]  [bold]{escape(site.name)}[/]", end="  ")
+    console.print(f"[dim]{escape(places(site))}[/]")
+    _indented(escape(what_it_rests_on(site)), console)
+    for cause in site.causes:
+        _indented(f"[bold]likely cause[/]  {escape(cause)}", console)
+    for line in shown(site):
+        _indented(escape(line), console)
+    for note in site.notes:
+        _indented(f"[dim]{escape(note)}[/]", console)
+
+
+def _indented(text: str, console: Console, by: int = 4) -> None:
+    console.print(Padding(text, (0, 0, 0, by), expand=False))
+
+
+# ---- Markdown, JSON
+
+
+def markdown(outcome: Outcome) -> str:
+    """For a pull request."""
+    from shardlift.report.markdown import code, text
+
+    lines = [f"### shardlift verify: {headline(outcome)}", ""]
+    commands = [code(plain(side.command)) for side in (outcome.before, outcome.after)]
+    lines += [f"{commands[0]} before, {commands[1]} after.", ""]
+    for name, side in (("before", outcome.before), ("after", outcome.after)):
+        if side.status:
+            ended = f"**{name} ended with status {side.status}**"
+            lines += [f"{ended}; what it did until then is compared.", ""]
+    lines += ["| verdict | site | compared | first difference |", "|---|---|---|---|"]
+    for site in outcome.sites:
+        first = sentence(site.first) if site.first else ""
+        row = (f"{code(site.name)}, {text(places(site))}", text(what_it_rests_on(site)))
+        lines.append("| " + " | ".join((site.verdict, *row, text(first))) + " |")
+    causes = [f"- {code(one.name)}: {text(cause)}" for one in outcome.sites for cause in one.causes]
+    if causes:
+        lines += ["", "Likely causes:", "", *causes]
+    if outcome.notes:
+        lines += ["", *(f"- {text(note)}" for note in outcome.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def machine(outcome: Outcome) -> str:
+    """As JSON; places and distances in full."""
+    tree = {
+        "status": outcome.status,
+        "verdicts": {word: outcome.count(word) for word in COLOURS},
+        **dataclasses.asdict(outcome),
+    }
+    for site, verdict in zip(tree["sites"], outcome.sites, strict=True):
+        site["name"] = verdict.name
+    return json.dumps(_finite(tree), indent=2, ensure_ascii=False) + "\n"
+
+
+def _finite(tree: Any) -> Any:
+    """JSON has no infinity: it is written as text."""
+    if isinstance(tree, float) and (tree != tree or tree in (float("inf"), float("-inf"))):
+        return str(tree)
+    if isinstance(tree, dict):
+        return {key: _finite(value) for key, value in tree.items()}
+    return [_finite(value) for value in tree] if isinstance(tree, (list, tuple)) else tree

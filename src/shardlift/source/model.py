@@ -1,0 +1,121 @@
+"""What `check` says: spans, edits, findings, and the rule object that makes them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shardlift.source.file import File
+
+GUIDE = "https://docs.jax.dev/en/latest/migrate_pmap.html"
+CHANGELOG = "https://docs.jax.dev/en/latest/changelog.html"
+SHARD_MAP = "https://docs.jax.dev/en/latest/notebooks/shard_map.html"
+MULTI_PROCESS = "https://docs.jax.dev/en/latest/multi_process.html"
+
+# One file of text, or several by path: rules that look across files need the second form.
+Example = str | Mapping[str, str]
+Version = tuple[int, ...]
+
+
+class Effect(StrEnum):
+    """What happens when a finding is left as it is."""
+
+    REMOVED = "removed"  # the name is gone: an error as soon as it is reached
+    BROKEN = "broken"  # raises, or hangs
+    WRONG = "wrong"  # runs, and the numbers are not those that pmap gave
+    SLOW = "slow"  # runs, and moves or copies more than it must
+    OLD = "old"  # runs; what `migrate` rewrites
+
+
+class Applicability(StrEnum):
+    """How far an edit can be trusted."""
+
+    SAFE = "safe"  # the same program by construction
+    UNSAFE = "unsafe"  # shapes or meaning change
+    MANUAL = "manual"  # explained only
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A stretch of text: lines from 1, columns in characters from 0, within a cell if any."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of text that a fix proposes."""
+
+    span: Span
+    replacement: str
+    applicability: Applicability = Applicability.SAFE
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a rule's visitor yields: a node, what is wrong there, and perhaps how to change it.
+
+    Edits that need `imports`, whole statements, are for `migrate`, which puts them in.
+    """
+
+    node: ast.AST
+    message: str
+    edits: tuple[Edit, ...] = ()
+    imports: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule at a line."""
+
+    code: str
+    path: str
+    span: Span
+    message: str
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that `check` looks for.
+
+    `explain` is the docstring of the rule's module; `bad` and `good` are executed as tests and
+    shown as documentation. In a bad example every reported line ends in a comment with the code.
+    """
+
+    code: str
+    name: str
+    effect: Effect
+    summary: str
+    advice: str
+    explain: str
+    reference: str
+    visit: Callable[[File], Iterator[Match]]
+    bad: tuple[Example, ...]
+    good: tuple[Example, ...]
+    # A file is parsed, and the rule run, only if it says one of these words or names of JAX.
+    words: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    # The first JAX release in which the finding holds.
+    since: Version = (0,)
+
+
+def version(text: str) -> Version:
+    """Read a version: `0.10.2` is `(0, 10, 2)`; anything after the numbers is dropped."""
+    parts: list[int] = []
+    for part in text.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        parts.append(int(digits))
+    if not parts:
+        raise ValueError(f"not a version: {text!r}")
+    return tuple(parts)

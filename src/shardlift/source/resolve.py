@@ -1,0 +1,378 @@
+"""Names, aliases, wrappers: what an expression stands for, across the files given.
+
+Everything is looked up on demand and remembered. A value that is not understood is `UNKNOWN`,
+never a guess; where the program has a choice (`jax.pmap if n > 1 else jax.jit`), all of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from shardlift.source.modules import LIBRARIES, module_parts
+from shardlift.source.reaching import afterwards, reaching
+from shardlift.source.scopes import FUNCTIONS, Function
+from shardlift.source.values import (
+    UNKNOWN,
+    Argument,
+    Constant,
+    Element,
+    External,
+    Instance,
+    Known,
+    Mapped,
+    Output,
+    Partial,
+    Result,
+    Value,
+)
+from shardlift.source.wrappers import apply, as_transform, filled, given
+
+if TYPE_CHECKING:
+    from shardlift.source.file import File
+
+_MOST_ALTERNATIVES = 6
+_DEEPEST = 60
+_BUILTINS = frozenset(dir(builtins))
+# Calls that hand back the function that they are given.
+_SEE_THROUGH = frozenset({"builtins.staticmethod", "functools.wraps", "builtins.classmethod"})
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class Resolver:
+    """Looks expressions of one file up."""
+
+    def __init__(self, file: File) -> None:
+        """Nothing is looked up until it is asked for."""
+        self.file = file
+        self._known: dict[ast.AST, tuple[Value, ...]] = {}
+        self._paths: dict[str, tuple[Value, ...]] = {}
+        self._bound: dict[ast.AST, tuple[Value, ...]] = {}
+        self._busy: set[ast.AST] = set()
+        self._attributes: dict[ast.ClassDef, dict[str, list[ast.AST]]] | None = None
+
+    def values(self, node: ast.AST) -> tuple[Value, ...]:
+        """Everything that a node may stand for; never empty."""
+        found = self._known.get(node)
+        if found is not None:
+            return found
+        if type(node) is ast.Name:
+            bound = reaching(self.file.index, node)
+            if len(bound) == 1 and bound[0] in self._bound:
+                # Most names are bound once and used often: `jnp`, `self`, the parameters.
+                found = self._known[node] = self._bound[bound[0]]
+                return found
+        if node in self._busy or len(self._busy) > _DEEPEST:
+            return (UNKNOWN,)
+        self._busy.add(node)
+        try:
+            result = _unique(self._values(node))
+        finally:
+            self._busy.discard(node)
+        self._known[node] = result
+        return result
+
+    def exported(self, name: str) -> tuple[Value, ...]:
+        """What a module-level name stands for once the module has run; empty if there is none."""
+        bound = self.file.index.module.names.get(name)
+        if not bound:
+            return ()
+        return _unique(
+            v for node in afterwards(self.file.index, bound) for v in self._binding(node)
+        )
+
+    def bound(self, node: ast.AST) -> tuple[Value, ...]:
+        """What a binding, such as the alias of an import, gives to its name."""
+        return _unique(self._binding(node))
+
+    def _values(self, node: ast.AST) -> Iterator[Value]:
+        if isinstance(node, ast.Name):
+            yield from self._name(node)
+        elif isinstance(node, ast.Attribute):
+            for base in self.values(node.value):
+                yield from self.attribute(base, node.attr)
+        elif isinstance(node, ast.Call):
+            yield from self._call(node)
+        elif isinstance(node, ast.Constant):
+            yield Constant(node.value) if isinstance(node.value, _SCALARS) else UNKNOWN
+        elif isinstance(node, ast.IfExp):
+            yield from self.values(node.body)
+            yield from self.values(node.orelse)
+        elif isinstance(node, ast.BoolOp):
+            for operand in node.values:
+                yield from self.values(operand)
+        elif isinstance(node, ast.NamedExpr):
+            yield from self.values(node.value)
+        elif isinstance(node, ast.Subscript):
+            for base in self.values(node.value):
+                yield self._item(base, node.slice)
+        elif isinstance(node, ast.Lambda):
+            yield Known(node, self.file)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from self._decorated(node)
+        else:
+            yield UNKNOWN
+
+    def _name(self, node: ast.Name) -> Iterator[Value]:
+        bound = reaching(self.file.index, node)
+        if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
+            self._bound[bound[0]] = _unique(self._binding(bound[0]))
+            yield from self._bound[bound[0]]
+            return
+        for binding in bound:
+            yield from self._binding(binding)
+        if bound:
+            return
+        for star in self.file.index.module.names.get("*", ()):
+            if isinstance(star, ast.alias):
+                yield from self._imported(star, node.id)
+        if node.id in _BUILTINS:
+            yield External(f"builtins.{node.id}")
+
+    def _binding(self, node: ast.AST) -> Iterator[Value]:
+        if isinstance(node, ast.alias):
+            yield from self._imported(node, node.name)
+        elif isinstance(node, ast.ClassDef):
+            yield Known(node, self.file)
+        elif isinstance(node, ast.arg):
+            yield self._argument(node)
+        elif isinstance(node, (ast.Name, ast.Attribute)):
+            yield from self._assigned(node)
+        else:
+            yield from self.values(node)
+
+    def _imported(self, alias: ast.alias, name: str) -> Iterator[Value]:
+        statement = self.file.index.parents[alias]
+        if isinstance(statement, ast.ImportFrom):
+            base = self._base(statement)
+            yield from self.path(f"{base}.{name}" if base else name)
+        elif alias.asname:
+            yield from self.path(name)
+        elif name != "*":
+            yield External(name.partition(".")[0])
+
+    def _base(self, statement: ast.ImportFrom) -> str:
+        module = statement.module or ""
+        if not statement.level:
+            return module
+        here = module_parts(self.file.path)
+        drop = statement.level - self.file.path.endswith("__init__.py")
+        package = here[: len(here) - drop] if drop else here
+        return ".".join((*package, module)) if module else ".".join(package)
+
+    def path(self, dotted: str) -> tuple[Value, ...]:
+        """What a dotted name stands for: something in the files given, or a library's name."""
+        found = self._paths.get(dotted)
+        if found is None:
+            self._paths[dotted] = (External(dotted),)  # an import cycle ends here
+            found = self._paths[dotted] = _unique(self._path(dotted))
+        return found
+
+    def _path(self, dotted: str) -> Iterator[Value]:
+        parts = tuple(dotted.split("."))
+        project, near = self.file.project, self.file.path
+        if parts[0] in LIBRARIES or project.has_module(parts, near):
+            yield External(dotted)
+            return
+        for depth in (1, 2):
+            if len(parts) <= depth:
+                break
+            values = project.exported(parts[:-depth], parts[-depth], near)
+            if depth == 2:
+                values = tuple(v for b in values for v in self.attribute(b, parts[-1]))
+            if values:
+                yield from values
+                return
+        yield External(dotted)
+
+    def _argument(self, node: ast.arg) -> Value:
+        function = self.file.index.parents[self.file.index.parents[node]]
+        assert isinstance(function, FUNCTIONS)
+        owner = self.file.index.parents.get(function)
+        first = [*function.args.posonlyargs, *function.args.args][:1]
+        if isinstance(owner, ast.ClassDef) and first == [node] and not _static(function):
+            return Instance(owner, self.file)
+        return Argument(node, function)
+
+    def _assigned(self, target: ast.expr) -> Iterator[Value]:
+        """The value that an assignment, a loop or a with gives to a name."""
+        path: list[int] = []
+        node: ast.AST = target
+        parents = self.file.index.parents
+        while isinstance(parent := parents[node], (ast.Tuple, ast.List, ast.Starred)):
+            if isinstance(parent, ast.Starred):
+                yield UNKNOWN
+                return
+            path.insert(0, parent.elts.index(node))  # type: ignore[arg-type]
+            node = parent
+        if isinstance(parent, ast.AnnAssign | ast.NamedExpr | ast.Assign) and parent.value:
+            yield from self._unpacked(parent.value, path)
+        elif isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
+            for value in self.values(parent.iter):
+                yield Element(value)
+        else:
+            yield UNKNOWN
+
+    def _unpacked(self, value: ast.expr, path: list[int]) -> Iterator[Value]:
+        while path and isinstance(value, (ast.Tuple, ast.List)) and path[0] < len(value.elts):
+            value, path = value.elts[path[0]], path[1:]
+        if not path:
+            yield from self.values(value)
+            return
+        if isinstance(value, ast.Call):
+            for function in self.values(value.func):
+                if isinstance(function, Known) and isinstance(function.node, FUNCTIONS):
+                    for returned in returns(function):
+                        yield from function.file.resolver._unpacked(returned, path)
+                    return
+        for found in self.values(value):
+            if isinstance(found, Output):
+                yield Output(found.mapped, found.call, (*found.path, *path))
+            else:
+                yield Element(found)
+
+    def _item(self, base: Value, index: ast.expr) -> Value:
+        # An integer may pick an element of a tuple or a device: that is for rules to decide.
+        key = index.value if isinstance(index, ast.Constant) else None
+        if isinstance(base, Output) and isinstance(key, str):
+            return Output(base.mapped, base.call, (*base.path, key))
+        return UNKNOWN
+
+    def attribute(self, base: Value, name: str) -> Iterator[Value]:
+        """What an attribute of a value stands for."""
+        if isinstance(base, External):
+            yield from self.path(f"{base.path}.{name}")
+        elif isinstance(base, Output):
+            yield Output(base.mapped, base.call, (*base.path, name))
+        elif isinstance(base, Instance) or (
+            isinstance(base, Known) and isinstance(base.node, ast.ClassDef)
+        ):
+            assert isinstance(base.node, ast.ClassDef)
+            yield from base.file.resolver.member(base.node, name)
+        else:
+            yield UNKNOWN
+
+    def member(self, owner: ast.ClassDef, name: str, depth: int = 0) -> Iterator[Value]:
+        """A class attribute, a method, or what any method assigns to `self.name`."""
+        if self._attributes is None:
+            self._attributes = self._find_attributes()
+        bound = self.file.index.opens[owner].names.get(name, [])
+        bound = bound + self._attributes.get(owner, {}).get(name, [])
+        for node in bound:
+            yield from self._binding(node)
+        if bound or depth > 3:
+            return
+        for base in owner.bases:
+            for value in self.values(base):
+                if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
+                    yield from value.file.resolver.member(value.node, name, depth + 1)
+
+    def _find_attributes(self) -> dict[ast.ClassDef, dict[str, list[ast.AST]]]:
+        found: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
+        for node in self.file.index.nodes(ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+                for value in self.values(node.value):
+                    if isinstance(value, Instance) and value.file is self.file:
+                        names = found.setdefault(value.node, {})
+                        names.setdefault(node.attr, []).append(node)
+        return found
+
+    def _call(self, node: ast.Call) -> Iterator[Value]:
+        for function in self.values(node.func):
+            transform = as_transform(function)
+            if transform is not None:
+                yield apply(transform, node, self.file)
+            elif isinstance(function, External):
+                yield from self._library_call(function.path, node)
+            elif isinstance(function, Mapped):
+                yield Output(function, node)
+            elif isinstance(function, Known) and isinstance(function.node, ast.ClassDef):
+                yield Instance(function.node, function.file)
+            elif isinstance(function, Known):
+                yield from self._inlined(function, node)
+            elif isinstance(function, Result) and function.path == "functools.wraps" and node.args:
+                yield from self.values(node.args[0])
+            elif isinstance(function, Partial) and isinstance(function.function, Mapped):
+                yield Output(function.function, node)
+            else:
+                yield UNKNOWN
+
+    def _library_call(self, path: str, node: ast.Call) -> Iterator[Value]:
+        if path == "functools.partial" and node.args:
+            for target in self.values(node.args[0]):
+                transform = as_transform(target)
+                if transform is None:
+                    yield Partial(target, node, self.file)
+                elif len(node.args) == 1:
+                    yield filled(transform, node, self.file)
+                else:
+                    yield apply(transform, node, self.file, skip=1)
+        elif path in _SEE_THROUGH and len(node.args) == 1 and path != "functools.wraps":
+            yield from self.values(node.args[0])
+        else:
+            yield Result(path, node, self.file)
+
+    def _inlined(self, function: Known, call: ast.Call) -> Iterator[Value]:
+        """A call of a function at hand: what it returns, its parameters put in."""
+        for returned in returns(function):
+            for value in function.file.values(returned):
+                if isinstance(value, Argument) and value.function is function.node:
+                    argument = given(function, value.node.arg, call)
+                    if argument is not None:
+                        yield from self.values(argument)
+                        continue
+                    value = UNKNOWN
+                yield value
+
+    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Value]:
+        current: Value = Known(node, self.file)
+        for decorator in reversed(node.decorator_list):
+            for value in self.values(decorator):
+                transform = as_transform(value)
+                if transform is not None:
+                    operand = current if isinstance(current, Known) else None
+                    current = Mapped(
+                        transform, operand, decorator, self.file, dict(transform.keywords)
+                    )
+        yield current
+
+
+def returns(function: Known) -> list[ast.expr]:
+    """The expressions that a function returns; none for a class or a coroutine."""
+    node, known = function.node, function.file.returned
+    if node not in known:
+        body = node.body if isinstance(node, ast.FunctionDef) else []
+        known[node] = [node.body] if isinstance(node, ast.Lambda) else list(_returned(body))
+    return known[node]
+
+
+def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
+    for statement in body:
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            yield statement.value
+        elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for field in ("body", "orelse", "finalbody"):
+                yield from _returned(getattr(statement, field, []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _returned(handler.body)
+            for case in getattr(statement, "cases", []):
+                yield from _returned(case.body)
+
+
+def _static(function: Function) -> bool:
+    return any(
+        isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
+        for decorator in getattr(function, "decorator_list", [])
+    )
+
+
+def _unique(values: Iterator[Value]) -> tuple[Value, ...]:
+    result: list[Value] = []
+    for value in values:
+        if value not in result:
+            result.append(value)
+            if len(result) == _MOST_ALTERNATIVES:
+                break
+    return tuple(result) or (UNKNOWN,)

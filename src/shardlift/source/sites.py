@@ -1,0 +1,288 @@
+"""pmap sites: every place where a function is pmapped, with what a rewrite needs to know."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform
+from shardlift.source.wrappers import PMAPS, as_transform
+
+if TYPE_CHECKING:
+    from shardlift.source.file import File
+
+
+# Functions that look at a function and do not call it.
+_LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
+
+
+class Role(StrEnum):
+    """What a site does."""
+
+    MAP = "map"  # a function is pmapped
+    WRAPPER = "wrapper"  # a name is made to stand for pmap: alias, partial, function around it
+    REFERENCE = "reference"  # pmap itself is handed to something as a value
+
+
+class Usage(StrEnum):
+    """How a mapped function comes about."""
+
+    DECORATOR = "decorator"
+    CALL = "call"
+    IMMEDIATE = "immediate"  # pmap(f)(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One place in the source."""
+
+    file: File = field(repr=False)
+    node: ast.AST  # the call, the decorator, or the name
+    role: Role
+    transform: Transform
+    usage: Usage = Usage.CALL
+    operand: ast.expr | Known | None = None
+    keywords: Mapping[str, Located] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()  # the names that it is assigned to: `p_step`, `self.step`
+    rebinds: bool = False  # f = pmap(f)
+    otherwise: tuple[str, ...] = ()  # what else the same expression may be: `jax.jit`
+    scope: str = ""  # the dotted name of the function or class around it
+    mapped: Mapped | None = None
+
+    @property
+    def function(self) -> Known | None:
+        """The def or lambda that is pmapped, where it can be found."""
+        return mapped_function(self.mapped) if self.mapped else None
+
+    @property
+    def operand_kind(self) -> str:
+        """`def`, `lambda`, `name`, `method`, `partial`, `call`, or `other`."""
+        operand = self.operand
+        if operand is None or isinstance(operand, Known):
+            return "def"
+        if isinstance(operand, ast.Call):
+            is_partial = self.file.called(operand) == "functools.partial"
+            return "partial" if is_partial else "call"
+        kinds = {ast.Lambda: "lambda", ast.Name: "name", ast.Attribute: "method"}
+        return kinds.get(type(operand), "other")
+
+
+def find_sites(file: File) -> list[Site]:
+    """Every site of a file, in the order of the text."""
+    found = [*_mapped_calls(file), *_decorators(file), *_wrappers(file)]
+    spoken_for = {id(node) for site in found for node in ast.walk(site.node)}
+    found += [site for site in _references(file) if id(site.node) not in spoken_for]
+    return sorted(found, key=lambda site: file.span(site.node))
+
+
+def mapped_function(mapped: Mapped) -> Known | None:
+    """The def or lambda behind a mapped function: through names, methods and partials."""
+    operand = mapped.operand
+    if operand is None or isinstance(operand, Known):
+        return operand
+    return function_of(operand.file, operand.node)
+
+
+def function_of(file: File, node: ast.expr) -> Known | None:
+    """The one def or lambda that an expression stands for, partials looked through."""
+    if isinstance(node, ast.Call) and node.args and file.called(node) == "functools.partial":
+        return function_of(file, node.args[0])
+    value = file.only(node)
+    if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+        return value
+    return None
+
+
+def calls_of_mapped(file: File) -> list[tuple[ast.Call, Mapped]]:
+    """Every call, in this file, of something that can only be a pmapped function."""
+    return file.mapped_calls
+
+
+def find_mapped_calls(file: File) -> Iterator[tuple[ast.Call, Mapped]]:
+    """What `File.mapped_calls` remembers."""
+    for call in file.index.nodes(ast.Call):
+        mapped = surely_mapped(file, call.func)
+        if mapped is not None:
+            yield call, mapped
+
+
+def surely_mapped(file: File, node: ast.expr) -> Mapped | None:
+    """The pmapped function that an expression stands for, if it can be nothing else."""
+    value = file.only(node)
+    return value if isinstance(value, Mapped) and value.transform.certain else None
+
+
+def _mapped_calls(file: File) -> Iterator[Site]:
+    decorators = {id(d) for f in file.index.nodes(ast.FunctionDef) for d in f.decorator_list}
+    for call in file.index.nodes(ast.Call):
+        functions = file.values(call.func)
+        partial = any(isinstance(f, External) and f.path == "functools.partial" for f in functions)
+        if not partial and not any(as_transform(function) for function in functions):
+            continue
+        for value in file.values(call):
+            if isinstance(value, Mapped) and value.node is call:
+                others = tuple(f.path for f in functions if isinstance(f, External))
+                yield _site(file, value, tuple(o for o in others if o not in PMAPS and not partial))
+                break
+            if isinstance(value, Transform) and id(call) not in decorators and not partial:
+                break
+
+
+def _site(file: File, mapped: Mapped, otherwise: tuple[str, ...]) -> Site:
+    node, operand = mapped.node, mapped.operand
+    expression = operand.node if isinstance(operand, Located) else operand
+    parent = file.index.parents.get(node)
+    immediate = isinstance(parent, ast.Call) and parent.func is node
+    targets = () if immediate else _targets(file, node)
+    name = _dotted(expression) if isinstance(expression, ast.expr) else None
+    return Site(
+        file=file,
+        node=node,
+        role=Role.WRAPPER if _is_wrapper_body(file, mapped) else Role.MAP,
+        transform=mapped.transform,
+        usage=Usage.IMMEDIATE if immediate else Usage.CALL,
+        operand=expression,
+        keywords=mapped.keywords,
+        targets=targets,
+        rebinds=name is not None and name in targets,
+        otherwise=otherwise,
+        scope=scope_name(file, node),
+        mapped=mapped,
+    )
+
+
+def _is_wrapper_body(file: File, mapped: Mapped) -> bool:
+    """Whether the pmap is the inside of a function that wraps pmap."""
+    if not isinstance(mapped.operand, Located):
+        return False
+    for value in file.values(mapped.operand.node):
+        if isinstance(value, Argument) and isinstance(value.function, ast.FunctionDef):
+            return as_transform(Known(value.function, file)) is not None
+    return False
+
+
+def _decorators(file: File) -> Iterator[Site]:
+    for function in file.index.nodes(ast.FunctionDef):
+        for decorator in function.decorator_list:
+            for value in file.values(decorator):
+                transform = as_transform(value)
+                if transform is None:
+                    continue
+                yield Site(
+                    file=file,
+                    node=decorator,
+                    role=Role.MAP,
+                    transform=transform,
+                    usage=Usage.DECORATOR,
+                    operand=Known(function, file),
+                    keywords=transform.keywords,
+                    targets=(function.name,),
+                    scope=scope_name(file, function),
+                    mapped=_mapped_by(file, function, decorator),
+                )
+                break
+
+
+def _mapped_by(file: File, function: ast.FunctionDef, decorator: ast.expr) -> Mapped | None:
+    value = file.only(function)
+    if isinstance(value, Mapped) and value.node is decorator:
+        return value
+    transform = next((t for v in file.values(decorator) if (t := as_transform(v))), None)
+    known = Known(function, file)
+    return Mapped(transform, known, decorator, file, transform.keywords) if transform else None
+
+
+def _wrappers(file: File) -> Iterator[Site]:
+    """`pmap = jax.pmap`, `pmap = partial(jax.pmap, …)`, `pmap = jax.pmap if … else jax.jit`."""
+    statements: list[ast.Assign | ast.AnnAssign | ast.Return] = [
+        *file.index.nodes(ast.Assign),
+        *file.index.nodes(ast.AnnAssign),
+        *file.index.nodes(ast.Return),
+    ]
+    for statement in statements:
+        if not isinstance(statement.value, (ast.Call, ast.Attribute, ast.Name, ast.IfExp)):
+            continue
+        values = file.values(statement.value)
+        transforms = [v for v in values if not isinstance(v, Known) and as_transform(v)]
+        if not transforms:
+            continue
+        transform = as_transform(transforms[0])
+        assert transform is not None
+        yield Site(
+            file=file,
+            node=statement.value,
+            role=Role.WRAPPER,
+            transform=transform,
+            keywords=transform.keywords,
+            targets=_targets(file, statement.value),
+            otherwise=tuple(
+                v.path for v in values if isinstance(v, External) and v.path not in PMAPS
+            ),
+            scope=scope_name(file, statement),
+        )
+
+
+def _references(file: File) -> Iterator[Site]:
+    last = {path.rpartition(".")[2] for path in PMAPS}
+    aliases = {
+        alias.asname or alias.name for alias in file.index.nodes(ast.alias) if alias.name in last
+    }
+    attributes = [node for node in file.index.nodes(ast.Attribute) if node.attr in last]
+    names = [node for node in file.index.nodes(ast.Name) if node.id in aliases]
+    nodes: list[ast.Attribute | ast.Name] = [*attributes, *names]
+    for node in nodes:
+        if not isinstance(node.ctx, ast.Load) or _is_used(file, node):
+            continue
+        value = file.only(node)
+        if isinstance(value, External) and value.path in PMAPS:
+            yield Site(
+                file=file,
+                node=node,
+                role=Role.REFERENCE,
+                transform=Transform(value.path),
+                scope=scope_name(file, node),
+            )
+
+
+def _is_used(file: File, node: ast.expr) -> bool:
+    """Whether the name is looked into (`jax.pmap.__doc__`) or compared: nothing is mapped."""
+    parent = file.index.parents.get(node)
+    return isinstance(parent, (ast.Attribute, ast.Compare)) or file.called(parent) in _LOOKS
+
+
+def _targets(file: File, node: ast.AST) -> tuple[str, ...]:
+    """The names that the value of an expression is given to, choices looked through."""
+    parent = file.index.parents.get(node)
+    while isinstance(parent, (ast.IfExp, ast.NamedExpr)) and node is not getattr(
+        parent, "test", None
+    ):
+        if isinstance(parent, ast.NamedExpr):
+            return (parent.target.id,)
+        node, parent = parent, file.index.parents.get(parent)
+    if isinstance(parent, ast.Assign):
+        return tuple(name for target in parent.targets if (name := _dotted(target)))
+    if isinstance(parent, ast.AnnAssign):
+        return tuple(name for name in [_dotted(parent.target)] if name)
+    return ()
+
+
+def _dotted(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (base := _dotted(node.value)):
+        return f"{base}.{node.attr}"
+    return None
+
+
+def scope_name(file: File, node: ast.AST) -> str:
+    """The dotted name of the functions and classes around a node; empty at module level."""
+    around = [
+        parent.name
+        for parent in file.index.ancestors(node)
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    ]
+    return ".".join(reversed(around))

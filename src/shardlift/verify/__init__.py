@@ -1,0 +1,1 @@
+"""`shardlift verify`: run two programs and compare what their mapped functions computed."""

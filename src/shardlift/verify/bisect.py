@@ -1,0 +1,195 @@
+"""Which of the rewritten places can stay: those with which the program computes what it did.
+
+`search` is given the places and a function that runs the program with some of them rewritten.
+What a verdict names is backed out; where none is named, because the program fails or something
+between the mapped functions differs, the places are halved until it is found. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shardlift.capture.schema import Capture
+from shardlift.verify.compare.judge import place_of
+from shardlift.verify.compare.verdicts import (
+    DIFFERENT,
+    NOT_COMPARED,
+    NOT_REACHED,
+    Outcome,
+    SiteVerdict,
+)
+from shardlift.verify.compare.verdicts import Place as Called
+
+UNKNOWN = "the numbers of the program differ with it, or it fails"
+SAME_AS_ITSELF = "it differs from itself in two runs of the program before: not comparable"
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A place that can be rewritten or left: from its first line to its last."""
+
+    path: str
+    line: int
+    column: int
+    last: int
+    is_site: bool = True  # it maps a function; others only place or read arrays
+    by_value: bool = False  # it names pmap without calling it: the call is elsewhere
+
+    def covers(self, called: Called | None) -> bool:
+        """Is this where a function was mapped?"""
+        if called is None or not self.is_site:
+            return False
+        return called.file == self.path and self.line <= called.line <= self.last
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a run with some of the places rewritten showed."""
+
+    holds: bool
+    blamed: Mapping[Place, str] = field(default_factory=dict)  # and why
+    problem: str = UNKNOWN  # where nobody is named
+
+
+@dataclass
+class Found:
+    """What may stay, what may not and why, and how often the program was run to know it."""
+
+    kept: frozenset[Place]
+    out: dict[Place, str] = field(default_factory=dict)
+    runs: int = 0
+
+
+Try = Callable[[frozenset[Place]], Trial]
+
+
+def search(places: Collection[Place], attempt: Try, most: int) -> Found:
+    """The places that may stay; nothing stays that a run with just those did not show to hold."""
+    found = Found(frozenset())
+    found.kept = _grown(frozenset(), sorted(places), attempt, most, found)
+    return found
+
+
+def _grown(
+    good: frozenset[Place], candidates: Sequence[Place], attempt: Try, most: int, found: Found
+) -> frozenset[Place]:
+    """The good ones, and as many of the candidates as hold together with them."""
+    while candidates:
+        if found.runs >= most:
+            found.out.update(dict.fromkeys(candidates, f"not verified within {most} runs"))
+            return good
+        found.runs += 1
+        trial = attempt(good.union(candidates))
+        if trial.holds:
+            return good.union(candidates)
+        blamed = {place: trial.blamed[place] for place in candidates if place in trial.blamed}
+        if not blamed and len(candidates) == 1:
+            blamed = {candidates[0]: trial.problem}
+        if not blamed:
+            first, candidates = _halves(candidates)
+            good = _grown(good, first, attempt, most, found)
+            continue
+        found.out.update(blamed)
+        candidates = [place for place in candidates if place not in blamed]
+    return good
+
+
+def _halves(places: Sequence[Place]) -> tuple[list[Place], list[Place]]:
+    """Sites first: a verdict would have named a wrong one, as a rule. Then file by file."""
+    sites = [place for place in places if place.is_site]
+    others = [place for place in places if not place.is_site]
+    if sites and others:
+        return sites, others
+    half = len(places) // 2
+    return list(places[:half]), list(places[half:])
+
+
+# ---- what a comparison says of places
+
+
+def trial_of(
+    outcome: Outcome,
+    places: Collection[Place],
+    unstable: Collection[str] = (),
+    only_verified: bool = False,
+) -> Trial:
+    """Whether a comparison holds, and if not, which places it names.
+
+    ``unstable`` are sites that differ from themselves; ``only_verified`` counts what could not be
+    compared as a difference.
+    """
+    failed = outcome.after.status != outcome.before.status
+    bad = [site for site in outcome.sites if _is_bad(site, unstable, only_verified)]
+    if not bad and not failed:
+        return Trial(True)
+    # What differs by itself comes first: others may differ because of it. In a program that
+    # failed the rest was only called less often.
+    sure = [site for site in bad if site.itself]
+    named = sure or ([] if failed else [site for site in bad if site.itself is None])
+    blamed = {
+        place: reason(site)
+        for site in named
+        for place in places
+        if place.covers(site.before) or place.covers(site.after)
+    }
+    return Trial(False, blamed, _problem(outcome, bad, failed))
+
+
+def _is_bad(site: SiteVerdict, unstable: Collection[str], only_verified: bool) -> bool:
+    if site.name in unstable:
+        return only_verified
+    if site.verdict == NOT_COMPARED:
+        return only_verified
+    return site.verdict == DIFFERENT or (site.verdict == NOT_REACHED and in_one_only(site))
+
+
+def in_one_only(site: SiteVerdict) -> bool:
+    """Is it called in one of the programs, and not in the other?"""
+    calls = [place.calls if place else 0 for place in (site.before, site.after)]
+    return (calls[0] > 0) != (calls[1] > 0)
+
+
+def reason(site: SiteVerdict) -> str:
+    """Why a site is backed out, in a sentence."""
+    if site.verdict == NOT_COMPARED:
+        return f"not compared: {'; '.join(site.notes) or 'its outputs could not be read'}"
+    if site.causes:
+        return f"numbers differ: {site.causes[0]}"
+    if site.first is not None:
+        where = f"{site.first.path}: " if site.first.path else ""
+        return f"numbers differ: call {site.first.call + 1}, {where}{site.first.what}"
+    return "numbers differ: it is called before, and nothing like it after"
+
+
+def _problem(outcome: Outcome, bad: Sequence[SiteVerdict], failed: bool) -> str:
+    if failed:
+        last = outcome.after.error.rstrip().rpartition("\n")[2]
+        return f"the program fails with it: {last or f'status {outcome.after.status}'}"
+    return reason(bad[0]).replace("numbers differ", f"numbers of {bad[0].name} differ with it", 1)
+
+
+def reached(
+    outcome: Outcome,
+    capture: Capture,
+    places: Collection[Place],
+    refused: Collection[Place] = (),
+) -> dict[Place, SiteVerdict | None]:
+    """The sites that the program before called, each with its verdict.
+
+    One that was only called inside of another function, and one that names pmap without calling
+    it where something was mapped elsewhere, have no verdict of their own.
+    """
+    found: dict[Place, SiteVerdict | None] = {}
+    elsewhere = False
+    for site in capture.sites:
+        if site.samples or site.nested or site.transformed:
+            called = place_of(site)
+            covering = [place for place in places if place.covers(called)]
+            verdict = next((one for one in outcome.sites if one.before == called), None)
+            found.update(dict.fromkeys(covering, verdict))
+            known = covering or any(place.covers(called) for place in refused)
+            elsewhere = elsewhere or (not known and site.kind == "pmap")
+    if elsewhere:
+        found.update({p: None for p in places if p.is_site and p.by_value and p not in found})
+    return found

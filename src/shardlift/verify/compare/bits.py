@@ -1,0 +1,169 @@
+"""How far two arrays of one shape are apart: not at all, in units in the last place, relatively."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shardlift.verify.compare.layouts import Array, bits_of
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far apart two arrays are. Of integers, booleans and keys there are no ulps."""
+
+    elements: int  # that differ, bit by bit
+    size: int
+    ulps: int | None = None  # at the worst place; None: not numbers, or infinitely far
+    relative: float = 0.0  # to the largest number in the array, at the worst place
+    absolute: float = 0.0
+    place: tuple[int, ...] = ()  # the worst one
+    before: str = ""  # what is there
+    after: str = ""
+
+    @property
+    def identical(self) -> bool:
+        """Are they the same, bit by bit?"""
+        return self.elements == 0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What passes for close. An element passes if one of these lets it."""
+
+    ulps: int = 0
+    rtol: float = 0.0  # of the largest number in the array
+    atol: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.ulps or self.rtol or self.atol)
+
+
+def numpy_dtype(name: str) -> Any:
+    """The type of an array from its name; keys are their data.
+
+    >>> numpy_dtype("float32"), numpy_dtype("key<fry>")
+    (dtype('float32'), dtype('uint32'))
+    """
+    if name.startswith("key<"):
+        return np.dtype(np.uint32)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes  # JAX brings it: bfloat16, float8 and the like
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def is_float(dtype: Any) -> bool:
+    """Is it a type of floating-point numbers, of JAX's own too?"""
+    return dtype.kind == "f" or (dtype.kind == "V" and about(dtype) is not None)
+
+
+def about(dtype: Any) -> Any:
+    """What is known of a type of floating-point numbers: ``bits``, ``eps``; None of others."""
+    with contextlib.suppress(ValueError):
+        return np.finfo(dtype)
+    with contextlib.suppress(ImportError, ValueError, TypeError):
+        import ml_dtypes
+
+        describe: Any = ml_dtypes.finfo
+        return describe(dtype)
+    return None
+
+
+def distance(before: Array, after: Array) -> Distance:
+    """Compare two arrays of one shape and dtype."""
+    if before.dtype.kind == "c":
+        part = before.real.dtype
+        before, after = (np.ascontiguousarray(x)[..., None].view(part) for x in (before, after))
+    differs = _differs(before, after)
+    count, size = int(differs.sum()), before.size
+    if count == 0:
+        return Distance(0, size)
+    numbers = is_float(before.dtype)
+    apart, largest = _apart(before, after)
+    steps = ulps(before, after) if numbers else None
+    order = np.where(differs, apart, -1.0) if steps is None else np.where(differs, steps, -1.0)
+    worst = np.unravel_index(int(np.argmax(order)), before.shape)
+    far = float(apart[differs].max())
+    return Distance(
+        count,
+        size,
+        None if steps is None or not math.isfinite(order[worst]) else int(order[worst]),
+        far / largest if largest else math.inf,
+        far,
+        tuple(int(k) for k in worst),
+        str(before[worst]),
+        str(after[worst]),
+    )
+
+
+def within(before: Array, after: Array, tolerance: Tolerance) -> bool:
+    """Does every element pass?"""
+    if before.dtype.kind == "c":
+        part = before.real.dtype
+        before, after = (np.ascontiguousarray(x)[..., None].view(part) for x in (before, after))
+    passed = ~_differs(before, after)
+    if is_float(before.dtype):
+        apart, largest = _apart(before, after)
+        passed |= ulps(before, after) <= tolerance.ulps
+        passed |= apart <= max(tolerance.atol, tolerance.rtol * largest)
+    return bool(passed.all())
+
+
+def _differs(before: Array, after: Array) -> Any:
+    """Element by element: do the bits differ? All NaNs that share their bits are the same."""
+    width = before.dtype.itemsize
+    left, right = (bits_of(x).reshape(before.size, width) for x in (before, after))
+    return (left != right).any(axis=1).reshape(before.shape)
+
+
+def wide(array: Array) -> Array:
+    """As doubles; a NaN may be of the kind that is reported when it is touched."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
+
+
+def _apart(before: Array, after: Array) -> tuple[Any, float]:
+    """The absolute difference of each element, and the largest number of both."""
+    left, right = wide(before), wide(after)
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(left - right)
+        apart = np.where(np.isnan(left) & np.isnan(right) | (left == right), 0.0, apart)
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        finite = np.abs(left[np.isfinite(left)])
+    return apart, float(finite.max()) if finite.size else 0.0
+
+
+def ulps(before: Array, after: Array) -> Any:
+    """How many floating-point numbers lie between, element by element; inf where one is no number.
+
+    0.0 and -0.0 are 0 apart, so are two NaNs.
+
+    >>> x = np.float32([1.0, -0.0, np.nan])
+    >>> ulps(x, np.float32([np.nextafter(np.float32(1), np.float32(2)), 0.0, 1.0])).tolist()
+    [1.0, 0.0, inf]
+    """
+    left, right = _ordered(before), _ordered(after)
+    # Both may use all of 64 bits: subtract the smaller from the larger, as unsigned numbers.
+    steps = np.where(left > right, left - right, right - left).astype(np.uint64).astype(np.float64)
+    nan_left, nan_right = np.isnan(wide(before)), np.isnan(wide(after))
+    steps = np.where(nan_left & nan_right, 0.0, np.where(nan_left != nan_right, np.inf, steps))
+    infinite = np.isinf(wide(before)) != np.isinf(wide(after))
+    return np.where(infinite & ~nan_left & ~nan_right, np.inf, steps)
+
+
+def _ordered(array: Array) -> Any:
+    """Floating-point numbers as whole ones in the same order: sign and magnitude made one line."""
+    width = array.dtype.itemsize
+    bits = np.ascontiguousarray(array).view(f"u{width}").reshape(array.shape).astype(np.uint64)
+    if array.dtype.name == "float8_e8m0fnu":  # has no sign
+        return bits.astype(np.int64)
+    sign = np.uint64(1 << (int(about(array.dtype).bits) - 1))
+    magnitude = (bits & (sign - np.uint64(1))).astype(np.int64)
+    return np.where(bits & sign, -magnitude, magnitude)

@@ -1,0 +1,180 @@
+"""Why two arrays are not the same, as far as the numbers tell. Each says nothing if unsure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from shardlift.verify.compare.bits import about, is_float, wide
+from shardlift.verify.compare.layouts import Array, bits_of, root
+
+NEARLY = 2e-3  # a factor that is constant to this part is one
+
+
+def likely(before: Array, after: Array, axis: int | None, devices: int) -> str:
+    """The likely cause; both arrays in one layout, with the rows of the devices along ``axis``."""
+    for look in (_rows, _factor, _statistics, _not_numbers):
+        said = look(before, after, axis, devices)
+        if said:
+            return said
+    return ""
+
+
+def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
+    if axis is None or axis >= before.ndim or before.shape[axis] < 2 or not before.size:
+        return ""
+    left, right = _row_bytes(before, axis, devices), _row_bytes(after, axis, devices)
+    if len(set(left)) == 1 and len(set(right)) > 1:
+        return (
+            "the devices disagree where they agreed before: a pmean or psum is missing, or "
+            "something that varies is returned as if it did not"
+        )
+    if sorted(left) == sorted(right) and len(set(left)) > 1:
+        order = [left.index(row) for row in right]
+        return f"the rows are the same in another order, {order}: the mesh orders its devices so"
+    if len(set(left)) > 1 and len(set(right)) == 1:
+        return _one_for_all(before, after, axis, left, right)
+    return ""
+
+
+def _row_bytes(array: Array, axis: int, devices: int) -> list[bytes]:
+    """The bytes of each device's part."""
+    rows = np.moveaxis(array, axis, 0)
+    parts = devices if devices > 1 and rows.shape[0] % devices == 0 else rows.shape[0]
+    return [bits_of(part).tobytes() for part in np.split(rows, parts)]
+
+
+def _one_for_all(
+    before: Array, after: Array, axis: int, left: list[bytes], right: list[bytes]
+) -> str:
+    if right[0] == left[0]:
+        return (
+            "the first device's value stands for all, where each device had its own: [0], "
+            "out_specs=P() or out_axes=None of something that is not the same everywhere"
+        )
+    if is_float(before.dtype):
+        rows, one = wide(np.moveaxis(before, axis, 0)), np.moveaxis(after, axis, 0)[0]
+        ways: dict[str, Callable[[Array], Array]] = {
+            "mean": lambda x: x.mean(0),
+            "sum": lambda x: x.sum(0),
+        }
+        for name, way in ways.items():
+            if np.allclose(way(rows), wide(one), rtol=NEARLY, atol=0):
+                return f"the {name} over the devices, where each device had its own value"
+    return (
+        "every device has the same value, where each had its own: one random key for all "
+        "devices, or the whole batch on each"
+    )
+
+
+def _factor(before: Array, after: Array, axis: int | None, devices: int) -> str:
+    factor = constant_factor(before, after)
+    if factor is None:
+        return ""
+    if root(before, axis).size == 1 and not is_of_devices(factor, devices):
+        return ""  # one number is always a multiple of another
+    return words_for(factor, devices)
+
+
+def constant_factor(before: Array, after: Array) -> float | None:
+    """By what ``before`` is multiplied to give ``after``, if it is one number, and not 1."""
+    if not is_float(before.dtype) and before.dtype.kind not in "iu":
+        return None
+    left, right = wide(before).ravel(), wide(after).ravel()
+    if not (np.isfinite(left).all() and np.isfinite(right).all()) or not left.size:
+        return None
+    largest = np.abs(left).max()
+    scale = float(np.dot(left, right) / np.dot(left, left)) if largest else 0.0
+    if not scale or abs(scale - 1) < NEARLY:
+        return None
+    rest = np.abs(right - scale * left).max()
+    return scale if rest <= NEARLY * abs(scale) * largest else None
+
+
+def is_of_devices(factor: float, devices: int) -> bool:
+    """Is it the number of devices, its square, or one of them in the denominator?"""
+    powers = [float(devices) ** k for k in (1, -1, 2, -2)] if devices > 1 else []
+    return any(abs(factor / power - 1) < NEARLY for power in powers)
+
+
+def size_of(factor: float) -> str:
+    """``8.000 times too large``."""
+    large = abs(factor) > 1
+    return f"{factor:.3f} times too large" if large else f"{1 / factor:.3f} times too small"
+
+
+def words_for(factor: float, devices: int) -> str:
+    """What a factor over a whole array means."""
+    size = size_of(factor)
+    if not is_of_devices(factor, devices):
+        return f"{size}, everywhere"
+    if not 1 / devices - NEARLY < factor < devices + NEARLY * devices:
+        return f"{size}, the square of the number of devices: a second moment of a wrong gradient"
+    if factor > 1:
+        return f"{size}, the number of devices: summed over them once too often, or psum for pmean"
+    return f"{size}, the number of devices: divided by it once too often, or pmean for psum"
+
+
+def _statistics(before: Array, after: Array, axis: int | None, devices: int) -> str:
+    """Is each device's part the old one, feature by feature, shifted and scaled?"""
+    if axis is None or devices < 2 or not is_float(before.dtype) or before.ndim < 2:
+        return ""
+    left, right = (_parts(wide(x), axis, devices) for x in (before, after))
+    if left is None or right is None or left.shape[1] < 4 or not np.isfinite(right).all():
+        return ""
+    means = left.mean(1, keepdims=True), right.mean(1, keepdims=True)
+    spread = ((left - means[0]) ** 2).sum(1, keepdims=True)
+    if not (spread > 0).all():
+        return ""
+    scale = ((left - means[0]) * (right - means[1])).sum(1, keepdims=True) / spread
+    rest = np.abs(right - means[1] - scale * (left - means[0])).max()
+    if rest > NEARLY * np.abs(right).max():
+        return ""
+    return (
+        "on each device shifted and scaled by something of its own: a mean or variance (batch "
+        "statistics) over the whole batch, where each device took that of its part, or reversed"
+    )
+
+
+def _parts(array: Array, axis: int, devices: int) -> Array | None:
+    """Devices, rows of each, features."""
+    rows = np.moveaxis(array, axis, 0)
+    if rows.shape[0] == devices and rows.ndim > 1:
+        return rows.reshape(devices, rows.shape[1], -1)
+    if rows.shape[0] % devices:
+        return None
+    return rows.reshape(devices, rows.shape[0] // devices, -1)
+
+
+def of_error(error: str) -> str:
+    """What an error of a call means, if it is a known one."""
+    if "deleted" in error or "donated" in error:
+        return (
+            "an array is read again that was donated to an earlier call (donate_argnums): its "
+            "buffer is gone"
+        )
+    return ""
+
+
+def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) -> str:  # noqa: ARG001
+    if is_float(before.dtype):
+        nans = [int(np.isnan(wide(x)).sum()) for x in (before, after)]
+        if nans[1] > nans[0]:
+            return f"{nans[1]} NaN, where there were {nans[0]} before"
+    return ""
+
+
+def update_factor(given: Array, before: Array, after: Array) -> float | None:
+    """How many times as large the update of ``given`` is after, if it is one number."""
+    if not is_float(given.dtype) or given.shape != before.shape or given.shape != after.shape:
+        return None
+    old, new = (wide(x) - wide(given) for x in (before, after))
+    if not (np.isfinite(old).all() and np.isfinite(new).all()) or not np.any(old):
+        return None
+    scale = float(np.vdot(old, new) / np.vdot(old, old))
+    # Updates are small differences of large numbers.
+    noise = 8 * float(np.abs(wide(given)).max()) * float(about(given.dtype).eps)
+    rest = float(np.abs(new - scale * old).max())
+    fits = rest <= max(5 * NEARLY * abs(scale) * float(np.abs(old).max()), noise)
+    return scale if fits and abs(scale - 1) > 0.01 else None

@@ -1,0 +1,79 @@
+"""What is kept of a call only to tell why its numbers differ: keys, indices, who exchanges what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from shardlift.capture.schema import Form
+from shardlift.verify.compare.layouts import Array
+from shardlift.verify.compare.pairs import Pairs, pair_collectives
+
+KEY, INDEX = "random key", "axis_index"
+
+
+def is_telling(form: Form) -> bool:
+    """Is it a key or an index, and not something that is exchanged?"""
+    return form.path.startswith((KEY, INDEX))
+
+
+def pairs(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
+    """Keys and indices that belong together: of one line, or else in their order."""
+    found: Pairs = []
+    for kind in (KEY, INDEX):
+        places = [
+            [k for k, form in enumerate(forms) if form.path.startswith(kind)]
+            for forms in (before, after)
+        ]
+        same = pair_collectives([before[k] for k in places[0]], [after[k] for k in places[1]])
+        found += [(places[0][i], places[1][j]) for i, j in same]
+        if not same:
+            found += list(zip(*places, strict=False))
+    return found
+
+
+def cause(form: Form, before: Array, after: Array) -> str:
+    """What a key or an index that is not the same means; nothing if it is the same."""
+    if before.shape != after.shape or np.array_equal(before, after):
+        return ""
+    line = f" ({form.about})" if form.about else ""
+    rows = [len({row.tobytes() for row in x}) for x in (before, after)]
+    if form.path.startswith(KEY):
+        if rows[1] == 1 < rows[0]:
+            return f"one random key for all devices, where each had its own{line}"
+        if rows[0] == 1 < rows[1]:
+            return f"a random key for each device, where all had the same{line}"
+        return f"other random keys than before{line}"
+    if before.ndim > 1:
+        return f"what is computed of axis_index is not what it was{line}"
+    return (
+        f"what is computed of axis_index is {_row(after)} on the devices, where it was "
+        f"{_row(before)}: the axes of the mesh are taken in another order{line}"
+    )
+
+
+def _row(array: Array) -> str:
+    return " ".join(f"{number:g}" for number in array.tolist())
+
+
+def only_one(before: Sequence[Form], after: Sequence[Form]) -> Iterator[str]:
+    """Collectives that one of the programs has more of."""
+    for kind in sorted(_kinds(before) | _kinds(after)):
+        lines = [_lines(forms, kind) for forms in (before, after)]
+        for which, (own, other) in (("before", lines), ("after", lines[::-1])):
+            more = own - other
+            if own.total() > other.total() and more:
+                text = next(iter(more))
+                yield f"{kind} only {which}: {text}" if text else f"more {kind} {which}"
+
+
+def _kinds(forms: Sequence[Form]) -> set[str]:
+    results = [form.path for form in forms if form.path.endswith("result")]
+    return {path.partition(" #")[0] for path in results if "backward" not in path}
+
+
+def _lines(forms: Sequence[Form], kind: str) -> Counter[str]:
+    own = [form for form in forms if form.path.endswith("result")]
+    return Counter(form.about for form in own if form.path.startswith(f"{kind} #"))

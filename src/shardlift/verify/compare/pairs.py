@@ -1,0 +1,88 @@
+"""Which site of one program is which of the other: by name, then by order and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardlift.capture.schema import Form, Site
+from shardlift.verify.compare.layouts import layout_of
+
+Pairs = list[tuple[int, int]]
+
+
+def names_of(site: Site) -> set[str]:
+    """All names of a site that mean something."""
+    return {site.function, *site.names} - {"<lambda>", ""}
+
+
+def best_match(site: Site, others: Sequence[Site]) -> int | None:
+    """The site of the same name: of the function first, then any that both have."""
+    own = names_of(site)
+    same = [k for k, other in enumerate(others) if own and other.function in own]
+    shared = same or [k for k, other in enumerate(others) if own & names_of(other)]
+    return shared[0] if shared else None
+
+
+def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
+    """Pairs of places in the two lists; only sites that were called have a partner."""
+    left = [k for k, site in enumerate(before) if site.samples]
+    right = [k for k, site in enumerate(after) if site.samples]
+    found: Pairs = []
+
+    def take(fits: object) -> None:
+        for i in list(left):
+            partner = next((j for j in right if fits(before[i], after[j])), None)  # type: ignore[operator]
+            if partner is not None:
+                found.append((i, partner))
+                left.remove(i)
+                right.remove(partner)
+
+    take(lambda a, b: a.function == b.function and a.function != "<lambda>")
+    take(lambda a, b: a.function in names_of(b) or b.function in names_of(a))
+    take(lambda a, b: bool(names_of(a) & names_of(b)))
+    take(lambda a, b: "pmap" in (a.kind, b.kind) and _alike(a, b))
+    return sorted(found)
+
+
+def _alike(before: Site, after: Site) -> bool:
+    """Have their first calls outputs of the same types, and shapes that can hold the same?"""
+    left, right = _first_outputs(before), _first_outputs(after)
+    if left is None or right is None or len(left) != len(right):
+        return False
+    pairs = zip(left, right, strict=True)
+    return all(a.dtype == b.dtype and layout_of(a.shape, b.shape) for a, b in pairs)
+
+
+def _first_outputs(site: Site) -> tuple[Form, ...] | None:
+    sample = next((one for one in site.samples if one.outputs is not None), None)
+    return None if sample is None or sample.outputs is None else site.forms[sample.outputs.forms]
+
+
+def pair_leaves(
+    before: Sequence[Form], after: Sequence[Form]
+) -> tuple[Pairs, list[str], list[str]]:
+    """Leaves that belong together, and the paths that only one side has.
+
+    By path; where the paths are others and there are as many, by order.
+    """
+    places = {form.path: k for k, form in enumerate(after)}
+    found = [(k, places[form.path]) for k, form in enumerate(before) if form.path in places]
+    if len(found) < len(before) and len(before) == len(after):
+        return [(k, k) for k in range(len(before))], [], []
+    used = ({i for i, _ in found}, {j for _, j in found})
+    missing = [form.path for k, form in enumerate(before) if k not in used[0]]
+    more = [form.path for k, form in enumerate(after) if k not in used[1]]
+    return found, missing, more
+
+
+def pair_collectives(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
+    """Arrays of collectives that stand on the same line of source, one after the other."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for k, form in enumerate(after):
+        places.setdefault((form.path, form.about), []).append(k)
+    found = []
+    for k, form in enumerate(before):
+        waiting = places.get((form.path, form.about), [])
+        if waiting:
+            found.append((k, waiting.pop(0)))
+    return found

@@ -1,0 +1,62 @@
+"""The verdicts of many processes, which each compared their own part, as those of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shardlift.verify.compare.verdicts import (
+    CLOSE,
+    DIFFERENT,
+    IDENTICAL,
+    NOT_COMPARED,
+    NOT_REACHED,
+    Place,
+    SiteVerdict,
+)
+
+WORST = (DIFFERENT, NOT_REACHED, NOT_COMPARED, CLOSE, IDENTICAL)
+
+
+def of_processes(verdicts: Sequence[Sequence[SiteVerdict]]) -> list[SiteVerdict]:
+    """One verdict a site: the worst, with the findings of each process that has any.
+
+    A job of one process is left as it is.
+    """
+    if len(verdicts) == 1:
+        return list(verdicts[0])
+    found: dict[object, list[tuple[int, SiteVerdict]]] = {}
+    for process, sites in enumerate(verdicts):
+        for site in sites:
+            key = _key(site.before), _key(site.after)
+            found.setdefault(key, []).append((process, site))
+    return [_one(parts, len(verdicts)) for parts in found.values()]
+
+
+def _key(place: Place | None) -> object:
+    return place and (place.file, place.line, place.function)
+
+
+def _one(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerdict:
+    sites = [site for _, site in parts]
+    worst = min(sites, key=lambda site: WORST.index(site.verdict))
+    known = [site.itself for site in sites]
+    findings = tuple(
+        replace(one, what=f"process {process}: {one.what}")
+        for process, site in parts
+        for one in site.findings
+    )
+    notes = tuple(dict.fromkeys(note for site in sites for note in site.notes))
+    if len(parts) < processes:
+        listed = ", ".join(str(process) for process, _ in parts)
+        notes += (f"only in process {listed} of {processes}",)
+    return replace(
+        worst,
+        calls=max(site.calls for site in sites),
+        leaves=sum(site.leaves for site in sites),
+        differing_calls=max(site.differing_calls for site in sites),
+        findings=findings,
+        causes=tuple(dict.fromkeys(cause for site in sites for cause in site.causes)),
+        notes=notes,
+        itself=True if True in known else False if False in known else None,
+    )

@@ -1,0 +1,116 @@
+"""What there is to say of two programs: a verdict for each site, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shardlift.verify.compare.bits import Distance, Tolerance
+
+IDENTICAL, CLOSE, DIFFERENT = "identical", "close", "different"
+NOT_REACHED, NOT_COMPARED = "not reached", "not compared"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a site is in its program."""
+
+    file: str
+    line: int
+    function: str
+    kind: str
+    calls: int
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.file}:{self.line}, {self.kind})"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One leaf that is not the same, where it first was not."""
+
+    path: str
+    call: int
+    part: str  # outputs, inside (of a collective) or replayed
+    what: str  # the difference, in a sentence
+    distance: Distance | None = None
+    cause: str = ""
+    close: bool = False
+    about: str = ""  # of a collective: its line
+
+
+@dataclass(frozen=True)
+class SiteVerdict:
+    """One site, before and after."""
+
+    verdict: str
+    before: Place | None
+    after: Place | None
+    calls: int = 0  # that were compared
+    leaves: int = 0  # outputs that were compared, of all those calls
+    collectives: int = 0  # arrays of collectives that were compared
+    replays: int = 0  # calls that were compared on the same inputs
+    differing_calls: int = 0
+    findings: tuple[Finding, ...] = ()  # the first one of each leaf
+    causes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    # Whether it is this function that differs, and not what it was given; None: not known.
+    itself: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called before, or else after."""
+        place = self.before or self.after
+        return place.function if place else ""
+
+    @property
+    def first(self) -> Finding | None:
+        """The first difference that is not within the tolerance, or else the first."""
+        far = [one for one in self.findings if not one.close]
+        return min(far or self.findings, key=lambda one: one.call, default=None)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two programs."""
+
+    command: str
+    jax: str = ""
+    status: int | None = 0  # its exit status; None: a capture
+    error: str = ""  # the end of what it said, if it failed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Two programs, compared."""
+
+    before: Side
+    after: Side
+    sites: tuple[SiteVerdict, ...]
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    notes: tuple[str, ...] = ()
+
+    def count(self, verdict: str) -> int:
+        """How many sites have it."""
+        return sum(site.verdict == verdict for site in self.sites)
+
+    @property
+    def failed(self) -> list[str]:
+        """Which of the programs did not come to a good end."""
+        sides = (("before", self.before), ("after", self.after))
+        return [name for name, side in sides if side.status]
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0 the same, 1 a difference, 2 nothing could be compared."""
+        if any(site.verdict in (DIFFERENT, NOT_COMPARED) for site in self.sites):
+            return 1
+        if any(site.verdict == NOT_REACHED and _in_one_only(site) for site in self.sites):
+            return 1
+        if not any(site.calls for site in self.sites):
+            return 2
+        return 1 if self.failed else 0
+
+
+def _in_one_only(site: SiteVerdict) -> bool:
+    calls = [place.calls if place else 0 for place in (site.before, site.after)]
+    return (calls[0] > 0) != (calls[1] > 0)

@@ -1,0 +1,346 @@
+"""Two programs, run one after the other on tape, and compared."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from shardlift import facts
+from shardlift.capture import values
+from shardlift.capture.schema import SCHEMA, Capture
+from shardlift.launch.job import launch
+from shardlift.launch.program import Program, virtual_devices
+from shardlift.launch.session import Watch
+from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.judge import Recorded, judge, passed_over
+from shardlift.verify.compare.processes import of_processes
+from shardlift.verify.compare.verdicts import DIFFERENT, IDENTICAL, Outcome, Side
+from shardlift.verify.tape.child import KEEP, TAPPED, Task
+
+DEVICES = 8
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+_PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
+THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
+Tell = Callable[[str], None]
+
+
+class CannotRunError(Exception):
+    """What was given is neither a program nor a capture, or left nothing to compare."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compare; the options of the command."""
+
+    tolerance: Tolerance
+    devices: int | None = None  # of each process
+    processes: int = 1
+    keep: int = KEEP
+    tapped: int = TAPPED
+    replay: bool = True
+    oracle: str = "shardlift.pmap"
+    oracle_after: str = "shardlift.pmap"
+    patch_after: bool = False
+    verbose: bool = False
+    environ: Mapping[str, str] = field(default_factory=dict)  # of AFTER, besides
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of the two: a program to run, or a capture to read."""
+
+    text: str
+    program: Program | None
+    flags: tuple[str, ...] = ()  # of python itself
+    environ: tuple[tuple[str, str], ...] = ()  # that the command sets
+
+    @property
+    def capture(self) -> bool:
+        """Is it a file of an earlier run?"""
+        return self.program is None
+
+
+def understood(text: str, args: Sequence[str] = ()) -> Source:
+    """What a word of the command line means.
+
+    >>> understood("pytest -q tests").program
+    Program(target='pytest', args=('-q', 'tests'), module=True)
+    >>> understood("-m pkg.train --lr 1", ["--steps", "3"]).program
+    Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
+    >>> understood("SEED=1 python3 -u -m pytest -q tests").environ
+    (('SEED', '1'),)
+    """
+    if "\0" in text:
+        raise CannotRunError(f"{text!r} is no path")
+    if _is_capture(text):
+        return Source(text, None)
+    if os.path.isfile(text) or os.path.isdir(text):
+        return Source(text, Program(text, tuple(args)))
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CannotRunError(f"{text!r} is no command: {error}") from None
+    environ, flags = _taken_off(words)
+    return replace(_program(text, words, tuple(args)), flags=flags, environ=environ)
+
+
+def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Source:
+    if not words:
+        raise CannotRunError(f"{text!r} is neither a program nor a capture")
+    first, rest = words[0], (*words[1:], *args)
+    if first == "-m" and len(words) > 1:
+        return Source(text, Program(words[1], rest[1:], module=True))
+    if os.path.basename(first) in ("pytest", "py.test"):
+        return Source(text, Program("pytest", rest, module=True))
+    if os.path.isfile(first):
+        return Source(text, Program(first, rest))
+    if all(part.isidentifier() for part in first.split(".")) and _is_module(first):
+        return Source(text, Program(first, rest, module=True))
+    if first.endswith((".py", ".ipynb", ".json")):
+        raise CannotRunError(f"no such file: {first}")
+    raise CannotRunError(
+        f"{text!r} is neither a file, a module, a pytest command nor a capture. Give train.py, "
+        '"-m pkg.train", "pytest tests/test_train.py" or a capture.json'
+    )
+
+
+def _taken_off(words: list[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """What a shell and python itself take from the front of a command: settings and flags."""
+    environ: dict[str, str] = {}
+    while words and _ASSIGNED.match(words[0]):
+        name, _, value = words.pop(0).partition("=")
+        environ[name] = value
+    flags: list[str] = []
+    if words and _PYTHON.match(os.path.basename(words[0])):
+        del words[0]
+        while words and re.fullmatch(r"-[bBdEIOPqsSuvWxX].*", words[0]):
+            flags.append(words.pop(0))
+            if flags[-1] in ("-W", "-X") and words:
+                flags.append(words.pop(0))
+    return tuple(environ.items()), tuple(flags)
+
+
+def _is_module(name: str) -> bool:
+    first = name.partition(".")[0]
+    here = Path(first).is_dir() or Path(f"{first}.py").is_file()
+    with suppress(ImportError, ValueError):
+        return here or importlib.util.find_spec(first) is not None
+    return here
+
+
+def _is_capture(path: str) -> bool:
+    if not os.path.isfile(path) or path.endswith(".py"):
+        return False
+    if path.endswith(".json"):
+        return True  # and if it is none, reading it says what it is instead
+    try:
+        with open(path, "rb") as file:
+            return f'"{SCHEMA}"'.encode() in file.read(200)
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
+
+
+# ---- running
+
+
+def environment(
+    devices: int | None, environ: Mapping[str, str], processes: int = 1
+) -> dict[str, str]:
+    """What both programs run in: the same devices, the same hashes of texts."""
+    # Nor is anything compiled left behind by a program that may be put back as it was.
+    env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    chosen = devices
+    said = any(name in environ for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"))
+    said = said or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
+    if chosen is None and not said and not has_accelerator():
+        chosen = max(DEVICES // processes, 1)
+    if chosen is not None:
+        virtual_devices(chosen, env)
+    return env
+
+
+def has_accelerator() -> bool:
+    """Is there an accelerator, and a JAX for it? Without starting JAX."""
+    nodes = [*glob.glob("/dev/nvidia[0-9]*"), *glob.glob("/dev/accel[0-9]*"), "/dev/kfd"]
+    plugins = ("jax_plugins", "libtpu")
+    return any(map(os.path.exists, nodes)) and any(
+        importlib.util.find_spec(name) is not None for name in plugins
+    )
+
+
+def taped(
+    task: Task, env: Mapping[str, str], flags: Sequence[str], verbose: bool
+) -> tuple[int, str]:
+    """Run a program; its exit status, and the end of what it said if it failed."""
+    if task.processes > 1:
+        return _taped_in_many(task, env, verbose)
+    command = [sys.executable, *flags, "-m", "shardlift.verify.tape", task.to_json()]
+    if verbose:
+        return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
+    done = subprocess.run(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
+    )
+    return done.returncode, _end_of(done.stdout) if done.returncode else ""
+
+
+def _taped_in_many(task: Task, env: Mapping[str, str], verbose: bool) -> tuple[int, str]:
+    said: list[str] = []
+
+    def emit(process: int, _: str, line: str) -> None:
+        said.append(f"[{process}] {line}")
+        if verbose:
+            print(said[-1], file=sys.stderr)
+
+    program = Program("shardlift.verify.tape", (task.to_json(),), module=True)
+    watch = Watch(patch=False, session=False)
+    done = launch(
+        program, processes=task.processes, devices=None, emit=emit, watch=watch, environ=env
+    )
+    if done.interrupted:
+        raise KeyboardInterrupt
+    why = done.failure.traceback if done.failure else ""
+    return done.status, _end_of(why or "\n".join(said)) if done.status else ""
+
+
+def _end_of(text: str) -> str:
+    return "\n".join(text.rstrip().splitlines()[-12:])
+
+
+class Run(NamedTuple):
+    """A program that was run, or a capture that was read."""
+
+    side: Side
+    recorded: Recorded
+    path: str  # of the capture
+    others: tuple[Recorded, ...] = ()  # of the processes besides the first
+
+    @property
+    def parts(self) -> tuple[Recorded, ...]:
+        """What each process recorded."""
+        return (self.recorded, *self.others)
+
+
+def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
+    """Run what is a program, read what is a capture, and judge."""
+    with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
+        first = record(before, settings, os.path.join(folder, "before.json"), tell)
+        settings, notes = (
+            like(first.recorded.capture, settings) if before.capture else (settings, [])
+        )
+        second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
+        tell("comparing")
+        return judged(first, second, settings.tolerance, notes)
+
+
+def judged(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
+    """What two runs show."""
+    one, two = before.recorded, after.recorded
+    if len(before.parts) != len(after.parts):
+        raise CannotRunError(
+            f"{len(before.parts)} processes before and {len(after.parts)} after cannot be compared"
+        )
+    pairs = zip(before.parts, after.parts, strict=True)
+    sites = of_processes([judge(*parts, tolerance) for parts in pairs])
+    notes = (*notes, *passed_over(one.capture, two.capture))
+    if before.others:
+        notes += (
+            f"{len(before.parts)} processes, each compared with itself; what collectives exchange "
+            "was not looked into, and no call was run once more",
+        )
+    return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
+
+
+def like(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
+    """Settings for a program to be compared with a capture: its devices, its random numbers."""
+    process = capture.processes[0] if capture.processes else None
+    if process is None:
+        return settings, []
+    if settings.devices is None and process.platform == "cpu":
+        settings = replace(settings, devices=len(process.devices))
+    # JAX 0.5.0 turned jax_threefry_partitionable on: the same key gives other random numbers.
+    if process.jax.startswith(("0.3.", "0.4.")) and THREEFRY not in os.environ:
+        note = (
+            f"JAX {process.jax} drew other random numbers from the same key; AFTER ran with "
+            "jax_threefry_partitionable off, as it was then"
+        )
+        return replace(settings, environ={THREEFRY: "0"}), [note]
+    return settings, []
+
+
+def record(
+    source: Source, settings: Settings, out: str, tell: Tell, before: Run | None = None
+) -> Run:
+    """Run a program, with its capture in ``out``; with ``before``, it is the one after that."""
+    if source.program is None:
+        return _read(Side(source.text, status=None), source.text)
+    after = before is not None
+    tell(f"running {'after' if after else 'before'}: {source.text}")
+    task = Task(
+        program=source.program,
+        out=out,
+        patch=not after or settings.patch_after,
+        keep=settings.keep,
+        keep_inputs=settings.keep if settings.replay else 0,
+        tapped=settings.tapped,
+        oracle=settings.oracle_after if after else settings.oracle,
+        tutor=before.path if before is not None and settings.replay else None,
+        processes=settings.processes,
+    )
+    if settings.processes > 1:
+        # One process alone cannot run a call once more: the others would have to do the same.
+        task = replace(task, tapped=0, keep_inputs=0, tutor=None)
+    shared = environment(settings.devices, os.environ, settings.processes)
+    env = shared | dict(settings.environ if after else {})
+    status, error = taped(task, env | dict(source.environ), source.flags, settings.verbose)
+    parts = [task.part(process) for process in range(settings.processes)]
+    if not all(map(os.path.exists, parts)):
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        why = f"\n{error}" if error else ""
+        raise CannotRunError(f"{source.text} {how} and left no call of JAX to compare{why}")
+    return _read(Side(source.text, status=status, error=error), *parts)
+
+
+def _read(side: Side, *paths: str) -> Run:
+    first, *others = map(_recorded, paths)
+    version = first.capture.processes[0].jax if first.capture.processes else ""
+    return Run(replace(side, jax=version), first, paths[0], tuple(others))
+
+
+def _recorded(path: str) -> Recorded:
+    try:
+        return Recorded(facts.read(path), values.load(path))
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:
+    """The sites that differ between two runs of one program."""
+    alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
+    outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
+    return [site.name for site in outcome.sites if site.verdict != IDENTICAL]
+
+
+def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
+    """Say what a program that was run twice showed."""
+    if not differing:
+        note = "BEFORE gave the same numbers in two runs"
+    else:
+        note = f"BEFORE differs from itself in two runs: {', '.join(differing)}"
+    sites = tuple(
+        replace(site, causes=("the program differs from itself: it is not deterministic",))
+        if site.name in differing and site.verdict == DIFFERENT
+        else site
+        for site in outcome.sites
+    )
+    return replace(outcome, sites=sites, notes=(*outcome.notes, note))

@@ -1,0 +1,326 @@
+"""What the collectives of a call exchange: their operands and results, a row a device.
+
+The function is traced, and its jaxpr run once more on the same inputs by an interpreter that keeps
+what goes into each collective and what comes out. An optimiser that does not care for the scale
+of a gradient hides a wrong one from the outputs; here it shows. Loops are followed, a `scan` turn
+by turn, a `while` for its first turns; so are branches. Random keys that are drawn from, and what
+is computed of the index of the device, are kept too: they tell why numbers differ.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+from jax.sharding import PartitionSpec
+
+from shardlift import _compat
+from shardlift._replication.control import CALLS, inner_jaxpr
+from shardlift.capture.schema import Form
+from shardlift.mapping.explain import COLLECTIVES
+from shardlift.recording.calls import Apart
+from shardlift.verify.tape.host_arrays import Held, hold
+
+EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
+DRAWS = frozenset({"random_bits"})  # its operand is a key
+# What is kept: collectives, and what tells why numbers differ.
+TELLING = EXCHANGES | DRAWS | {"axis_index"}
+SILENT = {"debug_callback", "debug_print"}  # would print once more
+TURNS = 4  # of a loop that ends by a condition
+
+
+def look(mapped: Any, apart: Apart) -> tuple[list[Held], list[str]]:
+    """Operands and results of the collectives of one call, and what was not seen."""
+
+    def program(leaves: list[Any]) -> Any:
+        args, kwargs = apart.rebuilt(leaves)
+        return mapped(*args, **kwargs)
+
+    traced = jax.make_jaxpr(program)(apart.leaves)
+    if not has(traced.jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
+        return [], []
+    if any("callback" in str(effect).lower() for effect in loud_effects(traced.jaxpr)):
+        return [], ["collectives: the function calls back to the host, and is not run once more"]
+    walk = Walk()
+
+    def run(consts: list[Any], leaves: list[Any]) -> list[Any]:
+        walk.about.clear()
+        return walk.inside(traced.jaxpr, consts, leaves)[1]
+
+    arrays = jax.jit(run)(traced.consts, jax.tree.leaves(apart.leaves))
+    held = [hold(path, array, 0) for (path, _), array in zip(walk.about, arrays, strict=True)]
+    described = [
+        one._replace(form=_described(one.form, about))
+        for one, (_, about) in zip(held, walk.about, strict=True)
+    ]
+    return described, sorted(walk.unseen)
+
+
+def _described(form: Form, about: str) -> Form:
+    return Form(form.path, form.dtype, form.shape, form.axis, form.agree, about)
+
+
+def subjaxprs(eqn: Any) -> list[Any]:
+    """The jaxprs inside of an equation."""
+    found = []
+    for param in eqn.params.values():
+        for one in param if isinstance(param, (tuple, list)) else [param]:
+            inner = getattr(one, "jaxpr", one)
+            if hasattr(inner, "eqns") and hasattr(inner, "invars"):
+                found.append(inner)
+    return found
+
+
+def has(jaxpr: Any, primitives: frozenset[str]) -> bool:
+    """Is one of the primitives anywhere inside?"""
+    return any(
+        eqn.primitive.name in primitives or any(has(inner, primitives) for inner in subjaxprs(eqn))
+        for eqn in jaxpr.eqns
+    )
+
+
+def loud_effects(jaxpr: Any) -> list[Any]:
+    """Primitives that call back to the host, but for those that are left out."""
+    found = []
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if "callback" in name and name not in (*SILENT, "pure_callback"):
+            found.append(name)
+        for inner in subjaxprs(eqn):
+            found += loud_effects(inner)
+    return found
+
+
+class Walk:
+    """Runs jaxprs, keeping what is exchanged. ``about``: path and line of each array kept."""
+
+    def __init__(self) -> None:
+        self.about: list[tuple[str, str]] = []
+        self.unseen: set[str] = set()
+        self.axes: tuple[Any, ...] = ()  # of the maps around
+        self.calls: list[Any] = []  # of functions around
+
+    def inside(
+        self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
+    ) -> tuple[list[Any], list[Any]]:
+        """Outputs of the jaxpr, and the arrays kept."""
+        names = dict(zip(jaxpr.constvars, consts, strict=False))
+        names.update(zip(jaxpr.invars, args, strict=True))
+        index = Index()
+        kept: list[Any] = []
+        for eqn in jaxpr.eqns:
+            operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
+            for var in index.used_by(eqn):
+                kept += self._keep(eqn, "axis_index", [("value", names[var])], "")
+            outputs, new = self._run(eqn, operands, around)
+            kept += new
+            names.update(zip(eqn.outvars, outputs, strict=True))
+        return [names[v] if not hasattr(v, "val") else v.val for v in jaxpr.outvars], kept
+
+    def _run(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+        kind = eqn.primitive.name
+        around = f"{around}/{_compat.transforms_of(eqn)}"
+        if kind in EXCHANGES:
+            outputs = _compat.run_equation(eqn, operands)
+            arrays = [("operand", x) for x in operands] + [("result", x) for x in outputs]
+            return outputs, self._keep(eqn, kind, arrays, around)
+        if kind in DRAWS:
+            key = jax.random.key_data(operands[0])
+            kept = self._keep(self._drawing(eqn), "random key", [("value", key)], around)
+            return _compat.run_equation(eqn, operands), kept
+        if kind in SILENT and not eqn.outvars:
+            return [], []
+        if not any(has(inner, TELLING) for inner in subjaxprs(eqn)):
+            return _compat.run_equation(eqn, operands), []
+        follow = {"shard_map": self._map, "while": self._while, "cond": self._cond}.get(kind)
+        if kind == "scan" and _compat.scan_parts(eqn) is not None:
+            follow = self._scan
+        if follow is not None:
+            return follow(eqn, operands, around)
+        inner = inner_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
+        if inner is None:
+            self.unseen.add(f"collectives inside of {kind}")
+            return _compat.run_equation(eqn, operands), []
+        self.calls.append(eqn)
+        found = self.inside(inner, _consts(eqn), operands, around)
+        self.calls.pop()
+        return found
+
+    def _drawing(self, eqn: Any) -> Any:
+        """The call of jax.random around an equation: JAX traces its own functions once for all."""
+        for call in reversed(self.calls):
+            if not str(call.params.get("name", "")).startswith("_"):
+                break
+            eqn = call
+        return eqn
+
+    def _keep(
+        self, eqn: Any, kind: str, arrays: Sequence[tuple[str, Any]], around: str
+    ) -> list[Any]:
+        """Keep arrays of an equation, named by its kind and counted on its line."""
+        kind = kind.removesuffix("_invariant")
+        line = _compat.source_line(eqn)
+        text = linecache.getline(line[0], line[1]).strip() if line else ""
+        kind += " (backward pass)" if "transpose(" in around else ""
+        last = arrays[-1][0]
+        alike = [
+            path for path, about in self.about if about == text and path.startswith(f"{kind} #")
+        ]
+        first = 1 + sum(path.endswith(last) for path in alike)  # which on this line
+        count: Counter[str] = Counter()
+        for which, _ in arrays:
+            self.about.append((f"{kind} #{first + count[which]}, {which}", text))
+            count[which] += 1
+        return [array for _, array in arrays]
+
+    def _varying(self, array: Any) -> Any:
+        """The same array, of the type that differs from device to device: as zeros are not."""
+        if not self.axes:
+            return array
+        return jax.numpy.where(jax.lax.axis_index(self.axes) < 0, array, array)
+
+    def _map(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+        params = eqn.params
+        axes = tuple(_compat.map_axes(eqn) or ())
+
+        def body(blocks: list[Any]) -> Any:
+            before, self.axes = self.axes, (*self.axes, *axes)
+            outputs, kept = self.inside(params["jaxpr"], (), blocks, around)
+            self.axes = before
+            return outputs, [jax.lax.expand_dims(array, [0]) for array in kept]
+
+        mapped = jax.shard_map(
+            body,
+            mesh=params["mesh"],
+            in_specs=(list(params["in_specs"]),),
+            out_specs=(list(params["out_specs"]), PartitionSpec(axes)),
+            axis_names=set(axes),
+            check_vma=params["check_vma"],
+        )
+        outputs, kept = mapped(operands)
+        return list(outputs), list(kept)
+
+    def _scan(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+        closed, params = eqn.params["jaxpr"], eqn.params
+        fixed, carried = _compat.scan_parts(eqn) or (0, 0)
+        consts, carry, xs = (
+            operands[:fixed],
+            operands[fixed : fixed + carried],
+            operands[fixed + carried :],
+        )
+        before = len(self.about)
+
+        def turn(carry: list[Any], x: list[Any]) -> Any:
+            del self.about[before:]  # traced more than once
+            outputs, kept = self.inside(*_opened(closed), [*consts, *carry, *x], around)
+            return outputs[:carried], (outputs[carried:], kept)
+
+        carry, (ys, kept) = jax.lax.scan(
+            turn, carry, xs, length=params["length"], reverse=params["reverse"]
+        )
+        return [*carry, *ys], list(kept)
+
+    def _while(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+        """The first turns, in rows. The condition is asked at the end of a turn: it may exchange
+        something too.
+        """
+        params = eqn.params
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        asks, fixed = operands[:first], operands[first : first + second]
+        before = len(self.about)
+
+        def turn(carry: Sequence[Any]) -> tuple[list[Any], Any, list[Any]]:
+            del self.about[before:]
+            carry, kept = self.inside(*_opened(params["body_jaxpr"]), [*fixed, *carry], around)
+            (more,), asked = self.inside(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
+            return list(carry), more, [self._varying(array) for array in (*kept, *asked)]
+
+        def step(state: Any) -> Any:
+            carry, _, count, rows = state
+            carry, more, kept = turn(carry)
+            rows = [
+                row.at[count].set(array, mode="drop") for row, array in zip(rows, kept, strict=True)
+            ]
+            return carry, more, count + 1, rows
+
+        carry = list(operands[first + second :])
+        shapes = jax.eval_shape(lambda carry: turn(carry)[2], carry)
+        rows = [self._varying(jax.numpy.zeros((TURNS, *x.shape), x.dtype)) for x in shapes]
+        (more,), asked = self.inside(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
+        del asked
+        state = jax.lax.while_loop(lambda state: state[1], step, (carry, more, 0, rows))
+        names = self.about[before : before + len(rows)]
+        self.about[before:] = names
+        return list(state[0]), list(state[3])
+
+    def _cond(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+        """What each branch exchanges; zeros of those that are not taken."""
+        which, given = operands[0], operands[1:]
+        bodies = [partial(self._branch, one, around) for one in eqn.params["branches"]]
+        before = len(self.about)
+        shapes = [
+            jax.eval_shape(lambda *args, body=body: body(*args)[1], *given) for body in bodies
+        ]
+        about = self.about[before:]
+
+        def branch(number: int) -> Any:
+            def run(*args: Any) -> Any:
+                outputs, kept = bodies[number](*args)
+                rows = [
+                    [self._varying(jax.numpy.zeros(x.shape, x.dtype)) for x in listed]
+                    for listed in shapes
+                ]
+                rows[number] = kept
+                return outputs, rows
+
+            return run
+
+        outputs, rows = jax.lax.switch(which, [branch(k) for k in range(len(bodies))], *given)
+        self.about[before:] = about
+        return list(outputs), [array for listed in rows for array in listed]
+
+    def _branch(self, closed: Any, around: str, *args: Any) -> tuple[list[Any], list[Any]]:
+        outputs, kept = self.inside(*_opened(closed), args, around)
+        return outputs, [self._varying(array) for array in kept]
+
+
+class Index:
+    """Which variables of a jaxpr are computed of the index of the device, and of nothing else."""
+
+    def __init__(self) -> None:
+        self.derived: set[Any] = set()
+        self.fixed: set[Any] = set()  # computed of literals only
+        self.told: set[Any] = set()
+
+    def used_by(self, eqn: Any) -> list[Any]:
+        """Those that meet something else for the first time in this equation."""
+        given = [v for v in eqn.invars if not hasattr(v, "val")]
+        derived = [v for v in given if v in self.derived]
+        if eqn.primitive.name == "axis_index":
+            self.derived.update(eqn.outvars)
+        elif all(v in self.fixed for v in given) and not eqn.primitive.name.startswith("random"):
+            self.fixed.update(eqn.outvars)
+        elif derived and all(v in self.fixed or v in self.derived for v in given):
+            self.derived.update(eqn.outvars)
+        else:
+            new = [v for v in dict.fromkeys(derived) if v not in self.told]
+            self.told.update(new)
+            return new
+        return []
+
+
+def _opened(closed: Any) -> tuple[Any, Sequence[Any]]:
+    """A jaxpr and its constants."""
+    return getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
+
+
+def _consts(eqn: Any) -> Sequence[Any]:
+    """The constants of the jaxpr that a call runs."""
+    for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
+        if name in eqn.params:
+            return list(getattr(eqn.params[name], "consts", ()))
+    return ()

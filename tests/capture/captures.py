@@ -1,0 +1,159 @@
+"""Captures to test with: one by hand that has everything, and any at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from hypothesis import reject
+from hypothesis import strategies as st
+
+from shardlift.capture import files
+from shardlift.capture.histogram import Histogram
+from shardlift.capture.schema import (
+    Capture,
+    Collective,
+    Compile,
+    Distribution,
+    Event,
+    Leaf,
+    Move,
+    Overhead,
+    Process,
+    Read,
+    Site,
+    Times,
+)
+
+NASTY = "<script>alert(1)</script>&\"'`|\x00"
+
+
+def distribution(*seconds: float) -> Distribution:
+    histogram = Histogram()
+    for value in seconds:
+        histogram.add(value)
+    found = histogram.frozen()
+    return dataclasses.replace(found, total=round(found.total, 9))  # as a file holds it
+
+
+def process(index: int = 0, count: int = 1) -> Process:
+    devices = tuple(f"cpu:{8 * index + k}" for k in range(8))
+    return Process(index, count, "3.12.1", "0.12.0", "0.1", "cpu", "cpu", devices)
+
+
+def leaf(path: str = "state['w']", **changes: Any) -> Leaf:
+    plain = Leaf(path, "float32", (8, 1024, 1024), 8 * 2**22, 0, "P('i')", "in place")
+    return dataclasses.replace(plain, **changes)
+
+
+def site(**changes: Any) -> Site:
+    """A training step: 10 calls of 4 ms, of which 1 ms is moving by pmap; 2 ms until ready."""
+    plain = Site(
+        "train.py",
+        12,
+        "train_step",
+        axis_name="i",
+        axis_size=8,
+        mesh={"i": 8},
+        devices=process().devices,
+        calls=12,
+        looked=4,
+        times=Times(
+            call=distribution(*[0.004] * 10),
+            dispatch=distribution(*[0.003] * 10),
+            moving=distribution(*[0.001] * 10),
+            compiling=distribution(0.5, 0.3),
+            waiting=distribution(0.002, 0.002),
+        ),
+        compiles=(Compile(0, 0.1, 0.4, ("first call",)),),
+        compile_count=1,
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+def everything(name: str = "train_step") -> Capture:
+    """A capture with every kind of finding; strings hold ``name``."""
+    full = site(
+        file=f"{name}.py",
+        function=name,
+        failed=1,
+        nested=2,
+        transformed={"vmap": 1},
+        arguments=(
+            leaf(f"state[{name!r}]", equal=True, compared=3, donated=True, kept=2),
+            leaf("batch", lies="host", equal=False, compared=3),
+            leaf("scale", axis=None, spec="P()", shape=()),
+        ),
+        outputs=(
+            leaf("output[0]", equal=True, compared=3),
+            leaf("output[1]", axis=None, spec="P()", equal=False, compared=3),
+        ),
+        compiles=(
+            Compile(0, 0.1, 0.4, ("first call",)),
+            Compile(1, 0.6, 0.2, (f"{name}: float32[8,4] → float32[8,5]",)),
+            Compile(5, 0.9, 0.2, ("static argument 0: 1 → 2",)),
+        ),
+        compile_count=3,
+        moves=(
+            Move(f"batch[{name!r}]", "host", "P('i') on cpu:0-7", 4 * 2**21, 4, "program"),
+            Move("state", "cpu:3", "P('i') on cpu:0-7", 12 * 2**21, 12, "pmap"),
+        ),
+        reads=(
+            Read("output[0]", "index", f"{name}.py", 30, 5, 2**20),
+            Read("output[0]", "unreplicate", "train.py", 31, 5, 2**20, 0.1),
+            Read("output[0]", "device_get", "train.py", 32, 5, 2**23, 0.2),
+        ),
+        collectives=(
+            Collective("psum", ("i",), 3, 4096, True, False, ("train.py:7",)),
+            Collective("psum", ("i",), 1, 4, False, True, (f"{name}.py:8",)),
+        ),
+        unseen=(f"something about {name}",),
+    )
+    return Capture(
+        command=("python", f"{name}.py"),
+        seconds=2.0,
+        processes=(process(),),
+        sites=(full, site(line=40, function="eval_step")),
+        timeline=(Event(0, 0.1, 0.4, 0, True), Event(0, 0.6, 0.004), Event(1, 0.7, 0.004)),
+        used={"jax.device_put_replicated": 3},
+        overhead=Overhead(22, 0.01, 0.009, 1e-6),
+        unseen=(f"{name} was not seen",),
+    )
+
+
+def _places(tree: Any) -> list[tuple[Any, Any]]:
+    """Every container in a tree, with each of its keys."""
+    items = list(tree.items() if isinstance(tree, dict) else enumerate(tree))
+    below = [
+        place for _, value in items if isinstance(value, dict | list) for place in _places(value)
+    ]
+    return [*((tree, key) for key, _ in items), *below]
+
+
+def _another(value: Any) -> st.SearchStrategy[Any]:
+    """Something of the same type."""
+    if isinstance(value, list):
+        return st.sampled_from([[], value, value * 3])
+    return {
+        str: st.text(max_size=20) | st.just(NASTY),
+        bool: st.booleans(),
+        int: st.integers(0, 2**62) | st.integers(0, 3),
+        float: st.floats(0, 1e12).map(lambda number: round(number, 9)),
+    }.get(type(value), st.just(value))
+
+
+@st.composite
+def any_capture(draw: st.DrawFn) -> str:
+    """The text of a capture: the full one, with a few other values in it."""
+    tree = json.loads(files.dumps(everything()))
+    for _ in range(draw(st.integers(0, 12))):
+        container, key = draw(st.sampled_from(_places(tree)))
+        if key not in ("schema", "version"):
+            container[key] = draw(_another(container[key]))
+    text = json.dumps(tree)
+    try:
+        files.loads(text)
+    except files.CaptureError:  # a bucket or a site that does not exist
+        reject()
+    return text

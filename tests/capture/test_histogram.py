@@ -1,0 +1,70 @@
+"""Times by bucket."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardlift.capture.histogram import Histogram, added, bucket_of
+from shardlift.capture.schema import BUCKETS, Distribution, middle
+
+times = st.floats(2.0**-30, 2.0**20)
+
+
+@given(times)
+def test_the_middle_of_a_bucket_is_near(seconds: float) -> None:
+    assert abs(middle(bucket_of(seconds)) - seconds) <= 0.032 * seconds
+
+
+@given(st.floats(0, allow_infinity=False))
+def test_every_time_has_a_bucket(seconds: float) -> None:
+    assert 0 <= bucket_of(seconds) < BUCKETS
+
+
+@given(st.lists(st.floats(0, 1e7), max_size=50))
+def test_many_at_once_is_the_same_as_one_by_one(seconds: list[float]) -> None:
+    one, many = Histogram(), Histogram()
+    for value in seconds:
+        one.add(value)
+    if seconds:
+        many.add_all(seconds)
+    assert one.frozen().buckets == many.frozen().buckets
+    assert one.count == many.count
+    assert one.max == many.max
+    assert math.isclose(one.total, many.total)
+
+
+@given(st.lists(times, min_size=1, max_size=200), st.floats(0.01, 1))
+def test_quantiles(seconds: list[float], q: float) -> None:
+    histogram = Histogram()
+    histogram.add_all(seconds)
+    exact = float(np.quantile(seconds, q, method="inverted_cdf"))
+    assert abs(histogram.frozen().quantile(q) - exact) <= 0.032 * exact
+
+
+@given(st.lists(times, max_size=20), st.lists(times, max_size=20))
+def test_adding(first: list[float], second: list[float]) -> None:
+    parts, whole = (Histogram(), Histogram()), Histogram()
+    for part, values in zip(parts, (first, second), strict=True):
+        for value in values:
+            part.add(value)
+            whole.add(value)
+    together = added(part.frozen() for part in parts)
+    assert together.buckets == whole.frozen().buckets
+    assert together.count == whole.count
+    assert together.max == whole.max
+
+
+def test_no_time_at_all_is_the_first_bucket() -> None:
+    one, many = Histogram(), Histogram()
+    one.add(0.0)
+    many.add_all([0.0])
+    assert one.frozen() == many.frozen() == Distribution(1, 0.0, 0.0, ((0, 1),))
+
+
+def test_of_nothing() -> None:
+    assert Distribution().quantile(0.5) == Distribution().mean == 0.0
+    assert added([]) == Distribution()

@@ -1,0 +1,102 @@
+"""The captures of many processes as one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from shardlift.capture import files
+from shardlift.capture.schema import Capture as Whole
+from shardlift.capture.schema import Event, Leaf, Move
+from shardlift.facts import Capture, merge
+
+from .captures import everything, leaf, process, site
+
+
+def job(*leaves: Leaf) -> list[Capture]:
+    """One capture a process; each has one argument."""
+    return [
+        Whole(
+            started=100.0 + k,
+            seconds=10.0,
+            processes=(process(k, len(leaves)),),
+            sites=(site(arguments=(one,), processes=(k,)),),
+            timeline=(Event(0, 1.0, 0.5, k),),
+            used={"x": 1},
+        )
+        for k, one in enumerate(leaves)
+    ]
+
+
+def test_counts_times_and_bytes_are_added() -> None:
+    both = merge(job(leaf(), leaf()))
+    (merged,) = both.sites
+    assert merged.calls == 24
+    assert merged.processes == (0, 1)
+    assert merged.times.call.count == 20
+    assert merged.times.call.quantile(0.5) == site().times.call.quantile(0.5)
+    assert merged.arguments[0].nbytes == 2 * leaf().nbytes
+    assert merged.compile_count == 1
+    assert [p.index for p in both.processes] == [0, 1]
+    assert both.used == {"x": 2}
+    assert [(e.process, e.start) for e in both.timeline] == [(0, 1.0), (1, 2.0)]
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    captures = job(leaf(), leaf())
+    assert merge(captures[::-1]) == merge(captures)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        ((True, "a"), (True, "a"), True),
+        ((True, "a"), (True, "b"), False),  # the same here and there, but another value there
+        ((True, "a"), (False, "a"), False),
+        ((None, None), (True, "a"), None),
+        ((None, None), (False, "a"), False),
+    ],
+)
+def test_equal_everywhere_needs_the_same_value(first, second, equal) -> None:
+    leaves = [leaf(equal=e, digest=d, compared=int(e is not None)) for e, d in (first, second)]
+    assert merge(job(*leaves)).sites[0].arguments[0].equal is equal
+
+
+def test_what_is_seen_by_one_process_only_is_kept() -> None:
+    one, two = job(leaf(), leaf())
+    extra = site(line=99, function="only_here", processes=(1,))
+    moves = (Move("x", "host", "P('i')", 8, 2, "program"),)
+    two = dataclasses.replace(
+        two,
+        sites=(extra, dataclasses.replace(two.sites[0], moves=moves)),
+        timeline=(Event(0, 1.0, 0.5, 1), Event(1, 2.0, 0.5, 1)),
+        unseen=("this",),
+    )
+    both = merge([one, two])
+    assert [s.function for s in both.sites] == ["train_step", "only_here"]
+    assert both.sites[0].moves == moves
+    assert [both.sites[e.site].function for e in both.timeline] == [
+        "train_step",
+        "only_here",
+        "train_step",
+    ]
+    assert both.unseen == ("this",)
+
+
+def test_moves_and_reads_on_both_are_added() -> None:
+    both = merge([everything(), dataclasses.replace(everything(), processes=(process(1, 2),))])
+    first, alone = both.sites[0], everything().sites[0]
+    assert [(m.count, m.nbytes) for m in first.moves] == [
+        (2 * m.count, 2 * m.nbytes) for m in alone.moves
+    ]
+    assert [(r.count, r.seconds) for r in first.reads] == [
+        (2 * r.count, 2 * r.seconds) for r in alone.reads
+    ]
+    assert files.loads(files.dumps(both)).sites[0].key == first.key
+
+
+def test_one_is_itself_and_none_is_refused() -> None:
+    assert merge([everything()]) == everything()
+    with pytest.raises(ValueError, match="at least one"):
+        merge([])

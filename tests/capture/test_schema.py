@@ -1,0 +1,52 @@
+"""The schema and its page say the same."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shardlift.capture import schema
+from shardlift.capture.schema import field_names, parts_of_schema
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "capture.md").read_text()
+
+
+def _fields_on_the_page(title: str) -> list[str]:
+    section = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
+    assert section, f"docs/capture.md has no section {title}"
+    return re.findall(r"^\| `(\w+)` \|", section.group(1), re.MULTILINE)
+
+
+@pytest.mark.parametrize("part", parts_of_schema(), ids=lambda part: part.__name__)
+def test_every_field_is_documented_in_order(part: type) -> None:
+    assert _fields_on_the_page(part.__name__) == field_names(part)
+
+
+def test_every_dataclass_is_documented() -> None:
+    defined = {
+        name
+        for name, value in vars(schema).items()
+        if isinstance(value, type) and value.__module__ == schema.__name__
+    }
+    assert defined == {part.__name__ for part in parts_of_schema()}
+
+
+def test_the_page_names_the_version() -> None:
+    assert f"now {schema.VERSION}." in PAGE
+
+
+@pytest.mark.slow
+def test_reading_and_reporting_need_no_jax() -> None:
+    code = (
+        "import sys, shardlift.capture.files, shardlift.report.view, shardlift.report.html\n"
+        "from shardlift.facts import Capture, CaptureError, read, write\n"
+        "import shardlift.cli.report\n"
+        "print([m for m in ('jax', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,48 @@
+"""The values beside a capture."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from shardlift.capture import values
+from shardlift.capture.files import dumps, loads
+from shardlift.capture.schema import Capture, Form, Sample, Site, Values
+from shardlift.facts import CaptureError
+
+
+def test_there_and_back(tmp_path):
+    arrays = {values.name_of(0, 1, "outputs", 2): np.arange(5, dtype=np.uint8)}
+    values.save(arrays, tmp_path / "run.json")
+    again = values.load(tmp_path / "run.json")
+    assert list(again) == ["0.1.outputs.2"]
+    np.testing.assert_array_equal(again["0.1.outputs.2"], np.arange(5))
+    values.save({}, tmp_path / "run.json")  # of a run that kept nothing
+    assert values.load(tmp_path / "run.json") == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
+def test_damaged(tmp_path, content):
+    (tmp_path / "run.json.npz").write_bytes(content)
+    with pytest.raises(CaptureError, match="is damaged"):
+        values.load(tmp_path / "run.json")
+
+
+def test_objects_are_not_loaded(tmp_path):
+    with open(tmp_path / "run.json.npz", "wb") as file:
+        np.savez(file, x=np.array([{}], dtype=object))
+    with pytest.raises(CaptureError, match="is damaged"):
+        values.load(tmp_path / "run.json")
+
+
+def test_digests_belong_to_forms():
+    form = Form("output", "float32", (8,), 0)
+    site = Site("a.py", 1, "f", forms=((form,),), samples=(Sample(0, outputs=Values(0, ("ab",))),))
+    assert loads(dumps(Capture(sites=(site,)))).sites == (site,)
+    for bad in (Values(1, ("ab",)), Values(0, ())):
+        broken = dataclasses.replace(site, samples=(Sample(0, outputs=bad),))
+        with pytest.raises(CaptureError, match="digests of call 0 of f"):
+            loads(dumps(Capture(sites=(broken,))))

@@ -1,0 +1,145 @@
+"""The engine: selection, targets, several files, files that cannot be read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from shardlift.check.engine import Options, check_file, check_text, check_texts
+from shardlift.check.prefilter import active
+from shardlift.check.rules import all_rules
+from shardlift.source.model import version
+from shardlift.source.project import Project
+from shardlift.source.target import NEWEST, newest_allowed
+
+TEXT = "import jax\ng = jax.pmap(f)\ny = jax.tree_map(f, x)\n"
+
+
+def _codes(text: str, options: Options | None = None) -> list[str]:
+    return [finding.code for finding in check_text(text, options).findings]
+
+
+def test_select_and_ignore_take_prefixes() -> None:
+    assert _codes(TEXT) == ["SL201", "SL105"]
+    assert _codes(TEXT, Options(select=("SL1",))) == ["SL105"]
+    assert _codes(TEXT, Options(ignore=("SL2",))) == ["SL105"]
+    assert _codes(TEXT, Options(select=("SL105", "SL2"), ignore=("SL201",))) == ["SL105"]
+
+
+@pytest.mark.parametrize("pattern", ["tests/*", "tests/**", "*_test.py", "tests/a_test.py"])
+def test_per_file_ignores(pattern: str) -> None:
+    options = Options(per_file_ignores={pattern: ("SL201",)})
+    reports = check_texts({"tests/a_test.py": TEXT, "src/a.py": TEXT}, options)
+    assert [f.code for f in reports["tests/a_test.py"].findings] == ["SL105"]
+    assert [f.code for f in reports["src/a.py"].findings] == ["SL201", "SL105"]
+
+
+@pytest.mark.parametrize(
+    ("target", "codes"), [("0.4.30", ["SL201"]), ("0.5.3", ["SL201"]), ("0.6", ["SL201", "SL105"])]
+)
+def test_a_name_is_reported_from_the_release_that_dropped_it(target: str, codes: list[str]) -> None:
+    assert _codes(TEXT, Options(target=version(target))) == codes
+
+
+def test_a_whole_rule_can_be_of_a_later_jax() -> None:
+    text = "import jax\nx = jax.device_put_replicated(x, d)"
+    assert _codes(text, Options(target=(0, 9, 2))) == []
+    assert _codes(text, Options(target=(0, 10))) == ["SL101"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("jax", NEWEST),
+        ("jax>=0.4", NEWEST),
+        ("jax[cuda12]>=0.4,<0.6", (0, 5, 999)),
+        ("jax==0.4.30", (0, 4, 30)),
+        ("jax <= 0.7.2 ; python_version > '3.9'", (0, 7, 2)),
+        ("jax~=0.4.30", (0, 4, 999)),
+        ("jax^0.4.30", (0, 4, 999)),
+        ("jax<1", NEWEST),
+        ("jax!=0.5.0", NEWEST),
+        ("jaxlib==0.4.1", None),
+        ("numpy", None),
+        ("jaxtyping<3", None),
+    ],
+)
+def test_newest_allowed(line: str, expected: tuple[int, ...] | None) -> None:
+    assert newest_allowed([line]) == expected
+
+
+def test_the_tightest_requirement_counts() -> None:
+    assert newest_allowed(["jax", "jax<0.6", "jax<0.5"]) == (0, 4, 999)
+
+
+@pytest.mark.parametrize("text", ["pmap(", "print 'pmap'", "pmap = 1\0", "\tpmap\n  x"])
+def test_a_file_that_does_not_parse_is_named(text: str) -> None:
+    report = check_text(text)
+    assert report.unreadable
+    assert not report.parsed
+
+
+def test_a_file_in_an_unknown_encoding() -> None:
+    content = b"# -*- coding: nonsense -*-\nimport jax\njax.pmap(f)"
+    report = check_file(Project.of(), "a.py", content, Options())
+    assert report.unreadable is not None
+    assert "decoded" in report.unreadable
+
+
+def test_latin_1() -> None:
+    content = "# -*- coding: latin-1 -*-\nimport jax\ng = 'é', jax.pmap(f)".encode("latin-1")
+    (finding,) = check_file(Project.of(), "a.py", content, Options()).findings
+    assert finding.span.column == 9
+
+
+def test_nothing_that_a_rule_looks_for_is_not_parsed() -> None:
+    report = check_text("this is no python")
+    assert report.unreadable is None
+    assert not report.parsed
+
+
+def test_a_file_that_only_imports_a_wrapper_is_looked_at_too() -> None:
+    texts = {
+        "lib/par.py": "import jax\ndef everywhere(f):\n    return jax.pmap(f)\n",
+        "lib/use.py": "from lib.par import everywhere\nstep = everywhere(f)\n",
+        "lib/other.py": "from lib.stuff import nothing\n",
+    }
+    reports = check_texts(texts)
+    assert [f.code for f in reports["lib/use.py"].findings] == ["SL201"]
+    assert not reports["lib/other.py"].parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"import jax\njax.tree_map(f)", True),
+        (b"from jax import (\n    jit,\n    tree_map,\n)", True),
+        (b"from jax import jit, tree_map as t", True),
+        (b"import jax as j\nj.tree_map(f)", True),
+        (b"from jax import tree_util as u\nu.tree_multimap(f)", True),
+        (b"import jax\njax.tree_util.tree_map(f)", False),
+        (b"from jax.tree_util import tree_map", False),
+        (b"tree_map(f)", False),
+        (b"from jax import jit  # not tree_map", False),
+    ],
+)
+def test_names_are_looked_for_the_way_they_are_written(text: bytes, expected: bool) -> None:
+    assert ("SL105" in active(text, tuple(all_rules()))) is expected
+
+
+def test_the_linter_does_not_import_jax() -> None:
+    program = (
+        "import sys, shardlift.cli, shardlift.cli.check, shardlift.cli.rule\n"
+        "from shardlift.check.engine import check_text\n"
+        "check_text('import jax\\njax.pmap(f)')\n"
+        "assert not {'jax', 'jaxlib', 'numpy', 'libcst'} & set(sys.modules), 'imported'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_codes_are_of_a_family_and_there_are_enough() -> None:
+    families = {code[2] for code in all_rules()}
+    assert families == set("01234567")
+    assert len(all_rules()) >= 40

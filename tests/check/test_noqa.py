@@ -1,0 +1,63 @@
+"""Suppressions, and the ones that suppress nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.check.engine import Options, check_text
+from shardlift.check.noqa import suppressions
+
+HEAD = "import jax\n"
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# noqa",
+        "# noqa: SL201",
+        "#noqa:SL201",
+        "# NOQA: sl201",
+        "# noqa: E501, SL201",
+        "# x # noqa",
+    ],
+)
+def test_suppressed(comment: str) -> None:
+    report = check_text(f"{HEAD}g = jax.pmap(f)  {comment}")
+    assert report.findings == ()
+    assert report.suppressed == 1
+
+
+def test_another_code_does_not_suppress() -> None:
+    codes = [f.code for f in check_text(f"{HEAD}g = jax.pmap(f)  # noqa: SL402").findings]
+    assert codes == ["SL201", "SL001"]
+
+
+def test_a_comment_on_the_last_line_of_a_call() -> None:
+    report = check_text(f"{HEAD}g = jax.pmap(\n    f,\n)  # noqa: SL201")
+    assert report.findings == ()
+
+
+def test_an_unused_suppression_is_reported_where_it_stands() -> None:
+    (finding,) = check_text("x = 1  # noqa: SL201, E501").findings
+    assert finding.code == "SL001"
+    assert (finding.span.line, finding.span.column) == (1, 7)
+    assert finding.edits[0].replacement == "# noqa: E501"
+
+
+def test_a_code_that_was_not_looked_for_is_not_unused() -> None:
+    text = f"{HEAD}g = jax.pmap(f)  # noqa: SL201"
+    assert check_text(text, Options(ignore=("SL201",))).findings == ()
+
+
+def test_a_code_that_does_not_exist_is_unused() -> None:
+    assert [f.code for f in check_text("x = 1  # noqa: SL999").findings] == ["SL001"]
+
+
+def test_in_a_string_it_is_none() -> None:
+    text = f"{HEAD}g = jax.pmap(f, axis_name='# noqa: SL201')"
+    assert [f.code for f in check_text(text).findings] == ["SL201"]
+
+
+def test_a_text_that_is_not_python_has_comments_or_none() -> None:
+    assert len(suppressions("x = 1\x00.4  # noqa: SL201\n")) <= 1
+    assert suppressions("x = (  # noqa: SL201\n")[0].codes == ("SL201",)

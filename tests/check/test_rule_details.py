@@ -1,0 +1,85 @@
+"""What the rules' own examples cannot show: messages, and cases that take several files."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.check.engine import check_text, check_texts
+
+
+def _messages(text: str, code: str) -> list[str]:
+    return [finding.message for finding in check_text(text).findings if finding.code == code]
+
+
+def test_indexing_says_more_on_many_processes() -> None:
+    text = "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)[0]\n"
+    assert _messages(text, "SL401") == ["`f(x)[0]` gathers a pmap output from all devices"]
+    (message,) = _messages(text + "n = jax.process_count()\n", "SL401")
+    assert "may raise CopyArrays" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("g = jax.pmap(train)", "`train` is pmapped"),
+        ("g = jax.pmap(lambda x: x)", "a lambda is pmapped"),
+        ("g = (jax.pmap if n else jax.jit)(f)", "`f` is pmapped, or else given to jax.jit"),
+        ("def w(f):\n    return jax.pmap(f)\ng = w(f)", "`f` is pmapped through w()"),
+    ],
+)
+def test_a_site_says_what_and_how(text: str, message: str) -> None:
+    assert _messages(f"import jax\n{text}", "SL201") == [message]
+
+
+def test_which_output_is_equal_everywhere() -> None:
+    text = (
+        "import jax\ndef step(s, x):\n    return s, jax.lax.pmean(x, 'i'), x\n"
+        "p = jax.pmap(step, axis_name='i')\ns, loss, x = p(s, x)\nprint(loss[0])\n"
+    )
+    assert _messages(text, "SL504") == ["output 1 is equal on all devices: out_axes=(0, None, 0)"]
+
+
+def test_the_axis_name_of_another_file_is_known() -> None:
+    texts = {
+        "lib/names.py": "import jax\nAXIS = 'i'\npmap = jax.pmap\n",
+        "lib/use.py": "import jax\nfrom lib import names\n"
+        "f = names.pmap(lambda x: jax.lax.psum(x, names.AXIS), axis_name=names.AXIS)\n"
+        "y = f(x)[0]\n",
+    }
+    codes = [finding.code for finding in check_texts(texts)["lib/use.py"].findings]
+    assert codes == ["SL201", "SL504", "SL401"]
+
+
+def test_a_wrapper_that_may_do_otherwise_is_not_taken_for_pmap() -> None:
+    text = (
+        "import jax\ndef staged(f):\n    p = jax.pmap(f)\n    def run(*a):\n        if inside:\n"
+        "            return f(*a)\n        return p(*a)\n    return run\n"
+        "@staged\ndef a(x):\n    return x\n@staged\ndef b(x):\n    return a(x)\n"
+    )
+    codes = {finding.code for finding in check_text(text).findings}
+    assert codes == {"SL201", "SL202"}
+
+
+def test_a_helper_of_another_file_that_takes_the_first_replica() -> None:
+    texts = {
+        "lib/utils.py": "import jax\ndef get_first(t):\n"
+        "    return jax.tree_util.tree_map(lambda x: x[0], t)\n",
+        "lib/train.py": "import jax\nfrom lib import utils\np = jax.pmap(f)\n"
+        "state = p(x)\nsave(utils.get_first(state))\nsave(utils.get_first(other))\n",
+    }
+    lines = [f.span.line for f in check_texts(texts)["lib/train.py"].findings if f.code == "SL402"]
+    assert lines == [5]
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "if jax.__version_info__ < (0, 6):\n    y = jax.tree_map(f, x)",
+        "if hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)",
+        "try:\n    y = jax.tree_map(f, x)\nexcept AttributeError:\n    y = 1",
+        "def g():\n    if JAX_VERSION >= (0, 6):\n        return 1\n    return jax.tree_map(f, x)",
+        "y = jax.tree_map(f, x) if hasattr(jax, 'tree_map') else 1",
+    ],
+)
+def test_code_that_asks_for_the_version_is_left_alone(guard: str) -> None:
+    assert _messages(f"import jax\n{guard}", "SL105") == []

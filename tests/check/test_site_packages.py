@@ -1,0 +1,32 @@
+"""Real files that nobody wrote for us: a sample here, all of them in bench/check_everything.py."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from shardlift.check.engine import Options
+from shardlift.cli.check_pool import run
+
+
+def _files() -> list[str]:
+    paths = sysconfig.get_paths()
+    folders = {paths["purelib"], paths["platlib"], paths["stdlib"]}
+    return sorted({str(path) for folder in folders for path in Path(folder).rglob("*.py")})
+
+
+def test_a_sample_of_what_is_installed() -> None:
+    files = _files()
+    sample = files[:: max(1, len(files) // 150)]
+    reports = run(sample, Options(), jobs=1)
+    assert [report.path for report in reports] == sample
+
+
+@pytest.mark.slow
+def test_everything_that_mentions_jax() -> None:
+    files = [path for path in _files() if b"jax" in Path(path).read_bytes()]
+    reports = run(files, Options(), jobs=1)
+    assert not [report for report in reports if report.unreadable == "nested too deeply"]
+    assert sum(report.parsed for report in reports) >= 1

@@ -1,0 +1,78 @@
+"""The parts of the launcher that need no process."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardlift.cli.run import explain
+from shardlift.launch import Failure
+from shardlift.launch.output_lines import Lines
+
+
+@pytest.mark.parametrize("name", ["output_lines", "program"])
+def test_examples_run(name: str):
+    outcome = doctest.testmod(importlib.import_module(f"shardlift.launch.{name}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+@given(st.lists(st.text("ab\n", max_size=6), max_size=8))
+def test_lines_do_not_depend_on_the_chunks(chunks: list[str]):
+    seen: list[str] = []
+    lines = Lines(seen.append)
+    for chunk in filter(None, chunks):
+        lines.feed(chunk.encode())
+    lines.feed(b"")
+    assert seen == "".join(chunks).splitlines()
+
+
+def test_bytes_that_are_no_text_are_shown():
+    seen: list[str] = []
+    Lines(seen.append).feed(b"\xff\n")
+    assert seen == ["\ufffd"]
+
+
+def test_a_killed_process_ranks_before_those_it_took_along():
+    killed, raised, aborted = (Failure(n, s, "") for n, s in enumerate((-9, 1, -6)))
+    assert sorted([aborted, raised, killed], key=lambda f: f.rank) == [killed, raised, aborted]
+
+
+def test_explain():
+    text = explain(Failure(1, 3, "Traceback\nValueError: x\n"), 4)
+    assert text.splitlines() == [
+        "shardlift: process 1 of 4 failed first, with exit status 3; the others were ended",
+        "shardlift: its traceback:",
+        "Traceback",
+        "ValueError: x",
+    ]
+    text = explain(Failure(0, -6, "", waiting_for=(1, 2)), 3)
+    assert "process 0 of 3 was killed by signal 6" in text
+    assert "waiting for process 1, 2, which had not imported jax" in text
+
+
+@pytest.mark.slow
+def test_a_notebook_runs_cell_by_cell(tmp_path: Path):
+    cells = ["%cd ..\nx = 1", "no python", "print(x + 1)\n%time y = x\n\nraise ValueError(y)"]
+    document = {"cells": [{"cell_type": "code", "source": cell} for cell in cells]}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(document))
+    done = _run(path)
+    assert (done.returncode, done.stdout) == (1, "2\n")
+    assert f"shardlift: cell 2 of {path} is not Python, and is left out" in done.stderr
+    assert f'File "{path}", line 7, in <module>\n    raise ValueError(y)' in done.stderr
+    path.write_text("[]")
+    assert "not a notebook" in _run(path).stderr
+
+
+def _run(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "shardlift", "run", "-q", str(path)]
+    return subprocess.run(command, capture_output=True, text=True)

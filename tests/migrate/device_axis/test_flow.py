@@ -1,0 +1,249 @@
+"""Ways in which a value or a pmapped function could be missed: each keeps its arrays stacked.
+
+Everything is proven here, so that only the flow of values decides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from shardlift.capture.schema import Capture, Leaf, Proof, Site
+from shardlift.migrate.rewrite import Goal
+from tests.migrate.test_programs import migrated
+
+HEAD = """\
+import functools
+import jax
+from flax import jax_utils
+from flax.training import common_utils
+
+
+def train_step(state, batch):
+    return update(state, batch), loss(state, batch)
+
+"""
+STEP = 'p_step = jax.pmap(train_step, axis_name="batch")\n'
+LOOP = """
+
+def main(loader, start):
+    state = jax_utils.replicate(start)
+    for batch in loader:
+        state, loss = p_step(state, common_utils.shard(batch))
+    print(float(loss[0]))
+    return jax_utils.unreplicate(state)
+"""
+OUTPUTS = tuple(Leaf(f"output[{k}]", "float32", (8,), 32, 0, "P('batch')", "") for k in range(2))
+PROOFS = (Proof("output[0]", 1, (0,)), Proof("output[1]", 1, ()))
+
+
+def facts(files: dict[str, str], size: int = 8) -> Capture:
+    """Everything is proven of every pmap of the files."""
+    sites = [
+        Site(path, number, "train_step", axis_size=size, calls=2, outputs=OUTPUTS, proofs=PROOFS)
+        for path, text in files.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if "pmap" in line
+    ]
+    return Capture(sites=tuple(sites))
+
+
+def is_whole(files: dict[str, str] | str, capture: Capture | None = None) -> bool:
+    files = {"main.py": files} if isinstance(files, str) else files
+    after, _ = migrated(files, goal=Goal.GLOBAL, facts=capture or facts(files))
+    return any("= put_on_every_device(" in text for text in after.values())
+
+
+def test_the_model_of_all_these() -> None:
+    assert is_whole(HEAD + STEP + LOOP)
+
+
+MISSED = {
+    "pmap or jit": HEAD
+    + 'p_step = jax.pmap(train_step, axis_name="batch") if jax.device_count() > 1 else '
+    + "jax.jit(train_step)\n"
+    + LOOP,
+    "steps of a tuple that is made further down": HEAD
+    + LOOP.replace("p_step(state", "steps()[0](state")
+    + "\n\ndef other(x, y):\n    return p_step(x, y)\n\n\ndef steps():\n    return (p_step, None)\n"
+    + f"\n\n{STEP}",
+    "a step in a dict that is looked up": HEAD
+    + STEP
+    + LOOP.replace("p_step(state", "STEPS[mode](state")
+    + '\n\nSTEPS = {"train": p_step}\n'
+    + LOOP.replace("def main", "def again"),
+    "an attribute that a class gives to its objects": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    state = make()\n\n    def main(self, loader):\n"
+    + "        for batch in loader:\n"
+    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
+    + "        return jax_utils.unreplicate(self.state)\n\n"
+    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n",
+    "an attribute that is set on the class": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def main(self, loader):\n"
+    + "        for batch in loader:\n"
+    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
+    + "        return jax_utils.unreplicate(self.state)\n\n"
+    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n"
+    + "\n\nHolder.state = make()\n",
+    "an object that is handed on": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def main(self, loader):\n        restore(self)\n"
+    + "        for batch in loader:\n"
+    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
+    + "        return jax_utils.unreplicate(self.state)\n\n"
+    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n",
+    "a base class that may see it": HEAD
+    + STEP
+    + "\n\nclass Holder(library.Experiment):\n    def main(self, loader):\n"
+    + "        for batch in loader:\n"
+    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
+    + "        return jax_utils.unreplicate(self.state)\n\n"
+    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n",
+    "a function that others may call": HEAD
+    + STEP
+    + LOOP.replace("p_step(state", "one(state")
+    + "\n\ndef one(state, batch):\n    return p_step(state, batch)\n\n\nregister(one)\n",
+    "a method that is called on something unknown": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def one(self, state, batch):\n        return p_step(state, batch)\n"
+    + LOOP.replace("p_step(state", "Holder().one(state")
+    + "\n\ndef other(thing, x):\n    return thing.one(x, x)\n",
+    "a branch of an earlier turn": HEAD
+    + STEP
+    + LOOP.replace(
+        "    for batch in loader:\n",
+        "    for batch in loader:\n        if batch:\n            state = make()\n"
+        "            continue\n",
+    ),
+    "an exception in between": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        "    try:\n        state = make()\n        state = jax_utils.replicate(start)\n"
+        "    except ValueError:\n        pass\n    state, loss = p_step(state, state)\n    print("
+    ),
+    "a global that a function sets": HEAD
+    + STEP
+    + "\n\nstate = None\n\n\ndef other():\n    global state\n    state = make()\n"
+    + LOOP.replace("    state = jax_utils", "    global state\n    other()\n    state = jax_utils"),
+    "a walrus": HEAD
+    + STEP
+    + LOOP.replace("p_step(state,", "p_step(state := make(),"),
+    "a default": HEAD
+    + STEP
+    + LOOP.replace("p_step(state", "one(state")
+    + "\n\ndef one(state, batch, other=make()):\n    return p_step(other, batch)\n",
+    "unpacked rows": HEAD
+    + STEP
+    + LOOP.replace("    print(", "    first, *others = loss\n    print("),
+    "rows that a function iterates over": HEAD
+    + STEP
+    + "\n\ndef rows(tree):\n    found = []\n    for row in tree:\n        found.append(row)\n"
+    + "    return jax_utils.unreplicate(found)\n"
+    + LOOP.replace("    print(", "    print(rows(state))\n    print("),
+    "rows that are iterated over": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        "    for row in state:\n        print(jax_utils.unreplicate(row))\n    print(",
+    ),
+    "iterated rows": HEAD
+    + STEP
+    + LOOP.replace("    print(", "    print([x for x in state])\n    print("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISSED)
+def test_what_could_be_missed_keeps_its_axis(name: str) -> None:
+    text = MISSED[name]
+    whole = is_whole(text)
+    assert not whole or name == "unpacked rows"  # there, the loss alone does
+    if name == "unpacked rows":
+        after, _ = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts({"main.py": text}))
+        assert "row_outputs=(1,)" in after["main.py"]
+
+
+def test_a_global_of_another_module() -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/store.py": "state = None\n",
+        "pkg/train.py": HEAD
+        + "from pkg import store\n"
+        + STEP
+        + "\n\ndef main(loader, start):\n    store.state = jax_utils.replicate(start)\n"
+        "    for batch in loader:\n"
+        "        store.state, loss = p_step(store.state, common_utils.shard(batch))\n"
+        "    return jax_utils.unreplicate(store.state)\n",
+        "pkg/main.py": "from pkg import store, train\n\n\ndef main(loader, start):\n"
+        "    store.state = load()\n    return train.main(loader, start)\n",
+    }
+    assert not is_whole(files)
+
+
+def test_a_run_on_one_device_proves_nothing() -> None:
+    files = {"main.py": HEAD + STEP + LOOP}
+    assert not is_whole(files, facts(files, size=1))
+
+
+def test_a_site_that_was_also_traced_inside_others_is_not_proven() -> None:
+    files = {"main.py": HEAD + STEP + LOOP}
+    (site,) = facts(files).sites
+    for change in ({"nested": 1}, {"transformed": {"vmap": 1}}):
+        assert not is_whole(files, Capture(sites=(dataclasses.replace(site, **change),)))
+
+
+def test_a_recorded_site_that_two_files_answer_to_is_of_neither() -> None:
+    files = {"a/train.py": HEAD + STEP + LOOP, "b/train.py": HEAD + STEP + LOOP}
+    assert not is_whole(files, facts({"train.py": HEAD + STEP + LOOP}))
+
+
+REDUCED = """\
+import jax
+from jax import lax
+from flax import jax_utils
+from flax.training import common_utils
+
+
+def summed(x):
+    return {"loss": lax.pmean(x, axis_name="batch")}
+
+
+def evaluate(params, batch):
+    RETURN
+
+
+p_eval = jax.pmap(evaluate, axis_name="batch")
+
+
+def main(loader, params):
+    params = jax_utils.replicate(params)
+    for batch in loader:
+        out = p_eval(params, common_utils.shard(batch))
+        print(jax_utils.unreplicate(out))
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "whole"),
+    [
+        ("return lax.pmean(loss(params, batch), 'batch')", True),
+        ("return summed(loss(params, batch))", True),
+        ("value = lax.psum(loss(params, batch), 'batch')\n    return {'a': value}", True),
+        ("return loss(params, batch)", False),
+        ("return lax.pmean(loss(params, batch), 'other')", False),
+        ("return lax.pmean(batch, 'batch', axis_index_groups=[[0], [1]])", False),
+        ("return {'a': lax.psum(batch, 'batch'), 'b': batch}", False),
+        ("return lax.psum_scatter(batch, 'batch')", False),
+        ("if batch:\n        return batch\n    return lax.psum(batch, 'batch')", False),
+        ("out = {'a': lax.psum(batch, 'batch')}\n    out['a'] = batch\n    return out", False),
+        ("out = lax.psum(x, 'batch')\n    for y in batch:\n        out = y\n    return out", False),
+    ],
+)  # fmt: skip
+def test_without_a_run_only_what_is_returned_reduced_is_proven(returned: str, whole: bool) -> None:
+    text = REDUCED.replace("RETURN", returned)
+    after, _ = migrated({"main.py": text}, goal=Goal.GLOBAL)
+    assert ("out_specs=jax.P()" in after["main.py"]) == whole
+    assert "put_on_every_device(params" in after["main.py"]

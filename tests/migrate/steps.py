@@ -1,0 +1,32 @@
+"""One step on one text, and the whole engine on one."""
+
+from __future__ import annotations
+
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.rewrite import Goal, Refusal, Rewrite, Step
+from shardlift.source.edits import apply_edits
+from shardlift.source.project import Project
+from shardlift.source.text import Source
+
+
+def results(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> list[Rewrite | Refusal]:
+    """What a step says of a text."""
+    return list(step(Project.of(Source("example.py", text)).file("example.py"), goal))
+
+
+def rewritten(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> str:
+    """The text with the edits of a step."""
+    found = results(step, text, goal)
+    return apply_edits(text, [e for r in found if isinstance(r, Rewrite) for e in r.edits])
+
+
+def refused(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> list[str]:
+    """The reasons for which a step leaves places of a text as they are."""
+    return [r.reason for r in results(step, text, goal) if isinstance(r, Refusal)]
+
+
+def migrated(text: str, goal: Goal = Goal.SHARD_MAP) -> str:
+    """The text after all steps, its helpers in it."""
+    content = {"example.py": text.encode()}
+    files = migrate(list(content), content.__getitem__, lambda path: False, goal).files
+    return files[0].after if files else text

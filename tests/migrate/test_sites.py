@@ -1,0 +1,204 @@
+"""The text that each form of pmap becomes; what is left alone comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.test_programs import migrated
+
+_PACKAGE = {"pkg/__init__.py": ""}
+_IMPORT = "\nfrom pkg._per_device import {}\n"
+
+
+def _after(text: str) -> str:
+    """The new text of a module of a package, whose helpers are elsewhere."""
+    return migrated({**_PACKAGE, "pkg/m.py": text})[0]["pkg/m.py"]
+
+
+def _one(line: str, names: str = "shard_map_per_device") -> str:
+    after = _after(f"import jax\n{line}\n")
+    head = _IMPORT.format(names)
+    assert head in f"\n{after}", after
+    return after.partition(head.lstrip())[2].strip("\n")
+
+
+def _reasons(text: str) -> list[str]:
+    _, result = migrated({"m.py": text})
+    return [place.text for file in result.files for place in file.refused]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\nstep = jax.jit(train)\n",
+        "import jax\nstep = jax.vmap(train, axis_name='i')\n",
+        "step = pmap(train)\n",
+        "def pmap(f):\n    return f\nstep = pmap(train)\n",
+        "import jax\nhelp(jax.pmap)\n",
+        "import jax\ntext = jax.pmap.__doc__\n",
+        "import jax\nimport functools\nwraps = functools.wraps(jax.pmap)\n",
+        "import jax\njax = object()\nstep = jax.pmap(train)\n",
+        "def f(jax):\n    return jax.pmap(g)\n",
+        "import jax\njax.pmap = mine\n",
+        "# jax.pmap(f)\nimport jax\ntext = 'jax.pmap(f)'\n",
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert _after(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import equinox as eqx\nf = eqx.filter_pmap(g)\n", "equinox.filter_pmap"),
+        ("from flax import nnx\nf = nnx.pmap(g)\n", "flax.nnx.pmap"),
+        ("import objax\nf = objax.Parallel(g, vc)\n", "objax.Parallel"),
+        ("import jax\nf = jax.pmap(g, in_axes=-1)\n", "counts from the end"),
+        ("import jax\nf = jax.pmap(g, global_arg_shapes=None)\n", "global_arg_shapes"),
+        ("import jax\ninner = jax.pmap(g)\nf = jax.pmap(inner, 'i')\n", "pmapped again"),
+        (
+            "import jax\ninner = jax.pmap(lambda x: x)\n@jax.pmap\ndef outer(x):\n"
+            "    return inner(x)\n",
+            "called inside",
+        ),
+        (
+            "try:\n    import jax\nexcept ImportError:\n    pass\nf = jax.pmap(g)\n",
+            "jax is optional here",
+        ),
+        ("import jax\nshard_map_per_device = 3\nf = jax.pmap(g)\n", "shard_map_per_device"),
+    ],
+)
+def test_refused_with_a_reason(text: str, reason: str) -> None:
+    reasons = _reasons(text)
+    assert reasons
+    assert any(reason in given for given in reasons)
+    assert migrated({"m.py": text})[0] == {"m.py": text}
+
+
+def test_a_script_that_has_a_name_of_the_helpers_gets_them_in_a_module_beside_it() -> None:
+    text = "import jax\ndef device_mesh():\n    pass\nf = jax.pmap(g, devices=d)\n"
+    after, migration = migrated({"m.py": text})
+    assert not any(file.refused for file in migration.files)
+    assert "from _per_device import shard_map_per_device" in after["m.py"]
+    assert "def device_mesh" in after["_per_device.py"]
+    assert migrated(after)[0] == after
+
+
+def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
+    pmapped = "import jax\nf = jax.pmap(g)\n"
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/a.py": f"from . import b\n{pmapped}",
+        "pkg/b.py": pmapped,
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/c.py": pmapped,
+        "pkg/d.py": f"import pkg.b\n{pmapped}",
+    }
+    after, _ = migrated(files)
+    assert "from ._per_device import" in after["pkg/a.py"]
+    assert "from ._per_device import" in after["pkg/b.py"]
+    assert "from .._per_device import" in after["pkg/sub/c.py"]
+    assert "from pkg._per_device import" in after["pkg/d.py"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f = jax.pmap(g)", "f = jax.jit(shard_map_per_device(g))"),
+        ("f = jax.pmap(fun=g)", "f = jax.jit(shard_map_per_device(g))"),
+        ("f = jax.pmap(g, 'i')", "f = jax.jit(shard_map_per_device(g, 'i'))"),
+        ("f = jax.pmap(g, axis_name=NAME)", "f = jax.jit(shard_map_per_device(g, NAME))"),
+        ("f = jax.pmap(g, axis_name=None)", "f = jax.jit(shard_map_per_device(g))"),
+        ("f = jax.pmap(axis_name='i', fun=g)", "f = jax.jit(shard_map_per_device(g, 'i'))"),
+        (
+            "f = jax.pmap(g, donate_argnums=(0, 1))",
+            "f = jax.jit(shard_map_per_device(g), donate_argnums=(0, 1))",
+        ),
+        ("f = jax.pmap(g, in_axes=(0, 0), out_axes=0)", "f = jax.jit(shard_map_per_device(g))"),
+        (
+            "f = jax.pmap(g, 'i', in_axes=(0, None))",
+            "f = jax.jit(shard_map_per_device(g, 'i', in_specs=(jax.P('i'), jax.P())))",
+        ),
+        (
+            "f = jax.pmap(g, 'i', in_axes=[1, 0], out_axes=None)",
+            "f = jax.jit(\n    shard_map_per_device(\n"
+            "        g, 'i', in_specs=(jax.P(None, 'i'), jax.P('i')), out_specs=jax.P()\n    )\n)",
+        ),
+        (
+            "f = jax.pmap(g, static_broadcasted_argnums=1, in_axes=(0, None))",
+            "f = jax.jit(shard_map_per_device(g, static_argnums=1), static_argnums=1)",
+        ),
+        ("f = jax.jit(jax.pmap(g))", "f = jax.jit(shard_map_per_device(g))"),
+        (
+            "f = jax.pmap(jax.pmap(g, 'j'), 'i')",
+            "f = jax.jit(shard_map_per_device(g, ('i', 'j')))",
+        ),
+        (
+            "f = jax.pmap(jax.pmap(g, 'j'), 'i', in_axes=1)",
+            "f = jax.jit(shard_map_per_device(g, ('i', 'j'), in_specs=jax.P('j', 'i')))",
+        ),
+        ("y = jax.pmap(g)(x)[0]", "y = jax.jit(shard_map_per_device(g))(x)[0]"),
+        ("@jax.pmap\ndef f(x): ...", "@jax.jit\n@shard_map_per_device\ndef f(x): ..."),
+        (
+            "f = jax.pmap(lambda x: (x,\n                        1), 'i')",
+            "f = jax.jit(\n    shard_map_per_device(\n        lambda x: (x,\n"
+            "                                1),\n        'i',\n    )\n)",
+        ),
+    ],
+)
+def test_rewritten(before: str, after: str) -> None:
+    assert _one(before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("pmap = jax.pmap", "pmap = jit_per_device"),
+        ("f = jax.pmap(g, **options)", "f = jit_per_device(g, **options)"),
+        ("f = jax.pmap(*arguments)", "f = jit_per_device(*arguments)"),
+        ("f = jax.pmap(g, in_axes=axes)", "f = jit_per_device(g, in_axes=axes)"),
+        ("f = jax.pmap if n else jax.jit", "f = jit_per_device if n else jax.jit"),
+        (
+            "f = jax.pmap(g,  # a comment\n             'i')",
+            "f = jit_per_device(g,  # a comment\n             'i')",
+        ),
+    ],
+)
+def test_known_only_at_run_time(before: str, after: str) -> None:
+    assert _one(before, "jit_per_device") == after
+
+
+def test_what_surrounds_it_stays() -> None:
+    text = (
+        '"""Doc."""\nfrom __future__ import annotations\n\nimport os  # why\n\nimport jax\n\n\n'
+        "x   =   {  'a':1 }   # kept\nf = [jax.pmap(g), # one\n     2]\n"
+    )
+    after = _after(text)
+    assert "x   =   {  'a':1 }   # kept\n" in after
+    assert "f = [jax.jit(shard_map_per_device(g)), # one\n     2]\n" in after
+    assert after.startswith('"""Doc."""\nfrom __future__ import annotations\n\nimport os  # why\n')
+
+
+def test_an_import_that_lost_its_use_goes() -> None:
+    after = _after("from jax import lax, pmap\n\nf = pmap(lambda x: lax.psum(x, 'i'), 'i')\n")
+    assert "from jax import lax\n" in after
+    assert "import jax\n" in after
+
+
+def test_an_import_that_is_exported_stays() -> None:
+    after = _after("from jax import pmap\n\n__all__ = ['pmap']\nf = pmap(g)\n")
+    assert "from jax import pmap\n" in after
+
+
+def test_many_processes() -> None:
+    after = _after("import jax\nn = jax.process_count()\nf = jax.pmap(g)\n")
+    assert "f = host_local(jax.jit(shard_map_per_device(g)))\n" in after
+
+
+def test_the_shim() -> None:
+    from shardlift.migrate.engine import migrate
+    from shardlift.migrate.rewrite import Goal
+
+    text = b"from jax import pmap\n\n@pmap\ndef f(x):\n    return x\n"
+    result = migrate(["/m.py"], lambda _: text, lambda _: False, Goal.SHIM)
+    assert result.files[0].after.startswith("from shardlift import pmap\n\n@pmap\ndef f(x):")

@@ -1,0 +1,558 @@
+"""What is recorded of real calls is what they did, and they do the same as without."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import os
+import threading
+import weakref
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import shardlift
+from shardlift.capture.schema import Read, Site
+from shardlift.facts import Recorder, read
+from shardlift.mapping import observer
+from shardlift.recording.compilations import here
+
+N = 8
+X = np.arange(N * 4, dtype=np.float32).reshape(N, 4)
+silent = functools.partial(shardlift.pmap, reshard="silent")
+
+
+@pytest.fixture
+def recorder():
+    recorder = Recorder(command=["train.py"])
+    with recorder.observing():
+        yield recorder
+
+
+def only_site(recorder: Recorder) -> Site:
+    capture = recorder.capture()
+    assert not [text for text in capture.unseen if "fault" in text]
+    (site,) = capture.sites
+    return site
+
+
+def by_path(leaves):
+    return {leaf.path: leaf for leaf in leaves}
+
+
+def test_a_site_is_the_line_that_calls_pmap(recorder):
+    def train_step(x):
+        return x + 1
+
+    step = recorder.pmap(shardlift.pmap)(train_step, axis_name="i")
+    line = test_a_site_is_the_line_that_calls_pmap.__code__.co_firstlineno + 4
+    assert np.array_equal(step(X), X + 1)
+    site = only_site(recorder)
+    assert (os.path.basename(site.file), site.line, site.function) == (
+        "test_recorder.py",
+        line,
+        "train_step",
+    )
+    assert (site.axis_name, site.axis_size, site.mesh) == ("i", N, {"i": N})
+    assert site.devices == tuple(f"cpu:{k}" for k in range(N))
+    assert (site.made, site.calls, site.looked) == (1, 1, 1)
+
+
+def test_a_site_is_called_by_the_function_behind_partials(recorder):
+    def forward(x, train):
+        return x + train
+
+    given = functools.partial(functools.partial(forward), train=1.0)
+    recorder.pmap(shardlift.pmap)(given)(X)
+    assert only_site(recorder).function == "forward"
+
+
+def test_equal_lines_are_one_site(recorder):
+    for _ in range(3):
+        recorder.pmap(shardlift.pmap)(jnp.sin)(X)
+    site = only_site(recorder)
+    assert (site.made, site.calls) == (3, 3)
+    assert site.compile_count == 1  # the program is shared, as without a recorder
+
+
+def test_calls_are_all_counted_and_the_time_adds_up(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1, devices=jax.devices()[:1])
+    x = X[:1]
+    for _ in range(2000):
+        x = step(x)
+    assert float(x[0, 0]) == 2000
+    site = only_site(recorder)
+    times = site.times
+    assert site.calls == 2000
+    assert times.call.count + times.compiling.count == 2000
+    assert times.compiling.count == site.compile_count == 2  # NumPy, then arrays
+    parts = times.dispatch.total + times.moving.total + times.conversion.total
+    assert parts == pytest.approx(times.call.total)
+    assert 0 < times.call.quantile(0.5) <= times.call.quantile(0.95) <= times.call.max
+
+
+def test_it_calls_the_function_no_more_often(recorder):
+    traces = 0
+
+    def body(x, y):
+        nonlocal traces
+        traces += 1
+        return x + lax.psum(y, "i"), y
+
+    other = jax.device_put(X, jax.devices()[3])
+    counts = []
+    for pmap in (silent, recorder.pmap(silent)):
+        traces = 0
+        step = pmap(lambda x, y: body(x, y), axis_name="i")
+        x = X
+        for _ in range(12):
+            x, _ = step(x, X)
+        step(x, other)
+        step(x[:, :2], X[:, :2])
+        counts.append(traces)
+    assert counts[0] == counts[1]
+    assert "traced once more" not in str(recorder.capture().sites)
+
+
+def test_why_programs_were_compiled(recorder):
+    step = recorder.pmap(shardlift.pmap)(
+        lambda k, x, y: x * k + y, static_broadcasted_argnums=0, in_axes=(None, 0, None)
+    )
+    step(1, X, 1.0)
+    step(1, X, 1.0)
+    step(2, X, 1.0)
+    step(2, X[:, :3], 1.0)
+    step(2, X.astype(np.int32), 1)
+    step(2, X, np.float32(1.0))
+    compiles = only_site(recorder).compiles
+    assert [(one.call, one.reasons) for one in compiles] == [
+        (0, ("first call",)),
+        (2, ("static argument 0: 1 → 2",)),
+        (3, ("x: float32[8,4] → float32[8,3]",)),
+        (4, ("x: float32[8,3] → int32[8,4]", "y: float[] → int[]")),
+        (5, ("y: float[] → float32[]",)),
+    ]
+    assert all(one.seconds > 0 for one in compiles)
+
+
+def test_another_place_is_a_reason(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1, axis_name="i")
+    step(step(X))
+    reasons = [one.reasons for one in only_site(recorder).compiles]
+    assert reasons == [("first call",), ("x: host → P('i') on cpu:0-7",)]
+
+
+def test_a_new_function_each_time_is_said(recorder):
+    for _ in range(3):
+        recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X)
+    site = only_site(recorder)
+    assert (site.made, site.compile_count) == (3, 3)
+    assert "new function" in site.compiles[-1].reasons[0]
+
+
+def test_inputs_moved_by_pmap(recorder):
+    step = recorder.pmap(silent)(lambda state, x: state["w"] + x, axis_name="i")
+    state = {"w": jax.device_put(X, jax.devices()[3])}
+    for _ in range(5):
+        out = step(state, X)
+    assert np.array_equal(out, X + X)
+    site = only_site(recorder)
+    moves = {move.by: move for move in site.moves}
+    moved = moves["pmap"]
+    assert (moved.path, moved.source, moved.target) == (
+        "state['w']",
+        "cpu:3",
+        "P('i') on cpu:0-7",
+    )
+    assert (moved.count, moved.nbytes) == (5, 5 * X.nbytes)
+    assert (moves["program"].path, moves["program"].source) == ("x", "host")
+    assert site.times.moving.count == site.times.call.count > 0
+    assert site.times.moving.total < site.times.call.total
+
+
+def test_inputs_moved_by_the_program(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x, y, z: x + y + z, in_axes=(0, 0, None))
+    for _ in range(6):
+        step(X, jnp.asarray(X), np.float32(1))
+    site = only_site(recorder)
+    moves = {move.path: move for move in site.moves}
+    assert [moves[k].source for k in "xyz"] == ["host", "cpu:0", "host"]
+    assert moves["x"].nbytes == moves["x"].count * X.nbytes
+    assert moves["z"].nbytes == moves["z"].count * N * 4  # whole to every device
+    assert moves["x"].count == site.looked
+    assert site.times.probes.count == 3
+    assert by_path(site.arguments)["y"].lies == "cpu:0"
+
+
+def test_nothing_is_moved_that_lies_in_place(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1, axis_name="i")
+    x = shardlift.replicate(np.ones(4, np.float32))  # another axis name, the same place
+    for _ in range(4):
+        x = step(x)
+    site = only_site(recorder)
+    assert site.moves == ()
+    assert site.arguments[0].lies == "in place"
+    assert site.times.probes.count == 0
+
+
+def test_donated_and_copied(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda a, b: a + b, donate_argnums=(0, 1))
+    a, b = (shardlift.replicate(np.ones(4, np.float32)) for _ in range(2))
+    step(a, b)  # one output, two buffers: on several devices JAX (0.12.0) does not warn
+    leaves = by_path(only_site(recorder).arguments)
+    assert leaves["a"].donated
+    assert leaves["b"].donated
+    assert sorted((leaves["a"].kept, leaves["b"].kept)) == [0, 1]
+
+
+def test_leaves_that_are_equal_everywhere(recorder):
+    def step(state, x):
+        return {"w": state["w"] + lax.pmean(x, "i").sum(), "own": state["own"] + x.sum()}
+
+    step = recorder.pmap(shardlift.pmap)(step, axis_name="i")
+    state = shardlift.replicate({"w": np.float32(1), "own": np.float32(0)})
+    for _ in range(12):
+        state = step(state, X)
+    site = only_site(recorder)
+    found = {leaf.path: (leaf.equal, leaf.compared) for leaf in site.arguments}
+    assert found == {"state['own']": (False, 3), "state['w']": (True, 3), "x": (False, 3)}
+    outputs = {leaf.path: leaf.equal for leaf in site.outputs}
+    assert outputs == {"output['own']": False, "output['w']": True}
+
+
+def test_outputs_without_an_axis_whose_replicas_differ(recorder):
+    step = recorder.pmap(shardlift.pmap)(
+        lambda x: (x, lax.psum(x, "i")), axis_name="i", out_axes=None
+    )
+    step(X)
+    leaves = by_path(only_site(recorder).outputs)
+    assert leaves["output[0]"].axis is None
+    assert (leaves["output[0]"].equal, leaves["output[1]"].equal) == (False, True)
+
+
+def test_outputs_that_are_read(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: {"a": x, "b": x.sum()}, axis_name="i")
+    out = step(X)
+    for _ in range(3):
+        out = step(X)
+        jax.device_get(out["b"])
+    shardlift.unreplicate(out)
+    recorder.read(out["a"], "index", 16)
+    jax.device_get(X)
+    jax.device_get(jnp.ones(3))  # nobody's output
+    line = test_outputs_that_are_read.__code__.co_firstlineno
+    reads = {(r.path, r.how): r for r in only_site(recorder).reads}
+    assert set(reads) == {
+        ("output['b']", "device_get"),
+        ("output['a']", "unreplicate"),
+        ("output['b']", "unreplicate"),
+        ("output['a']", "index"),
+    }
+    fetched = reads["output['b']", "device_get"]
+    assert (fetched.count, fetched.nbytes, fetched.line) == (3, 3 * N * 4, line + 5)
+    assert fetched.seconds > 0
+    assert os.path.basename(fetched.file) == "test_recorder.py"
+    assert reads["output['a']", "unreplicate"].nbytes == 16
+
+
+def test_outputs_of_equal_type_are_not_taken_for_each_other(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: {"a": x + 1, "b": x * 2, "c": x.sum()})
+    for _ in range(2):
+        out = step(X)
+    recorder.read(out["b"], "index", 16)
+    recorder.read(out["c"], "index", 4)
+    paths = {read.path for read in only_site(recorder).reads}
+    assert paths in (
+        {"output['a'], or 1 of the same type", "output['c']"},
+        {"output['b']", "output['c']"},  # where JAX tells them apart
+    )
+
+
+def test_reading_is_as_it_was_afterwards():
+    before = (jax.device_get, shardlift.unreplicate, shardlift.arrays.unreplicate)
+    with Recorder().observing():
+        assert jax.device_get is not before[0]
+        assert observer.current is not None
+    assert (jax.device_get, shardlift.unreplicate, shardlift.arrays.unreplicate) == before
+    assert observer.current is None
+
+
+def test_a_program_may_clear_all_listeners():
+    recorder = Recorder()
+    with recorder.observing():
+        step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
+        jax.monitoring.clear_event_listeners()
+        assert np.array_equal(step(X), X + 1)
+    assert recorder.capture().sites[0].calls == 1
+
+
+def test_under_transformations_and_nested(recorder):
+    pmap = recorder.pmap(shardlift.pmap)
+    double = pmap(lambda x: 2 * x)
+    assert np.array_equal(jax.jit(double)(X), 2 * X)
+    jax.vmap(double)(np.stack([X, X]))
+    jax.grad(lambda x: double(x).sum())(X)
+    jax.jvp(double, (X,), (X,))
+    outer = pmap(pmap(lambda x: lax.psum(x, ("i", "j")), "j"), "i")
+    outer(np.ones((2, 4), np.float32))
+    sites = recorder.capture().sites
+    first = sites[0]
+    assert first.calls == 0
+    assert set(first.transformed) == {
+        "jit, scan or another that compiles",
+        "vmap",
+        "grad or linearize",
+        "jvp or grad",
+    }
+    inner, outside = sites[1:]
+    assert (inner.function, outside.function) == ("<lambda>", "pmap of <lambda>")
+    assert inner.nested > 0
+    assert outside.calls == 1
+    assert list(outside.mesh.values()) == [2, 4]
+
+
+def test_collectives_and_gradients_through_them(recorder):
+    def step(w, x):
+        gradient = jax.grad(lambda w: lax.pmean((w * x).sum(), "i"))(w)
+        return w - lax.psum(gradient, "i"), lax.all_gather(x, "i")
+
+    recorder.pmap(shardlift.pmap)(step, axis_name="i")(X, X)
+    found = {(c.kind, c.gradient): c for c in only_site(recorder).collectives}
+    assert set(found) == {("psum", False), ("psum", True), ("all_gather", False)}
+    assert found["psum", True].count == 1
+    assert (
+        found["psum", True]
+        .lines[0]
+        .endswith(f":{test_collectives_and_gradients_through_them.__code__.co_firstlineno + 2}")
+    )
+    assert found["all_gather", False].nbytes == 16  # one row of four floats
+    assert found["psum", False].axes == ("i",)
+
+
+def test_a_call_that_fails_is_counted_and_raises_the_same(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
+    with pytest.raises(ValueError, match="requires 9 logical devices"):
+        step(np.ones((9, 2)))
+    with pytest.raises(ZeroDivisionError):
+        recorder.pmap(shardlift.pmap)(lambda x: 1 // 0)(X)
+    step(X)
+    first, second = recorder.capture().sites
+    assert (first.calls, first.failed) == (1, 1)
+    assert (second.calls, second.failed) == (0, 1)
+
+
+def test_keyword_arguments_and_methods(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x, *, y: x + y, axis_name="i")
+    assert np.array_equal(step(X, y=X), 2 * X)
+    assert step.__name__ == "<lambda>"
+    assert step.lower(X, y=X).compile() is not None
+    assert "x: float32[8,4]" in str(step.explain(X, y=X))
+    assert [leaf.path for leaf in only_site(recorder).arguments] == ["x", "y"]
+
+
+def test_a_fault_of_the_recorder_does_not_reach_the_program(recorder, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("shardlift.recording.call_inspection.Look.arguments", broken)
+    monkeypatch.setattr("shardlift.recording.recorder.user_line", broken)
+    assert np.array_equal(recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X), X + 1)
+    monkeypatch.undo()
+    monkeypatch.setattr("shardlift.recording.call_inspection.Look.arguments", broken)
+    assert np.array_equal(recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X), X + 1)
+    assert any("RuntimeError: a fault" in text for text in recorder.capture().unseen)
+
+
+def test_the_pmap_of_jax_is_observed(recorder):
+    step = recorder.pmap(jax.pmap)(lambda s, x: (s + lax.psum(x, "i"), x), axis_name="i")
+    s = X
+    for _ in range(4):
+        s, _ = step(s, X)
+    site = only_site(recorder)
+    assert (site.calls, site.axis_size, site.compile_count) == (4, N, 2)
+    assert [(leaf.path, leaf.axis) for leaf in site.arguments] == [("s", 0), ("x", 0)]
+    assert "x" in {move.path for move in site.moves}
+
+
+def test_a_pmap_of_somebody_elses_is_timed(recorder):
+    def fake(fun, axis_name, in_axes):
+        return jax.vmap(fun, axis_name=axis_name)
+
+    step = recorder.pmap(fake)(lambda x: x + 1, "i", in_axes="all")
+    assert np.array_equal(step(X), X + 1)
+    site = only_site(recorder)
+    assert (site.calls, site.looked) == (1, 0)
+
+
+def test_functions_and_arrays_are_not_kept_alive(recorder):
+    def body(x):
+        return x + 1
+
+    step = recorder.pmap(shardlift.pmap)(body)
+    out = step(X)
+    for _ in range(20):
+        out = step(out)
+    recorder._waiter.close()
+    function, array = weakref.ref(body), weakref.ref(out)
+    del body, step, out
+    gc.collect()
+    assert array() is None
+    assert function() is None
+
+
+def test_threads(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1, devices=jax.devices()[:1])
+    step(step(X[:1]))
+
+    def work():
+        x = X[:1]
+        for _ in range(200):
+            x = step(x)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert here.running is None
+    site = only_site(recorder)
+    assert site.times.call.count + site.times.compiling.count >= 790  # counters may race
+
+
+@pytest.mark.slow
+def test_ten_thousand_calls_make_a_small_capture(recorder, tmp_path):
+    step = recorder.pmap(shardlift.pmap)(
+        lambda s, x: ({"w": s["w"] + x.sum(), "n": s["n"] + 1}, x.mean()),
+        devices=jax.devices()[:1],
+        donate_argnums=0,
+    )
+    state = shardlift.replicate({"w": np.ones(4, np.float32), "n": 0}, jax.devices()[:1])
+    for _ in range(10_000):
+        state, loss = step(state, X[:1])
+    jax.device_get(loss)
+    path = tmp_path / "run.json"
+    recorder.write(path)
+    capture = read(path)
+    assert capture.sites[0].calls == 10_000
+    assert path.stat().st_size < 100 * 1024
+    assert 512 <= len(capture.timeline) <= 1152
+    assert capture.stride >= 8
+
+
+@pytest.mark.slow
+def test_a_site_with_everything_in_excess_stays_in_its_bound(recorder, tmp_path):
+    many = {f"a very long name of a leaf {'x' * 300} {k}": X[:1] for k in range(400)}
+    step = recorder.pmap(shardlift.pmap)(
+        lambda k, t: jax.tree.map(lambda x: x * k, t),
+        static_broadcasted_argnums=0,
+        devices=jax.devices()[:1],
+    )
+    for k in (1, 2, 3, 1, 1, 1, 1, 1, 1):
+        jax.block_until_ready(step(k, many))
+    (record,) = recorder._sites.values()
+    for k in range(300):
+        record.note_read(Read(f"{'p' * 300}{k}", "index", "train.py", k, 1, 4))
+    recorder.write(tmp_path / "run.json")
+    site = read(tmp_path / "run.json").sites[0]
+    assert len(site.arguments) == 256
+    assert site.leaves_left_out == 144
+    assert len(site.reads) <= 128
+    assert any("ways in which outputs were read" in text for text in site.unseen)
+    assert (tmp_path / "run.json").stat().st_size < 450 * 1024
+
+
+def test_names_that_were_used_and_the_summary(recorder, tmp_path):
+    recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X)
+    for _ in range(3):
+        recorder.used("jax.device_put_replicated")
+    assert recorder.capture().used == {"jax.device_put_replicated": 3}
+    recorder.write(tmp_path / "run.json")
+    lines = recorder.summary().splitlines()
+    assert lines[0].startswith("1 pmap site; ")
+    assert lines[1] == "restored names that were used: jax.device_put_replicated (3)"
+    assert lines[2] == f"next: shardlift report {tmp_path / 'run.json'}"
+
+
+@pytest.mark.slow
+def test_a_program_without_pmap_touches_no_device(tmp_path):
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\nfrom shardlift.facts import Recorder\nr = Recorder()\n"
+        "with r.observing(): pass\n"
+        "r.write(sys.argv[1]); print(r.summary())\n"
+        "from jax._src import xla_bridge\nprint(bool(xla_bridge._backends))"
+    )
+    path = tmp_path / "run.json"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    first, *_, last = done.stdout.splitlines()
+    assert first == "no pmap was made in this run"
+    assert last == "False"
+    assert json.loads(path.read_text())["processes"][0]["devices"] == []
+
+
+def test_a_forked_child_writes_nothing(tmp_path, recorder):
+    recorder._process_id += 1
+    recorder.write(tmp_path / "run.json")
+    assert not Path(tmp_path / "run.json").exists()
+
+
+def test_what_recording_took_is_measured(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
+    for _ in range(20):
+        step(X)
+    overhead = recorder.capture().overhead
+    assert overhead.calls == 20
+    assert 0 < overhead.looking < overhead.seconds
+    assert 0 < overhead.annotation < 1e-3
+
+
+def test_on_what_condition_an_output_is_the_same_on_all_devices(recorder):
+    def step(state, batch):
+        total = lax.pmean(batch.sum(), "i")
+        return state + total, total, batch * 2, lax.axis_index("i")
+
+    step = recorder.pmap(shardlift.pmap)(step, axis_name="i")
+    same = np.ones((N, 4), np.float32)
+    step(same, X)
+    state, total, batch, number = only_site(recorder).proofs
+    assert [proof.path for proof in (state, total, batch, number)] == [
+        f"output[{k}]" for k in range(4)
+    ]
+    assert (state.needs, state.why) == ((0,), "")
+    assert (total.needs, total.why) == ((), "")
+    assert batch.needs == (1,)
+    assert "argument batch" in batch.why
+    assert "test_recorder.py" in batch.why
+    assert number.needs is None
+    assert "axis_index" in number.why
+
+
+def test_a_proof_is_of_every_program_of_a_site(recorder):
+    def step(x):
+        return lax.psum(x, "i") if x.ndim == 1 else x
+
+    step = recorder.pmap(shardlift.pmap)(step, axis_name="i")
+    step(X)
+    assert only_site(recorder).proofs[0].needs == ()
+    step(X[..., None])
+    assert only_site(recorder).proofs[0].needs == (0,)
+
+
+def test_a_proof_that_fails_does_not_reach_the_program(recorder, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no proof")
+
+    monkeypatch.setattr("shardlift.recording.call_inspection.proofs", fails)
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
+    assert np.array_equal(step(X), X + 1)
+    (site,) = recorder.capture().sites
+    assert site.proofs == ()

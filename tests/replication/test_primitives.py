@@ -1,0 +1,204 @@
+"""Which primitives are taken to be plain, and what is said of the others."""
+
+from __future__ import annotations
+
+import gc
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import shardlift
+from shardlift._replication import primitives
+from shardlift._replication.prove import RULES
+from tests.replication.checking import N, proven, reason, rows, same
+
+KNOWN = {*primitives.PLAIN, *RULES, *primitives.OPAQUE}
+
+
+def test_every_primitive_that_jax_exports_was_looked_at():
+    # Without outputs, or made and taken away again by a transformation.
+    never_seen = {"custom_lin", "dce_sink"}
+    assert set(primitives._exported()) - KNOWN <= never_seen
+
+
+def test_no_name_is_a_mistake():
+    """Each name is that of a primitive of one of the two JAX lines."""
+    alive = {p.name for p in gc.get_objects() if isinstance(p, jex.Primitive)}
+    only_new = {"log2", "one_minus_square", "polynomial", "xla_metadata_call", "xla_metadata_value"}
+    only_old = {"call", "closed_call"}
+    loaded_late = {"io_callback", "pallas_call", "masked_load", "masked_swap", "ffi_call"}
+    assert KNOWN - alive <= only_new | only_old | loaded_late | {"dot_product"}
+
+
+def test_no_primitive_has_two_meanings():
+    assert not primitives.PLAIN & set(RULES)
+    assert not primitives.PLAIN & set(primitives.OPAQUE)
+
+
+def test_no_plain_primitive_goes_over_axes():
+    """The names of collectives are in the table of rules, or nowhere."""
+    for name in ("psum", "all_gather", "ppermute", "pbroadcast", "axis_index", "psend", "precv"):
+        assert name not in primitives.PLAIN
+
+
+PLAIN = {
+    "sort": lambda v: lax.sort(v),
+    "top_k": lambda v: lax.top_k(v, 2),
+    "fft": lambda v: jnp.abs(jnp.fft.rfft(v)),
+    "svd": lambda v: jnp.linalg.svd(jnp.outer(v, v))[1],
+    "solve": lambda v: jnp.linalg.solve(jnp.eye(4) + jnp.outer(v, v), v),
+    "cholesky": lambda v: jnp.linalg.cholesky(4 * jnp.eye(4) + jnp.outer(v, v)),
+    "eigh": lambda v: jnp.linalg.eigh(jnp.outer(v, v))[0],
+    "conv": lambda v: jnp.convolve(v, v),
+    "gamma": lambda v: jax.scipy.special.gammaln(jnp.abs(v) + 1),
+    "einsum": lambda v: jnp.einsum("i,j->ij", v, v),
+    "where": lambda v: jnp.where(v > 0, v, 0),
+    "cumsum": lambda v: jnp.cumsum(v),
+    "bits": lambda v: lax.bitcast_convert_type(v, jnp.uint32),
+    "interp": lambda v: jnp.interp(v, jnp.arange(3.0) - 1, jnp.arange(3.0)),
+    "percentile": lambda v: jnp.percentile(v, 30.0),
+    "one_hot": lambda v: jax.nn.one_hot(jnp.int32(v), 3),
+    "attention": lambda v: jax.nn.dot_product_attention(*[v.reshape(1, 2, 1, 2)] * 3),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_functions(name):
+    claims = proven(lambda w, x: (PLAIN[name](w), PLAIN[name](x)), same(4), rows(4), equal=0)
+    assert all(jax.tree.leaves(claims[0]))
+    assert not any(jax.tree.leaves(claims[1]))
+
+
+def draws(key, x):
+    mine = jax.random.fold_in(key, lax.axis_index("i"))
+    return (
+        jax.random.split(key),
+        jax.random.bernoulli(jax.random.fold_in(key, 7), 0.5, (9,)),
+        jax.random.uniform(mine),
+        mine,
+        jax.random.uniform(key, (3,)) + x,
+    )
+
+
+@pytest.mark.parametrize("impl", ["typed", "raw", "rbg"])
+def test_random_numbers_are_a_function_of_the_key(impl):
+    key = jax.random.key(1, impl="rbg") if impl == "rbg" else jax.random.key(1)
+    key = jax.random.PRNGKey(1) if impl == "raw" else key
+    # Compiling rbg for eight devices takes long; what is claimed of it is the same.
+    claims = proven(draws, key, rows(3), in_axes=(None, 0), run=impl != "rbg")
+    assert claims == (True, True, False, False, False)
+
+
+def test_distributions():
+    def body(key):
+        return (
+            jax.random.normal(key, (3,)),
+            jax.random.permutation(key, 5),
+            jax.random.gamma(key, 2.0),
+            jax.random.categorical(key, jnp.zeros(4)),
+        )
+
+    keys = jax.random.split(jax.random.key(0), N)
+    assert proven(body, jax.random.key(0), in_axes=None, axis_size=N, run=False) == (True,) * 4
+    assert proven(body, keys, run=False) == (False,) * 4
+
+
+def test_a_key_a_device():
+    keys = jax.random.split(jax.random.key(0), N)
+    assert not proven(lambda key: jax.random.uniform(key), keys)
+    assert proven(lambda key: lax.pmean(jax.random.uniform(key), "i"), keys)
+
+
+def test_callbacks_are_not_equal():
+    def body(w):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        pure = jax.pure_callback(lambda v: np.float32(v), shape, w)
+        effect = jax.experimental.io_callback(lambda v: np.float32(v), shape, w)
+        return pure, effect, lax.pmean(pure, "i")
+
+    assert proven(body, same(), equal=0) == (False, False, True)
+    said = reason(lambda w: body(w)[0], same(), equal=0)
+    assert "pure_callback at" in str(said)
+    assert "runs Python on the host" in str(said)
+
+
+def test_printing_changes_nothing(capfd):
+    def body(w):
+        jax.debug.print("{}", w)
+        jax.debug.callback(lambda v: None, w)
+        return w + 1
+
+    assert proven(body, same(), equal=0)
+    capfd.readouterr()
+
+
+def test_a_mutable_reference_is_not_followed():
+    def body(w):
+        ref = jax.new_ref(w)
+        ref[...] = ref[...] + lax.axis_index("i").astype(w.dtype)
+        return ref[...], w + 1
+
+    assert proven(body, same(3), equal=0) == (False, True)
+
+
+def test_foreign_code_is_not_looked_into():
+    def body(w):
+        return jax.ffi.ffi_call("nothing", jax.ShapeDtypeStruct((3,), jnp.float32))(w)
+
+    said = reason(body, same(3), equal=0)
+    assert "ffi_call at" in str(said)
+    assert "runs foreign code" in str(said)
+
+
+def test_memory_that_was_not_written():
+    assert not proven(lambda w: lax.empty((3,), jnp.float32), same(), equal=0, run=False)
+
+
+def test_a_kernel():
+    pallas = pytest.importorskip("jax.experimental.pallas")
+
+    def double(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2 + pallas.program_id(0).astype(jnp.float32)
+
+    def indexed(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + lax.axis_index("i").astype(jnp.float32)
+
+    def call(kernel, v):
+        shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+        return pallas.pallas_call(kernel, out_shape=shape, grid=(1,), interpret=True)(v)
+
+    claims = proven(lambda w, x: (call(double, w), call(double, x)), same(3), rows(3), equal=0)
+    assert claims == (True, False)
+    said = reason(lambda w: call(indexed, w), same(3), equal=0)
+    assert "is a kernel that does more than compute" in str(said)
+
+
+# ---- primitives of somebody else
+
+
+def primitive(name):
+    made = jex.Primitive(name)
+    made.def_impl(lambda x: x)
+    made.def_abstract_eval(lambda x: x)
+    jax.interpreters.mlir.register_lowering(made, lambda ctx, x: [x])
+    return made
+
+
+def test_an_unknown_primitive_is_not_trusted_unless_told_to():
+    made = primitive("somebodys_own")
+    fun = shardlift.pmap(lambda w: made.bind(w) + 1, "i")
+    found = shardlift.replication(fun, same(), equal=0)
+    assert not found.proven
+    assert "somebodys_own at" in str(found)
+    assert "is a primitive of which nothing is known" in str(found)
+    assert shardlift.replication(fun, same(), equal=0, pure=["somebodys_own"]).proven
+    assert not shardlift.replication(fun, rows(), pure=["somebodys_own"]).proven
+
+
+def test_a_primitive_with_a_name_of_jaxs_is_not_taken_for_jaxs():
+    made = primitive("add")
+    assert not proven(lambda w: made.bind(w), same(), equal=0)

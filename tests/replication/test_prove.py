@@ -1,0 +1,317 @@
+"""What is given to ``shardlift.replication``, and what it says."""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import shardlift
+from shardlift import _compat
+from shardlift._replication import NotProven, Proven
+from tests.replication.checking import N, bits, hold_against, rows, same
+
+
+def loss(w, x):
+    return jnp.sum((x @ w) ** 2)
+
+
+def step(state, batch):
+    value, grad = jax.value_and_grad(loss)(state["w"], batch["x"])
+    grad = lax.pmean(grad, "i")
+    return {"w": state["w"] - 0.1 * grad, "n": state["n"] + 1}, value
+
+
+STATE = {"w": same(3, 2), "n": jnp.zeros(N, jnp.int32)}
+BATCH = {"x": rows(5, 3)}
+
+
+@pytest.mark.parametrize("name", ["partition", "equal", "prove"])
+def test_examples_run(name):
+    outcome = doctest.testmod(importlib.import_module(f"shardlift._replication.{name}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+def test_the_outcome():
+    found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=0)
+    assert found.proven == ({"n": True, "w": True}, False)
+    assert not found.all_proven
+    assert dict(found.axes) == {"i": N}
+    assert list(found.outputs) == ["[0]['n']", "[0]['w']", "[1]"]
+    assert found.outputs["[0]['w']"] == Proven()
+    said = found.outputs["[1]"]
+    assert isinstance(said, NotProven)
+    assert said.argument == "batch['x']"
+    assert said.equation.primitive == "dot_general"
+    assert said.equation.source.file == __file__
+    assert said.equation.source.function == "loss"
+    assert said.equation.source.line == loss.__code__.co_firstlineno + 1
+    assert said.groups == tuple((k,) for k in range(N))
+    assert str(found).splitlines() == [
+        "replication of step over 'i': 8",
+        "  output[0]['n']: equal on all devices",
+        "  output[0]['w']: equal on all devices",
+        "  output[1]: not proven: comes from argument batch['x'], first used by dot_general at "
+        f"{__file__}:{said.equation.source.line} (loss)",
+    ]
+
+
+def test_a_single_output():
+    found = shardlift.replication(lambda x: lax.psum(x, "i"), rows(), axis_name="i")
+    assert found.proven is True
+    assert found.all_proven
+    assert str(found).endswith("\n  output: equal on all devices")
+
+
+def test_no_outputs():
+    found = shardlift.replication(shardlift.pmap(lambda x: (), "i"), rows())
+    assert found.proven == ()
+    assert found.all_proven
+    assert found.outputs == {}
+
+
+def test_an_output_that_is_an_input():
+    found = shardlift.replication(lambda x: x, rows(), axis_name="i")
+    assert str(found.outputs["<leaf>"]) == "not proven: comes from argument x"
+    stock = shardlift.replication(jax.pmap(lambda x: x, "i"), rows())
+    assert str(stock.outputs["<leaf>"]) == "not proven: comes from argument x"
+
+
+@pytest.mark.parametrize("pmap", [jax.pmap, shardlift.pmap])
+def test_what_pmap_returned(pmap):
+    def body(w, x, scale, name, *, extra):
+        assert name == "static"
+        return w * scale, x * scale, lax.pmean(x * extra, "i"), extra
+
+    mapped = pmap(body, "i", in_axes=(0, 0, None, None), static_broadcasted_argnums=3)
+    args = (same(), rows(), jnp.float32(2.0), "static")
+    found = shardlift.replication(mapped, *args, extra=rows(seed=3), equal="w")
+    assert found.proven == (True, False, True, False)
+    assert found.outputs["[3]"].argument == "extra"
+    assert found.outputs["[1]"].argument == "x"
+    hold_against(found, mapped(*args, extra=rows(seed=3)))
+
+
+def test_the_function_by_itself():
+    found = shardlift.replication(step, STATE, BATCH, axis_name="i", equal=0)
+    mapped = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=0)
+    assert found == mapped
+    none = shardlift.replication(lambda x, y: (x, y), 1.0, rows(), in_axes=(None, 0))
+    assert none.proven == (True, False)
+    sized = shardlift.replication(lambda x: lax.axis_index("i"), 1.0, axis_name="i", in_axes=None,
+                                  axis_size=4)  # fmt: skip
+    assert sized.proven is False
+
+
+def test_more_rows_than_devices():
+    x = jax.ShapeDtypeStruct((64, 3), jnp.float32)
+    mapped = shardlift.pmap(lambda x: (lax.pmean(x, "i"), x), "i")
+    found = shardlift.replication(mapped, x)
+    assert found.proven == (True, False)
+    assert dict(found.axes) == {"i": 64}
+
+
+def test_out_axes():
+    body = lambda x: (lax.psum(x, "i"), x)
+    found = shardlift.replication(shardlift.pmap(body, "i", out_axes=(None, 1)), rows(3))
+    assert found.proven == (True, False)
+    whole = shardlift.replication(shardlift.pmap(body, "i", out_axes=None), rows(3))
+    assert whole.proven == (True, False)
+
+
+def test_in_axes_that_are_not_the_first():
+    x = jnp.moveaxis(rows(3), 0, 1)
+    mapped = shardlift.pmap(lambda x: (lax.psum(x, "i"), x), "i", in_axes=1)
+    assert shardlift.replication(mapped, x).proven == (True, False)
+
+
+def test_axis_names_of_any_kind():
+    for name in (None, ("a", 1), object()):
+        mapped = shardlift.pmap(lambda x: x * 2, name)
+        assert shardlift.replication(mapped, rows()).proven is False
+        assert shardlift.replication(mapped, same(), equal=0).proven is True
+    key = object()
+    assert shardlift.replication(lambda x: lax.psum(x, key), rows(), axis_name=key).proven
+
+
+def test_methods_and_callable_objects():
+    class Model:
+        scale = 2.0
+
+        def step(self, x):
+            return lax.pmean(x * self.scale, "i"), x
+
+        def __call__(self, x):
+            return self.step(x)
+
+    model = Model()
+    assert shardlift.replication(shardlift.pmap(model.step, "i"), rows()).proven == (True, False)
+    assert shardlift.replication(model, rows(), axis_name="i").proven == (True, False)
+    assert "replication of Model over" in str(shardlift.replication(model, rows(), axis_name="i"))
+
+
+def test_a_wrapper_is_not_what_it_wraps():
+    """functools.wraps copies attributes: the wrapper must not pass for the pmapped function."""
+    mapped = shardlift.pmap(lambda x: lax.psum(x, "i"), "i")
+
+    @functools.wraps(mapped)
+    def spoiled(x):
+        return mapped(x) + jnp.arange(N, dtype=x.dtype)
+
+    found = shardlift.replication(spoiled, rows())
+    assert found.proven is False
+    assert str(found.outputs["<leaf>"]) == "not proven: is computed outside of the map"
+
+
+def test_a_function_that_calls_a_pmapped_one():
+    mapped = shardlift.pmap(lambda w, x: (lax.psum(x, "i"), w * 2), "i")
+
+    def call(w, x):
+        summed, doubled = jax.jit(mapped)(w, x)
+        return {"summed": summed, "doubled": doubled, "early": mapped(w + 1, x)[1]}
+
+    found = shardlift.replication(call, same(), rows(), equal=0)
+    assert found.proven == {"summed": True, "doubled": True, "early": False}
+    assert "is computed before the map" in str(found.outputs["['early']"])
+    assert shardlift.replication(call, same(), rows()).proven["doubled"] is False
+
+
+def test_a_jitted_shard_map_with_its_check():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
+    body = lambda w, x: (w - lax.pmean(x, "i"), w * x)
+    mapped = jax.jit(
+        jax.shard_map(body, mesh=mesh, in_specs=(jax.P(), jax.P("i")),
+                      out_specs=(jax.P(), jax.P("i")))
+    )  # fmt: skip
+    assert shardlift.replication(mapped, jnp.ones(3), rows(3).reshape(-1)).proven == (True, False)
+
+
+def test_inside_a_mesh_of_the_callers_own():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("a", "b"))
+    with jax.set_mesh(mesh):
+        found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=0)
+    assert found.proven == ({"n": True, "w": True}, False)
+
+
+def test_nothing_is_run(capfd):
+    def body(x):
+        jax.debug.print("ran")
+        return x
+
+    shardlift.replication(shardlift.pmap(body, "i"), rows())
+    assert capfd.readouterr().out == ""
+
+
+# ---- equal
+
+
+@pytest.mark.parametrize(
+    "equal",
+    [0, -2, "state", (0,), ["state"], (True, False), ({"w": True, "n": True}, False),
+     ({"w": True, "n": True}, {"x": False}), ({"w": jnp.array(True), "n": np.True_}, False)],
+)  # fmt: skip
+def test_ways_to_say_equal(equal):
+    found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=equal)
+    assert found.proven == ({"n": True, "w": True}, False)
+
+
+@pytest.mark.parametrize("equal", [(), [], False, (False, False)])
+def test_ways_to_say_that_nothing_is(equal):
+    found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=equal)
+    assert found.proven == ({"n": False, "w": False}, False)
+
+
+def test_equal_of_a_part():
+    equal = ({"w": True, "n": False}, False)
+    found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=equal)
+    assert found.proven == ({"n": False, "w": True}, False)
+    assert found.outputs["[0]['n']"].argument == "state['n']"
+
+
+def test_everything_is_equal():
+    found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=True)
+    assert found.all_proven
+
+
+@pytest.mark.parametrize(
+    ("equal", "error", "words"),
+    [
+        (2, ValueError, "equal names argument 2, and there are 2 positional ones"),
+        ("stat", ValueError, "an argument 'stat', and there is none: the arguments are state, bat"),
+        (1.5, TypeError, "equal takes positions and names of arguments"),
+        ((1.5, 0), TypeError, "equal takes booleans in the tree for argument state; got 1.5"),
+        (({"w": True, "n": "no"}, 0), TypeError, "in the tree for argument state; got 'no'"),
+        ([True, False], TypeError, "a tuple with a tree of booleans for each argument; got .True"),
+        ((True,), ValueError, "booleans for 1 arguments, and there are 2"),
+        (({"v": True}, False), ValueError, "equal does not fit argument state"),
+    ],
+)
+def test_equal_that_does_not_fit(equal, error, words):
+    with pytest.raises(error, match=words):
+        shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=equal)
+
+
+# ---- refusals
+
+
+def test_not_a_function():
+    with pytest.raises(TypeError, match="replication needs a function, got 3"):
+        shardlift.replication(3, rows())
+
+
+def test_mapped_already():
+    with pytest.raises(
+        ValueError, match="step is mapped already: axis_name, in_axes and axis_size"
+    ):
+        shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, axis_name="i")
+
+
+def test_not_mapped():
+    with pytest.raises(ValueError, match="double does not map over devices.*axis_name=") as caught:
+        shardlift.replication(_double, rows())
+    assert "shardlift.replication(_double, *args, axis_name=...)" in str(caught.value)
+
+
+def _double(x):
+    return 2 * x
+
+
+def test_not_mapped_but_with_a_collective():
+    with pytest.raises(NameError, match="unbound axis name") as caught:
+        shardlift.replication(step, STATE, BATCH)
+    assert "step is not mapped: pass what pmap returned" in caught.value.__notes__[-1]
+
+
+def test_arguments_that_do_not_fit_are_refused_as_by_pmap():
+    with pytest.raises(ValueError, match="inconsistent sizes for array axes"):
+        shardlift.replication(shardlift.pmap(step, "i"), STATE, {"x": jnp.ones((3, 5, 3))})
+
+
+# ---- where JAX says less
+
+
+def test_without_source_lines(monkeypatch):
+    monkeypatch.setattr(_compat, "source_line", lambda eqn: None)
+    found = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=0)
+    said = "not proven: comes from argument batch['x'], first used by dot_general"
+    assert str(found.outputs["[1]"]) == said
+
+
+def test_scans_and_maps_of_a_later_jax(monkeypatch):
+    monkeypatch.setattr(_compat, "scan_parts", lambda eqn: None)
+    body = lambda w: lax.scan(lambda c, _: (c + 1, None), w, length=3)[0]
+    found = shardlift.replication(shardlift.pmap(body, "i"), same(), equal=0)
+    assert "scan at" in str(found)
+    assert "has a form that is not known" in str(found)
+
+
+def test_bits_tell_rows_apart():
+    assert len(set(bits(rows(3)))) == N
+    assert len(set(bits(same(3)))) == 1

@@ -1,0 +1,127 @@
+"""Applying edits, and the safe fixes that findings carry."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from shardlift.check.engine import check_text
+from shardlift.source.edits import OverlapError, apply_edits
+from shardlift.source.model import Applicability, Edit, Span
+
+
+def test_several_edits_in_any_order() -> None:
+    edits = [Edit(Span(2, 0, 2, 1), "Y"), Edit(Span(1, 0, 1, 1), "XX"), Edit(Span(1, 1, 1, 1), "!")]
+    assert apply_edits("a\nb\n", edits) == "XX!\nY\n"
+
+
+def test_the_same_edit_twice_is_one() -> None:
+    edit = Edit(Span(1, 0, 1, 1), "b")
+    assert apply_edits("a", [edit, edit]) == "b"
+
+
+def test_edits_that_overlap_are_refused() -> None:
+    with pytest.raises(OverlapError, match="offset 1"):
+        apply_edits("abc", [Edit(Span(1, 0, 1, 2), "x"), Edit(Span(1, 1, 1, 3), "y")])
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_line_endings_stay(ending: str) -> None:
+    text = f"a{ending}b{ending}"
+    assert apply_edits(text, [Edit(Span(2, 0, 2, 1), "c")]) == f"a{ending}c{ending}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import jax\ny = jax.tree_map(f, x)", "import jax\ny = jax.tree.map(f, x)"),
+        ("import jax as j\ny = j.tree_leaves(x)", "import jax as j\ny = j.tree.leaves(x)"),
+        (
+            "from jax import tree_map\ny = tree_map(f, x)",
+            "from jax.tree_util import tree_map\ny = tree_map(f, x)",
+        ),
+        (
+            "from jax import tree_multimap as m\ny = m(f, x)",
+            "from jax.tree_util import tree_map as m\ny = m(f, x)",
+        ),
+        (
+            "import jax\nif jax.host_id():\n    pass",
+            "import jax\nif jax.process_index():\n    pass",
+        ),
+        ("from jax import host_id", "from jax import process_index as host_id"),
+        ("import jax.numpy as jnp\ny = jnp.product(x)", "import jax.numpy as jnp\ny = jnp.prod(x)"),
+        (
+            "import jax\ndef f(k: jax.random.KeyArray):\n    pass",
+            "import jax\ndef f(k: jax.Array):\n    pass",
+        ),
+        (
+            "import jax\ns = jax.SingleDeviceSharding(d)",
+            "import jax\ns = jax.sharding.SingleDeviceSharding(d)",
+        ),
+        ("from jax.experimental import stax", "from jax.example_libraries import stax"),
+        (
+            "from jax.experimental import optimizers as o, stax",
+            "from jax.example_libraries import optimizers as o, stax",
+        ),
+        (
+            "from jax.experimental.stax import Dense, Relu",
+            "from jax.example_libraries.stax import Dense, Relu",
+        ),
+        (
+            "from jax import core, lax\nx: core.Jaxpr = core.Literal(lax)",
+            "from jax import lax\nfrom jax.extend import core\nx: core.Jaxpr = core.Literal(lax)",
+        ),
+        ("import jax.linear_util as lu", "import jax.extend.linear_util as lu"),
+        (
+            "from jax import tree_map, jit",
+            "from jax import jit\nfrom jax.tree_util import tree_map",
+        ),
+        (
+            "from jax import (\n    jit,  # why\n    tree_map,\n    tree_leaves as leaves,\n)",
+            "from jax import (\n    jit,  # why\n)\n"
+            "from jax.tree_util import tree_map, tree_leaves as leaves",
+        ),
+        (
+            "from jax.numpy import fix, ones, product",
+            "from jax.numpy import trunc as fix, ones, prod as product",
+        ),
+        (
+            "import jax\njax.config.update('jax_pmap_shmap_merge', False)  # old\nx = 1",
+            "import jax\nx = 1",
+        ),
+        ("import os\nos.environ['JAX_PMAP_SHMAP_MERGE'] = '0'\nx = 1", "import os\nx = 1"),
+        ("import jax\nif x:\n    jax.config.update('jax_array', 1)", "import jax\nif x:\n    pass"),
+        (
+            "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_rep=False)",
+            "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_vma=False)",
+        ),
+        (
+            "import jax\nm = jax.make_mesh(shape=(8,), axis_names=('i',))",
+            "import jax\nm = jax.make_mesh((8,), axis_names=('i',))",
+        ),
+        ("import jax\ny = 'é', jax.tree_map(f, x)", "import jax\ny = 'é', jax.tree.map(f, x)"),
+    ],
+)
+def test_safe_fixes(before: str, after: str) -> None:
+    edits = [edit for finding in check_text(before).findings for edit in finding.edits]
+    assert {edit.applicability for edit in edits} == {Applicability.SAFE}
+    fixed = apply_edits(before, edits)
+    assert fixed == after
+    ast.parse(fixed)
+    left = check_text(fixed).findings
+    assert not [finding for finding in left if finding.edits]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax.numpy as jnp\ny: jnp.DeviceArray",  # `jax` itself is not a name here
+        "import jax\np = jax.core.Primitive('p')",  # jax.extend has to be imported for it
+        "import jax\nx = jax.device_put_replicated(x, d)",
+    ],
+)
+def test_no_fix_where_it_would_take_more_than_a_rename(text: str) -> None:
+    findings = check_text(text).findings
+    assert findings
+    assert not [edit for finding in findings for edit in finding.edits]

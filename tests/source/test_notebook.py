@@ -1,0 +1,130 @@
+"""Notebooks: cells, lines, magics, and cells that are not Python."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shardlift.check.engine import check_texts
+from shardlift.source.notebook import python_of_cell, read_notebook
+
+
+def _notebook(*cells: str) -> str:
+    code = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    return json.dumps({"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# t"}, *code]})
+
+
+def test_cell_and_line_of_a_finding() -> None:
+    text = _notebook("import jax\nx = 1", "y = 2\n\np = jax.pmap(f)")
+    report = check_texts({"n.ipynb": text})["n.ipynb"]
+    (finding,) = report.findings
+    assert (finding.code, finding.span.cell, finding.span.line) == ("SL201", 3, 3)
+    assert finding.span.column == 4
+
+
+def test_names_are_known_from_cell_to_cell() -> None:
+    text = _notebook("from jax import pmap as p", "g = p(f)")
+    assert check_texts({"n.ipynb": text})["n.ipynb"].sites == 1
+
+
+def test_a_source_that_is_one_string() -> None:
+    cell = {"cell_type": "code", "source": "import jax\njax.pmap(f)"}
+    report = check_texts({"n.ipynb": json.dumps({"cells": [cell]})})["n.ipynb"]
+    assert report.sites == 1
+
+
+@pytest.mark.parametrize(
+    "magic",
+    [
+        "%timeit for _ in x: f(x)",
+        "%time",
+        "!pip install jax",
+        "?jax.pmap",
+        "jax.pmap?",
+        "files = !ls",
+        "x = %who_ls",
+        "  %cd ..",
+    ],
+)
+def test_magics_are_set_aside(magic: str) -> None:
+    first = "if True:" if magic.startswith(" ") else "a = 1"
+    lines = python_of_cell(f"{first}\n{magic}\nb = 2").split("\n")
+    assert [line.strip() for line in lines] == [first, "pass", "b = 2"]
+
+
+@pytest.mark.parametrize("magic", ["%time ", "%timeit ", "%timeit -n 3 -r 1 ", "  %prun -s cum "])
+def test_what_a_magic_runs_is_looked_at_where_it_stands(magic: str) -> None:
+    first = "if True:" if magic.startswith(" ") else "x = 1"
+    text = _notebook("import jax", f"{first}\n{magic}y = jax.tree_map(f, x)")
+    (finding,) = check_texts({"n.ipynb": text})["n.ipynb"].findings
+    where = (finding.span.cell, finding.span.line, finding.span.column)
+    assert where == (3, 2, len(magic) + 4)
+
+
+def test_cell_magics() -> None:
+    assert python_of_cell("%%bash\nls\npwd") == "\n\n"
+    assert python_of_cell("%%time\nx = 1") == "pass\nx = 1"
+
+
+def test_python_that_only_looks_like_a_magic() -> None:
+    text = "x = (a\n%b)"
+    assert python_of_cell(text) == text
+
+
+def test_a_cell_that_is_not_python_is_named_and_the_rest_is_read() -> None:
+    text = _notebook("import jax", "this is no python", "jax.pmap(f)")
+    report = check_texts({"n.ipynb": text})["n.ipynb"]
+    assert report.broken_cells == (3,)
+    assert [finding.span.cell for finding in report.findings] == [4]
+
+
+@pytest.mark.parametrize("text", ["{pmap", "[]", '{"cells": 3, "pmap": 1}', "null  # pmap"])
+def test_what_is_no_notebook(text: str) -> None:
+    report = check_texts({"n.ipynb": text + " pmap"})["n.ipynb"]
+    assert report.unreadable is not None
+    assert "notebook" in report.unreadable
+
+
+def test_suppression_in_a_cell() -> None:
+    text = _notebook("import jax\nx = 1", "jax.pmap(f)  # noqa: SL201")
+    report = check_texts({"n.ipynb": text})["n.ipynb"]
+    assert report.findings == ()
+    assert report.suppressed == 1
+
+
+def test_lines_are_kept() -> None:
+    text, cells = read_notebook(_notebook("a = 1\nb = 2", "c = 3"))
+    assert text == "a = 1\nb = 2\nc = 3\n"
+    assert cells.locate(3) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "from jax.tools import colab_tpu",
+        "from jax.tools import (\n    colab_tpu,\n    jax_to_ir,\n)",
+        "import jax\njax.tools.colab_tpu.setup_tpu()",
+    ],
+)
+def test_names_are_found_in_the_json_before_anything_is_parsed(cell: str) -> None:
+    report = check_texts({"n.ipynb": _notebook(cell)})["n.ipynb"]
+    assert [finding.code for finding in report.findings] == ["SL107"]
+
+
+@pytest.mark.parametrize("following", [[], ["x = 1"]])
+def test_a_statement_at_the_end_of_a_cell_goes_alone(following: list[str]) -> None:
+    import json
+
+    from shardlift.migrate.engine import migrate
+
+    cells = ["import jax\njax.config.update('jax_pmap_shmap_merge', False)", *following]
+    document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
+    raw = json.dumps(document, indent=1) + "\n"
+    done = migrate(["a.ipynb"], lambda _: raw.encode(), lambda _: False)
+    assert done.unreadable == ()
+    (file,) = done.changed
+    assert [cell["source"] for cell in json.loads(file.after)["cells"]] == [
+        "import jax\n",
+        *following,
+    ]

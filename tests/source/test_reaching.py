@@ -1,0 +1,44 @@
+"""Which binding a use of a name sees."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from shardlift.source.reaching import reaching
+from shardlift.source.scopes import Index
+
+
+def _lines(text: str) -> list[int]:
+    """The lines of the bindings that the last use of `x` may see."""
+    index = Index(ast.parse(text))
+    uses = [n for n in index.nodes(ast.Name) if n.id == "x" and isinstance(n.ctx, ast.Load)]
+    return sorted(getattr(node, "lineno", 0) for node in reaching(index, uses[-1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("x = 1\nx = 2\nx", [2]),
+        ("x = 1\nif c:\n    x = 2\nx", [1, 3]),
+        ("x = 1\nif c:\n    x = 2\nelse:\n    x = 3\nx", [1, 3, 5]),
+        ("if c:\n    x = 1\nelse:\n    x", [2]),
+        ("x = 0\nif c:\n    x = 1\nelse:\n    x", [1]),
+        ("x = 1\nx = f(x)\nx", [2]),
+        ("x = 1\nx = f(x)", [1]),
+        ("x = 1\nfor i in y:\n    x\n    x = 2", [1, 4]),
+        ("for x in y:\n    x", [1]),
+        ("x = 1\ndef f():\n    return x\nx = 2", [4]),
+        ("x = 1\ndef f(x):\n    return x", [2]),
+        ("x = 1\nclass A:\n    x = 2\n    def f(self):\n        return x", [1]),
+        ("x = 1\ny = [x for x in z]", [2]),
+        ("import x\nx = 2\nx", [2]),
+        ("def f():\n    global x\n    x = 1\nx = 2\nx", [4]),
+        ("try:\n    x = 1\nexcept E:\n    x = 2\nx", [2, 4]),
+        ("x = 1\nwith a as x:\n    x", [2]),
+        ("x = 1\nwhile c:\n    x = 2\n    x", [3]),
+    ],
+)
+def test_reaching(text: str, lines: list[int]) -> None:
+    assert _lines(text) == lines

@@ -1,0 +1,103 @@
+"""Layouts go there and back; digests tell arrays apart and layouts not."""
+
+from __future__ import annotations
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardlift.verify.compare.layouts import (
+    digest_of,
+    from_root,
+    layout_of,
+    root,
+    same_arrays,
+    same_digest,
+    together,
+)
+
+arrays = hnp.arrays(
+    st.sampled_from([np.float32, np.int8, np.bool_, np.complex64]),
+    hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4),
+    elements=st.sampled_from([0, 1]),
+)
+
+
+@given(arrays, st.data())
+def test_there_and_back(array, data):
+    axis = data.draw(st.none() | st.integers(0, array.ndim - 1))
+    least = root(array, axis)
+    again = from_root(least.reshape(-1), array.shape, axis)
+    np.testing.assert_array_equal(again, array)
+    assert least.size <= array.size
+
+
+@given(arrays, st.integers(2, 5))
+def test_copies_and_blocks_have_the_same_digest(array, n):
+    copies = np.stack([array] * n)
+    assert same_digest(digest_of(copies, 0), digest_of(array))
+    assert layout_of(copies.shape, array.shape) is not None
+    rows = np.stack([array, *[array + array.dtype.type(1)] * (n - 1)])
+    joined = rows.reshape(n * array.shape[0], *array.shape[1:])
+    assert same_digest(digest_of(rows, 0), digest_of(joined))
+    assert layout_of(rows.shape, joined.shape) is not None
+    left, right, _ = together(rows, joined)
+    np.testing.assert_array_equal(left, right)
+
+
+@given(arrays, st.integers(2, 4), st.data())
+def test_another_axis(array, n, data):
+    axis = data.draw(st.integers(0, array.ndim))
+    copies = np.stack([array] * n, axis=axis)
+    assert same_digest(digest_of(copies, axis), digest_of(array))
+    left, right, rows = together(copies, array, (axis, None))
+    np.testing.assert_array_equal(left, right)
+    assert left.shape[rows] == n
+
+
+@given(hnp.arrays(np.float32, (4, 3)), st.integers(0, 11), st.integers(0, 31))
+def test_one_bit_makes_another_digest(array, place, bit):
+    other = array.copy()
+    other.reshape(-1).view(np.uint32)[place] ^= np.uint32(1 << bit)
+    assert not same_digest(digest_of(array, 0), digest_of(other, 0))
+    assert not same_arrays([digest_of(array)], [digest_of(other)])
+
+
+def test_copies_with_one_bit_in_one_row():
+    one = np.arange(6, dtype=np.float32)
+    rows = np.stack([one] * 8)
+    rows.view(np.uint32)[7, 5] ^= 1
+    assert not same_digest(digest_of(rows, 0), digest_of(one))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ((8, 4), (8, 4), "same"),
+        ((8, 4, 3), (32, 3), "joined"),
+        ((4, 8, 3), (4, 24), "joined"),
+        ((8, 1, 3), (8, 3), "joined"),
+        ((2, 4, 5), (8, 5), "joined"),
+        ((8, 0, 3), (0, 3), "joined"),
+        ((8,), (), "copies"),
+        ((8, 4), (4,), "copies"),
+        ((16, 8, 3), (16, 3), "copies"),
+        ((8, 4), (4, 8), None),
+        ((8, 4), (8, 5), None),
+        ((8, 4), (2,), None),
+        ((6,), (2, 3), "joined"),
+    ],
+)
+def test_shapes(before, after, found):
+    assert layout_of(before, after) == found
+    assert layout_of(after, before) == found
+
+
+def test_orders_do_not_matter_to_inputs():
+    a, b = np.arange(3.0), np.arange(4.0)
+    both, stacked = [digest_of(a), digest_of(b)], [digest_of(np.stack([b] * 8), 0), digest_of(a)]
+    assert same_arrays(both, stacked)
+    assert not same_arrays(both, [digest_of(a), digest_of(a)])
+    assert same_arrays(["", *both], both)

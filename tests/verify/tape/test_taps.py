@@ -1,0 +1,240 @@
+"""What collectives exchange, wherever they stand."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from shardlift.recording.calls import PlainWay
+from shardlift.verify.tape import taps
+from tests.verify.recording import mesh
+
+N = 8
+X = np.arange(2.0 * N, dtype=np.float32).reshape(N, 2)
+SUM = X.sum(0)
+
+
+ROWS = P("i")
+
+
+def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
+    mapped = jax.jit(
+        jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
+    )
+    held, notes = taps.look(mapped, PlainWay(body, {}).apart(args or (X,), {}))
+    return {(one.form.path, one.form.about): np.asarray(one.array) for one in held}, notes
+
+
+def only(found, path):
+    arrays = [array for (name, _), array in found.items() if name == path]
+    assert len(arrays) == 1, found.keys()
+    return arrays[0]
+
+
+@pytest.mark.parametrize("check_vma", [False, True])
+def test_operands_and_results(check_vma):
+    def body(x):
+        return x + lax.psum(2 * x[0], "i")  # the line
+
+    found, notes = look(body, check_vma=check_vma)
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), 2 * X)
+    np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([2 * SUM] * N))
+    assert {about for _, about in found} == {'return x + lax.psum(2 * x[0], "i")  # the line'}
+    assert notes == []
+
+
+def test_no_collectives():
+    assert look(lambda x: x * 2) == ({}, [])
+
+
+def test_several_on_a_line_are_counted():
+    found, _ = look(lambda x: x + sum(lax.psum((x[0], 3 * x[0]), "i")))
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
+    np.testing.assert_array_equal(only(found, "psum #2, operand"), 3 * X)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        jax.jit,
+        jax.checkpoint,
+        lambda f: functools.partial(lambda g, x: lax.scan(lambda c, y: (g(c), y), x, X[:1])[0], f),
+    ],
+    ids=["jit", "checkpoint", "scan"],
+)
+def test_inside_of_other_functions(wrap):
+    inner = wrap(lambda x: lax.psum(x, "i"))
+    found, notes = look(lambda x: x + inner(x[0]))
+    assert notes == []
+    result = only(found, "psum #1, result")
+    np.testing.assert_array_equal(result.reshape(N, 2), np.stack([SUM] * N))
+
+
+def test_every_turn_of_a_scan():
+    def body(x):
+        carry, _ = lax.scan(lambda c, k: (lax.psum(c, "i") * k, None), x[0], jnp.float32([1, 2]))
+        return x + carry
+
+    found, _ = look(body)
+    result = only(found, "psum #1, result")
+    assert result.shape == (N, 2, 2)
+    np.testing.assert_array_equal(result[0], np.stack([SUM, N * SUM]))
+
+
+def test_custom_rules():
+    @jax.custom_vjp
+    def f(x):
+        return lax.psum(x, "i")
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (g * x,))
+    found, notes = look(lambda x: x + f(x[0]))
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
+    assert notes == []
+
+
+@pytest.mark.parametrize("check_vma", [False, True])
+def test_a_branch(check_vma):
+    def body(x):
+        y = lax.cond(x[0, 0] < 99, lambda: lax.psum(3 * x[0], "i"), lambda: lax.pmax(x[0], "i"))
+        return x + y
+
+    found, notes = look(body, check_vma=check_vma)
+    assert notes == []
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), 3 * X)
+    np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([3 * SUM] * N))
+    assert not only(found, "pmax #1, operand").any()  # not taken
+
+
+@pytest.mark.slow
+def test_branches_of_one_line_that_devices_take_apart():
+    def body(x):
+        index = lax.axis_index("i")
+        pairs = [[0, 1], [2, 3], [4, 5], [6, 7]]
+        sums = [lambda k=k: lax.psum(x[0] * k, "i", axis_index_groups=pairs) for k in (1, 2)]
+        return x + lax.switch(index // 4, sums)
+
+    found, _ = look(body)
+    first = only(found, "psum #1, operand")
+    np.testing.assert_array_equal(first[:4], X[:4])
+    assert not first[4:].any()
+    np.testing.assert_array_equal(only(found, "psum #2, operand")[4:], 2 * X[4:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check_vma", [False, True])
+@pytest.mark.parametrize("turns", [0, 3, 9])
+def test_the_first_turns_of_a_loop(turns, check_vma):
+    def body(x):
+        def more(state):
+            return lax.pmax(state[0], "i") < turns
+
+        def turn(state):
+            return state[0] + 1, lax.pmean(state[1], "i") + state[1]
+
+        zero = lax.axis_index("i") * 0
+        return x + lax.while_loop(more, turn, (zero, x[0]))[1]
+
+    found, notes = look(body, check_vma=check_vma)
+    assert notes == []
+    operand = only(found, "psum #1, operand")
+    assert operand.shape == (N, taps.TURNS, 2)
+    value, expected = X, np.zeros((N, taps.TURNS, 2), np.float32)
+    for turn in range(min(turns, taps.TURNS)):
+        expected[:, turn] = value
+        value = value.mean(0) + value
+    np.testing.assert_allclose(operand, expected, rtol=1e-6)
+    asked = only(found, "pmax #1, result")
+    assert asked[0].tolist() == [k + 1 if k < turns else 0 for k in range(taps.TURNS)]
+
+
+def test_a_branch_in_a_loop_in_a_scan():
+    def body(x):
+        def inner(state):
+            k, y = state
+            return k + 1, lax.cond(k > 0, lambda: lax.psum(y, "i"), lambda: 2 * y)
+
+        def turn(carry, _):
+            return lax.while_loop(lambda state: state[0] < 3, inner, (0, carry))[1], None
+
+        return x + lax.scan(turn, x[0], None, length=2)[0]
+
+    found, notes = look(body)
+    assert notes == []
+    operand = only(found, "psum #1, operand")
+    assert operand.shape == (N, 2, taps.TURNS, 2)
+    np.testing.assert_array_equal(operand[:, 0, 0], 0 * X)
+    np.testing.assert_array_equal(operand[:, 0, 1], 2 * X)
+    np.testing.assert_array_equal(operand[:, 0, 2], np.stack([2 * SUM] * N))
+
+
+def test_keys_and_the_index_of_the_device():
+    keys = jax.random.split(jax.random.key(0), N)
+
+    def body(key):
+        k = 2 * lax.axis_index("i") + 1
+        return jax.random.uniform(key[0], (1, 3)) * k.astype(np.float32)
+
+    found, notes = look(body, keys)
+    assert notes == []
+    np.testing.assert_array_equal(only(found, "random key #1, value"), jax.random.key_data(keys))
+    assert only(found, "axis_index #1, value").tolist() == [2 * k + 1 for k in range(N)]
+
+
+def test_gradients_of_unvarying_values_are_summed_in_the_backward_pass():
+    def body(w, x):
+        g = jax.grad(lambda w: jnp.sum(w * x[0]))(w)
+        return w - lax.pmean(g, "i")
+
+    specs = (P(), P("i"))
+    found, _ = look(body, SUM, X, check_vma=True, specs=specs, out=P())
+    np.testing.assert_array_equal(only(found, "psum (backward pass) #1, operand"), X)
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], N * SUM)
+    found, _ = look(body, SUM, X, specs=specs, out=P())
+    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)
+
+
+def test_nothing_is_printed_twice_and_nobody_is_called_back(capfd):
+    def loud(x):
+        jax.debug.print("said {}", x.sum())
+        return x + lax.psum(x, "i")
+
+    found, notes = look(loud)
+    jax.effects_barrier()
+    assert "said" not in capfd.readouterr().out
+    assert (len(found), notes) == (2, [])
+
+    called = []
+
+    def calling(x):
+        jax.debug.callback(lambda: called.append(1))
+        y = jax.experimental.io_callback(lambda x: x, jax.typeof(x), x)
+        return y + lax.psum(x, "i")
+
+    found, notes = look(calling)
+    assert (found, called) == ({}, [])
+    assert "calls back to the host" in notes[0]
+
+
+def test_nested_maps():
+    many = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
+
+    def inner(x):
+        return x + lax.psum(x, "b")
+
+    def outer(x):
+        y = jax.shard_map(inner, in_specs=P("b"), out_specs=P("b"), axis_names={"b"})(x)
+        return y + lax.psum(x, "a")
+
+    mapped = jax.jit(
+        jax.shard_map(outer, mesh=many, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+    )
+    held, _ = taps.look(mapped, PlainWay(outer, {}).apart((X,), {}))
+    shapes = {one.form.path: one.form.shape for one in held}
+    assert shapes["psum #1, operand"][0] == 2

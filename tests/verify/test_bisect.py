@@ -1,0 +1,124 @@
+"""Which places stay: the search, on trials that are made up."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardlift.verify.bisect import Place, Trial, in_one_only, reached, search, trial_of
+from shardlift.verify.compare.judge import judge
+from shardlift.verify.compare.verdicts import Outcome, Side, SiteVerdict
+from shardlift.verify.compare.verdicts import Place as Called
+from tests.verify.recording import batch, by_hand
+
+PLACES = [Place("a.py", line, 0, line, is_site=line % 3 > 0) for line in range(12)]
+
+
+def trials(bad, named=True):
+    """A program that is wrong as long as one of the bad places is rewritten."""
+    seen = []
+
+    def attempt(kept):
+        seen.append(kept)
+        wrong = bad & kept
+        blamed = {place: "numbers differ" for place in sorted(wrong)[:1] if named}
+        return Trial(not wrong, blamed, "it fails")
+
+    return attempt, seen
+
+
+@given(st.sets(st.sampled_from(PLACES)), st.booleans(), st.integers(1, 60))
+def test_nothing_stays_that_was_not_shown_to_hold(bad, named, most):
+    attempt, seen = trials(bad, named)
+    found = search(PLACES, attempt, most)
+    assert found.runs == len(seen) <= most
+    assert not found.kept & bad
+    assert found.kept in seen or not found.kept
+    assert set(found.out) | found.kept == set(PLACES)
+    assert not set(found.out) & found.kept
+    if most == 60:
+        assert set(found.out) == bad
+
+
+def test_one_run_where_all_holds():
+    attempt, seen = trials(set())
+    assert search(PLACES, attempt, 12).kept == set(PLACES)
+    assert len(seen) == 1
+
+
+def test_runs_are_few():
+    attempt, seen = trials({PLACES[7]})
+    search(PLACES, attempt, 99)
+    assert len(seen) == 2
+    attempt, seen = trials({PLACES[7]}, named=False)
+    search(PLACES, attempt, 99)
+    assert len(seen) <= 10
+
+
+def test_what_is_not_tried_is_said():
+    attempt, _ = trials({PLACES[7]}, named=False)
+    found = search(PLACES, attempt, 1)
+    assert set(found.out.values()) == {"not verified within 1 runs"}
+
+
+# ---- what a comparison names
+
+
+def site(name, verdict, line, itself=None, **options):
+    place = Called("a.py", line, name, "pmap", options.pop("calls", 2))
+    return SiteVerdict(verdict, place, place, itself=itself, calls=2, **options)
+
+
+def outcome(*sites, status=0):
+    return Outcome(Side("a"), Side("b", status=status, error="x\nError: no"), tuple(sites))
+
+
+def test_who_differs_by_itself_is_named_first():
+    one, two = (site(name, "different", line, itself) for name, line, itself in
+                (("one", 1, True), ("two", 2, None)))  # fmt: skip
+    trial = trial_of(outcome(one, two), PLACES)
+    assert not trial.holds
+    assert set(trial.blamed) == {PLACES[1]}
+    assert set(trial_of(outcome(two), PLACES).blamed) == {PLACES[2]}
+    given = site("two", "different", 2, False)
+    assert trial_of(outcome(given), PLACES).blamed == {}
+    assert trial_of(outcome(given), PLACES).problem.startswith("numbers of two differ with it")
+
+
+def test_a_program_that_fails_names_only_what_raised():
+    fewer = site("one", "different", 1)
+    assert trial_of(outcome(fewer, status=1), PLACES).blamed == {}
+    assert "Error: no" in trial_of(outcome(fewer, status=1), PLACES).problem
+    raised = site("two", "different", 2, True)
+    assert set(trial_of(outcome(fewer, raised, status=1), PLACES).blamed) == {PLACES[2]}
+
+
+@pytest.mark.parametrize("verdict", ["not compared", "different"])
+def test_what_cannot_be_compared(verdict):
+    unstable = {"one"} if verdict == "different" else set()
+    found = outcome(site("one", verdict, 1))
+    assert trial_of(found, PLACES, unstable).holds
+    assert not trial_of(found, PLACES, unstable, only_verified=True).holds
+
+
+def test_a_site_of_one_program_only():
+    place = Called("a.py", 1, "one", "pmap", 2)
+    alone = SiteVerdict("not reached", place, None)
+    assert in_one_only(alone)
+    assert set(trial_of(outcome(alone), PLACES).blamed) == {PLACES[1]}
+
+
+def test_which_sites_were_reached():
+    import numpy as np
+
+    rows = batch(np.random.default_rng(0), 8, 2)
+    recorded = by_hand({"one": [{"x": rows}], "two": []})
+    found = Outcome(Side("a"), Side("b"), tuple(judge(recorded, recorded)))
+    places = [Place("by_hand.py", line, 0, line) for line in (1, 2)]
+    value = Place("other.py", 1, 0, 1, by_value=True)
+    there = reached(found, recorded.capture, [*places, value])
+    assert set(there) == {places[0]}
+    assert there[places[0]].verdict == "identical"
+    assert set(reached(found, recorded.capture, [value])) == {value}  # mapped through it
+    assert reached(found, recorded.capture, [value], refused=places) == {}

@@ -1,0 +1,89 @@
+"""Programs of two processes, before and after, compared process by process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shardlift.verify.compare.judge import judge
+from shardlift.verify.compare.processes import of_processes
+from tests.verify.recording import batch, by_hand
+
+COMMON = """
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+
+rng = np.random.default_rng(jax.process_index())
+n = jax.local_device_count()
+
+def grads_of(w, x):
+    return jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+
+def right(w, x):
+    return w - lax.pmean(grads_of(w, x), "batch"), x.sum(1)
+
+"""
+BEFORE = """
+wrong = lambda w, x: w - lax.pmean(grads_of(w, x), "batch")
+right, wrong = (jax.pmap(f, axis_name="batch") for f in (right, wrong))
+w = jax.device_put_replicated(jnp.arange(3.0), jax.local_devices())
+for _ in range(2):
+    x = rng.normal(size=(n, 4, 3)).astype(np.float32)
+    w, _ = right(w, x)
+wrong(w, x)
+"""
+# The mean of each process by itself, which only one process would take for the right one.
+AFTER = """
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+def wrong(w, x):
+    return w - lax.pmean(grads_of(w, x), "batch", axis_index_groups=[[0, 1], [2, 3]])
+
+mesh = Mesh(np.array(jax.devices()), ("batch",))
+rows = NamedSharding(mesh, P("batch"))
+specs = {"mesh": mesh, "in_specs": (P(), P("batch")), "check_vma": False}
+right = jax.jit(jax.shard_map(right, out_specs=(P(), P("batch")), **specs))
+wrong = jax.jit(jax.shard_map(wrong, out_specs=P(), **specs))
+w = jnp.arange(3.0)
+for _ in range(2):
+    x = rng.normal(size=(n, 4, 3)).astype(np.float32).reshape(-1, 3)
+    x = jax.make_array_from_process_local_data(rows, x)
+    w, _ = right(w, x)
+wrong(w, x)
+"""
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYTEST_"))}
+
+
+@pytest.mark.slow
+def test_two_processes(tmp_path: Path) -> None:
+    (tmp_path / "before.py").write_text(COMMON + BEFORE)
+    (tmp_path / "after.py").write_text(COMMON + AFTER)
+    options = ["--processes", "2", "--devices", "2", "--format", "json"]
+    command = [sys.executable, "-m", "shardlift.cli", "verify", "before.py", "after.py", *options]
+    done = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+    right, wrong = json.loads(done.stdout)["sites"]
+    assert (right["verdict"], right["calls"], right["leaves"]) == ("identical", 2, 8)
+    assert wrong["verdict"] == "different"
+    said = {one["what"].partition(":")[0] for one in wrong["findings"]}
+    assert said == {"process 0", "process 1"}
+
+
+def test_verdicts_of_processes_are_one() -> None:
+    import numpy as np
+
+    rows = batch(np.random.default_rng(0), 4, 2)
+    one, other = (by_hand({"step": [{"x": rows + k}], "rest": [{"y": rows}]}) for k in (0, 1))
+    assert of_processes([judge(one, one)]) == judge(one, one)
+    step, rest = of_processes([judge(one, one), judge(one, other)])
+    assert (step.verdict, rest.verdict) == ("different", "identical")
+    assert (step.leaves, step.calls, rest.leaves) == (2, 1, 2)
+    assert step.findings[0].what.startswith("process 1: 8 of 8 elements differ")
+    alone = by_hand({"step": [{"x": rows}]})
+    found = of_processes([judge(one, one), judge(alone, alone)])
+    assert found[1].notes[-1] == "only in process 0 of 2"

@@ -22,7 +22,7 @@ ENV |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
 PLAIN = [sys.executable]
 RUN = [sys.executable, "-m", "shardlift.cli", "run", "--quiet"]
 
-# `shardlift run`, with a stand-in for shardlift.facts.
+# `shardlift run`, with a stand-in for the recorder and for captures.
 RECORDING = """
 import json, os, sys, types
 class Recorder:
@@ -48,12 +48,14 @@ class Recorder:
             json.dump(self.told, file)
     def summary(self):
         return f"{self.told['calls']} calls"
-facts = types.ModuleType("shardlift.facts")
-facts.Recorder = Recorder
-facts.read = lambda path: json.load(open(path))
-facts.merge = lambda found: {"calls": sum(one["calls"] for one in found), "of": len(found)}
-facts.write = lambda capture, path: json.dump(capture, open(path, "w"))
-sys.modules["shardlift.facts"] = facts
+def stand_in(module, **names):
+    sys.modules[module] = types.ModuleType(module)
+    vars(sys.modules[module]).update(names)
+stand_in("shardlift.recording.recorder", Recorder=Recorder)
+stand_in("shardlift.capture.files", read=lambda path: json.load(open(path)),
+         write=lambda capture, path: json.dump(capture, open(path, "w")))
+stand_in("shardlift.capture.merge", merge=lambda parts: {
+    "calls": sum(part["calls"] for part in parts), "of": len(parts)})
 sys.argv[0] = "shardlift"
 from shardlift.cli import main
 main(["run", *sys.argv[1:]])

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from shardlift.capture.schema import Capture, Leaf, Proof, Site
+from shardlift.capture.text_digest import digest
 from shardlift.check.engine import check_texts
 from shardlift.migrate.rewrite import Goal
-from shardlift.recording.sources import digest
 from tests.migrate.programs import PROGRAMS
 from tests.migrate.test_programs import migrated
 from tests.migrate.training_programs import GLOBAL, PARTLY, STACKED

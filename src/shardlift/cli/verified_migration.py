@@ -15,7 +15,6 @@ from shardlift.cli import transaction
 from shardlift.migrate.device_axis.rewrites import STAYS_OFF
 from shardlift.migrate.engine import FileResult, Migration
 from shardlift.migrate.passes import Place as Rewritten
-from shardlift.report.verdicts import what_it_rests_on
 from shardlift.source.decisions import Decisions, Where
 from shardlift.verify import runs as running
 from shardlift.verify.bisect import (
@@ -35,6 +34,7 @@ from shardlift.verify.compare.verdicts import (
     Outcome,
     SiteVerdict,
 )
+from shardlift.verify.verdict_text import what_it_rests_on
 
 # What ends a proof without a result.
 ERRORS = (running.CannotRunError, transaction.WriteError)

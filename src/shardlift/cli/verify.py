@@ -148,10 +148,10 @@ def verify(
 
 
 def _print(outcome: Any, style: str, quiet: bool) -> None:
-    from shardlift.report import verdicts
+    from shardlift.verify import verdict_text
 
     if style == "text" or quiet:
-        verdicts.show(outcome, console(piped=100), quiet)
+        verdict_text.show(outcome, console(piped=100), quiet)
     else:
-        render = verdicts.machine if style == "json" else verdicts.markdown
+        render = verdict_text.machine if style == "json" else verdict_text.markdown
         click.echo(render(outcome), nl=False)

@@ -181,12 +181,13 @@ def part_of(record: str, process: int) -> str:
 
 def merge_records(record: str, processes: int) -> Sequence[str]:
     """Make one record of those of all processes; returns the parts that there were."""
-    from shardlift import facts
+    from shardlift.capture.files import read, write
+    from shardlift.capture.merge import merge
 
     parts = [part_of(record, k) for k in range(processes)]
     found = [part for part in parts if os.path.exists(part)]
     if found:
-        facts.write(facts.merge([facts.read(part) for part in found]), record)
+        write(merge([read(part) for part in found]), record)
         for part in found:
             os.remove(part)
     return found

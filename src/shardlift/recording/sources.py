@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import sysconfig
 from pathlib import Path
 
+from shardlift.capture.text_digest import digest
 from shardlift.recording.caller import GLUE, shown
 from shardlift.source.text import UnreadableError, read_source
 
 MOST_FILES, LARGEST = 2000, 8_000_000
-
-
-def digest(text: str) -> str:
-    """A few letters that no other text has.
-
-    >>> digest("x = 1") == digest("x = 2")
-    False
-    """
-    content = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def sources() -> dict[str, str]:

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from shardlift import facts
-from shardlift.capture import values
+from shardlift.capture import files, values
 from shardlift.capture.schema import SCHEMA, Capture
 from shardlift.launch.job import launch
 from shardlift.launch.program import Program, virtual_devices
@@ -319,7 +318,7 @@ def _read(side: Side, *paths: str) -> Run:
 
 def _recorded(path: str) -> Recorded:
     try:
-        return Recorded(facts.read(path), values.load(path))
+        return Recorded(files.read(path), values.load(path))
     except OSError as error:
         raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shardlift.capture import schema
+from shardlift.capture.text_digest import digest
 from shardlift.migrate.device_axis.cells import (
     EACH,
     Cell,
@@ -24,7 +25,6 @@ from shardlift.migrate.device_axis.cells import (
     unify,
 )
 from shardlift.migrate.device_axis.sites import Site, find_sites, is_file
-from shardlift.recording.sources import digest
 from shardlift.source.file import File
 from shardlift.source.outputs import used_as_number
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments

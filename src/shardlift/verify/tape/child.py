@@ -71,18 +71,18 @@ class Taping:
         # Not at the top: all of these import JAX, and the program decides when.
         import numpy as np
 
-        from shardlift import _compat, facts
+        from shardlift import _compat
         from shardlift._legacy.patches import Patches
-        from shardlift.capture import values
+        from shardlift.capture import files, values
         from shardlift.verify.tape.hooks import Hooks
         from shardlift.verify.tape.reference_run import Tutor
         from shardlift.verify.tape.site_tape import Tape
 
-        _compat.leave_out_of_tracebacks(__file__.rpartition("proof")[0])
+        _compat.leave_out_of_tracebacks(__file__.rpartition("verify")[0])
         np.random.seed(SEED)
         task, tutor = self.task, None
         if task.tutor is not None:
-            tutor = Tutor(facts.read(task.tutor), values.load(task.tutor))
+            tutor = Tutor(files.read(task.tutor), values.load(task.tutor))
         tape = Tape(task.keep, task.keep_inputs, task.tapped)
         self.hooks = Hooks(tape, task.oracle, tutor)
         self.hooks.install(Patches())

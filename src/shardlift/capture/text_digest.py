@@ -1,0 +1,15 @@
+"""Digests of source texts: a capture's facts are believed only of the texts they were seen in."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def digest(text: str) -> str:
+    """Return a short digest of a source text.
+
+    >>> digest("x = 1") == digest("x = 2")
+    False
+    """
+    content = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,77 @@
+"""Imports between packages follow the table of docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "shardlift"
+TOOLS = {"_escape", "_files", "_import_hook", "_lazy", ""}  # "": shardlift itself, its version
+
+
+def _table() -> dict[str, set[str]]:
+    """Package -> the packages that it may import, as the page says."""
+    allowed = {}
+    for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():
+        if line.startswith("| `"):
+            packages, _, imports = line.strip("|").split(" | ")
+            for package in re.findall(r"`(\w+)`", packages):
+                allowed[package] = set(re.findall(r"`(\w+)`", imports))
+                if imports.strip() == "everything":
+                    allowed[package] = {path.stem for path in SOURCE.iterdir()}
+    return allowed
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[2].partition(".")[0]
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and package of every import of shardlift, wherever it stands in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module == "shardlift":
+            names = [
+                f"shardlift.{alias.name}" for alias in node.names if alias.name != "__version__"
+            ]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        yield from (
+            (node.lineno, _package(name)) for name in names if name.split(".")[0] == "shardlift"
+        )
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_a_file_imports_only_what_its_package_may(path: Path) -> None:
+    package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if package in ("__init__", "__main__"):
+        return  # the public names, loaded lazily from every package
+    allowed = _table()[package] | TOOLS | {package}
+    if path.relative_to(SOURCE).as_posix() == "launch/session.py":
+        allowed |= {"verify"}  # until there is one observer of a running program
+    wrong = [f"line {line}: {name}" for line, name in _imports(path) if name not in allowed]
+    assert not wrong, f"{package} may not import: {wrong} (docs/architecture.md)"
+
+
+def test_the_table_names_every_package() -> None:
+    packages = {path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py")}
+    assert set(_table()) == packages - {"__init__", "__main__", "__pycache__"}
+
+
+def test_the_table_has_no_cycle() -> None:
+    left = {name: imports - {name} for name, imports in _table().items()}
+    while free := [name for name, imports in left.items() if not imports & set(left)]:
+        for name in free:
+            del left[name]
+    assert not left

@@ -190,3 +190,38 @@ def test_a_command_that_reaches_nothing(project):
     assert result.exit_code == 2
     assert "calls none of the 4 sites that would be rewritten" in result.stderr
     assert {name: text for name, text in tree(project).items() if name != "other.py"} == before
+
+
+VALUES = """\
+import jax
+import numpy as np
+
+
+def build(transform):
+    return transform(lambda x: x + 1)
+
+
+p_step = build(jax.pmap)
+
+
+@jax.pmap
+def never(x):
+    return x
+
+
+print(p_step(np.ones((jax.local_device_count(), 3)))[0])
+"""
+
+
+@pytest.mark.slow
+def test_a_function_that_no_run_called_is_not_verified(tmp_path, monkeypatch):
+    """Another pmap is handed on as a value and called: a bare decorator is not that one."""
+    (tmp_path / "train.py").write_text(VALUES)
+    monkeypatch.chdir(tmp_path)
+    result = _run("--verify", "python train.py", "--format", "json")
+    assert result.exit_code == 0, result.output
+    places = json.loads(result.stdout)["verify"]["places"]
+    assert [(one["line"], one["verdict"]) for one in places] == [
+        (9, "verified"),
+        (12, "not reached"),
+    ]

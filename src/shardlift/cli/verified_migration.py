@@ -15,6 +15,7 @@ from shardlift.cli import transaction
 from shardlift.migrate.device_axis.rewrites import STAYS_OFF
 from shardlift.migrate.engine import FileResult, Migration
 from shardlift.migrate.passes import Place as Rewritten
+from shardlift.migrate.rewrite import Kind
 from shardlift.source.decisions import Decisions, Where
 from shardlift.verify import runs as running
 from shardlift.verify.bisect import (
@@ -39,7 +40,6 @@ from shardlift.verify.verdict_text import what_it_rests_on
 # What ends a proof without a result.
 ERRORS = (running.CannotRunError, transaction.WriteError)
 NOT_RUN = "the command does not reach it"
-_SITES = ("sites", "shim")
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def _places(file: FileResult) -> Iterable[tuple[Place, Where]]:
         return
     seen: set[Where] = set()
     for rewritten in file.rewritten:
-        if rewritten.step == "layouts":
+        if rewritten.kind is Kind.DEVICE_AXIS:
             continue  # it goes with the sites that it follows from
         where = Where(file.path, rewritten.span.line, rewritten.span.column)
         if where not in seen:
@@ -291,8 +291,8 @@ def _places(file: FileResult) -> Iterable[tuple[Place, Where]]:
 
 def _place(path: str, rewritten: Rewritten) -> Place:
     span = rewritten.span
-    is_site = rewritten.step in _SITES
-    by_value = is_site and "(" not in rewritten.text
+    by_value = rewritten.kind is Kind.VALUE
+    is_site = by_value or rewritten.kind is Kind.SITE
     return Place(shown(path), span.line, span.column, span.end_line, is_site, by_value)
 
 

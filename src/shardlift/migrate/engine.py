@@ -39,7 +39,7 @@ from shardlift.migrate.passes import (
     rewritten,
     with_line_ends,
 )
-from shardlift.migrate.rewrite import Goal, Rewrite
+from shardlift.migrate.rewrite import Goal, Kind, Rewrite
 from shardlift.source.decisions import Decisions, Where
 from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
@@ -189,16 +189,14 @@ def to_global(project: Project, paths: Sequence[str], facts: Capture | None) -> 
     for file in files:
         rewrites = planned.rewrites.get(file.path, [])
         kept = tuple(
-            Place(file.span(found.at.node), found.text)
+            Place(file.span(found.at.node), Kind.SITE, found.text)
             for found in planned.findings
             if found.at.file is file
         )
         if rewrites or kept:
             edits = [with_line_ends(e, file.source.text) for r in rewrites for e in r.edits]
             text = apply_edits(file.source.text, edits) if edits else file.source.text
-            places = tuple(
-                Place(file.span(r.node), file.brief(r.node), planned.steps[r]) for r in rewrites
-            )
+            places = tuple(Place(file.span(r.node), r.kind, file.brief(r.node)) for r in rewrites)
             after = replace(file.source, text=text)
             starts[file.path] = Start(
                 file.source, after, tuple(edits), tuple(rewrites), places, kept
@@ -294,12 +292,12 @@ def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> 
     for number in range(PASSES):
         chosen, refusals = one_pass(current, goal, lambda _: where)
         if not number:
-            refused = tuple(Place(file.span(r.node), r.reason) for r in refusals)
-            places = tuple(Place(file.span(r.node), file.brief(r.node), s) for r, s in chosen)
+            refused = tuple(Place(file.span(r.node), r.kind, r.reason) for r in refusals)
+            places = tuple(Place(file.span(r.node), r.kind, file.brief(r.node)) for r in chosen)
         if not chosen:
             break
-        rewrites += [r for r, _ in chosen]
-        edits = [edit for r, _ in chosen for edit in r.edits]
+        rewrites += chosen
+        edits = [edit for r in chosen for edit in r.edits]
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
         try:
             text = edit_cells(text, edits)

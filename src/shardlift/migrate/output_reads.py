@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from shardlift.migrate.names import is_free
 from shardlift.migrate.placement import UNREPLICATE
-from shardlift.migrate.rewrite import Goal, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
 from shardlift.source.file import File
 from shardlift.source.idioms import REPLICATE, TREE_MAPS, is_zero, takes_first
 from shardlift.source.model import Edit
@@ -80,7 +80,7 @@ def _around(
             return
     opening = Edit(file.stretch(*position(node), *position(inner)), f"{name}(")
     closing = Edit(file.stretch(*end(inner), *end(node)), ")")
-    yield Rewrite(node, (opening, closing), helpers=frozenset({name}))
+    yield Rewrite(node, Kind.READ, (opening, closing), helpers=frozenset({name}))
 
 
 def _is_fetched(file: File, node: ast.expr) -> bool:

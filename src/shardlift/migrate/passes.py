@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites
-from shardlift.migrate.rewrite import Goal, Refusal, Rewrite, Step
+from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite, Step
 from shardlift.source.decisions import Where
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
@@ -31,8 +31,8 @@ class Place:
     """A place in a file, as it was before, and what is said about it."""
 
     span: Span
+    kind: Kind
     text: str
-    step: str = ""  # the step that rewrote it: `sites`, `placing`, ...
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,23 @@ def rewritten(
     for number in range(PASSES):
         chosen, refusals = one_pass(current, goal, where)
         if not number:
-            refused = tuple(Place(_moved(file.span(r.node), back), r.reason) for r in refusals)
+            refused = tuple(
+                Place(_moved(file.span(r.node), back), r.kind, r.reason) for r in refusals
+            )
         if not chosen:
             break
-        for rewrite, step in chosen:
-            rewrites.append(rewrite)
-            places.append(_place(current, rewrite, step, back))
-        edits = [with_line_ends(edit, text) for r, _ in chosen for edit in r.edits]
+        rewrites += chosen
+        places += [_place(current, rewrite, back) for rewrite in chosen]
+        edits = [with_line_ends(edit, text) for r in chosen for edit in r.edits]
         passes.append((text, edits))
         text = apply_edits(text, edits)
         current = File(Source(file.path, text, file.source.cells), file.project)
     return text, rewrites, tuple(places), refused
 
 
-def _place(
-    file: File, rewrite: Rewrite, step: str, back: Callable[[Span], tuple[int, int, bool]]
-) -> Place:
-    return Place(_moved(file.span(rewrite.node), back), file.brief(rewrite.node), step)
+def _place(file: File, rewrite: Rewrite, back: Callable[[Span], tuple[int, int, bool]]) -> Place:
+    span = _moved(file.span(rewrite.node), back)
+    return Place(span, rewrite.kind, file.brief(rewrite.node))
 
 
 def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
@@ -103,10 +103,10 @@ def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
 
 def one_pass(
     file: File, goal: Goal, where: Callable[[Span], Where | None]
-) -> tuple[list[tuple[Rewrite, str]], list[Refusal]]:
-    """What is rewritten, by which step, and what is not; as was decided of single places."""
+) -> tuple[list[Rewrite], list[Refusal]]:
+    """What is rewritten and what is not; as was decided of single places."""
     left = file.project.decisions.left
-    wanted: dict[Rewrite, str] = {}
+    wanted: list[Rewrite] = []
     refused: list[Refusal] = []
     for step in STEPS:
         for result in step(file, goal):
@@ -114,11 +114,10 @@ def one_pass(
             if isinstance(result, Refusal):
                 refused.append(result)
             elif place is not None and place in left:
-                refused.append(Refusal(result.node, left[place]))
+                refused.append(Refusal(result.node, result.kind, left[place]))
             else:
-                wanted[result] = step.__module__.rpartition(".")[2]
-    chosen = _without_overlaps(file, list(wanted))
-    return [(rewrite, wanted[rewrite]) for rewrite in chosen], refused
+                wanted.append(result)
+    return _without_overlaps(file, wanted), refused
 
 
 def with_line_ends(edit: Edit, text: str) -> Edit:

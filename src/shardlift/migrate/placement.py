@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from shardlift.migrate.names import is_free
-from shardlift.migrate.rewrite import Goal, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.imports import bound_name, dropped, moved
@@ -90,12 +90,14 @@ def _attribute(
 ) -> Rewrite | Refusal:
     if goal is Goal.SHIM:
         if not is_free(file, node, "shardlift", "shardlift"):
-            return Refusal(node, f"{path}: `shardlift` is another thing in this file")
+            return Refusal(
+                node, Kind.PLACEMENT, f"{path}: `shardlift` is another thing in this file"
+            )
         edit = file.replace(node, f"shardlift.{name}")
-        return Rewrite(node, (edit,), imports=frozenset({"import shardlift"}))
+        return Rewrite(node, Kind.PLACEMENT, (edit,), imports=frozenset({"import shardlift"}))
     if not is_free(file, node, name, path):
-        return Refusal(node, f"{path}: the file has a `{name}` of its own")
-    return Rewrite(node, (file.replace(node, name),), helpers=frozenset({name}))
+        return Refusal(node, Kind.PLACEMENT, f"{path}: the file has a `{name}` of its own")
+    return Rewrite(node, Kind.PLACEMENT, (file.replace(node, name),), helpers=frozenset({name}))
 
 
 def _imported(
@@ -107,7 +109,7 @@ def _imported(
 ) -> Iterator[Rewrite | Refusal]:
     if goal is Goal.SHIM:
         to = {alias: ("shardlift", SUBSTITUTES[path]) for alias, path in names.items()}
-        yield Rewrite(statement, moved(file, statement, to))
+        yield Rewrite(statement, Kind.PLACEMENT, moved(file, statement, to))
         return
     gone: list[ast.alias] = []
     edits: list[Edit] = []
@@ -116,14 +118,16 @@ def _imported(
         uses = _uses(file, bound_name(alias), path)
         wanted = {use: _helper(file, use, path, mapped) for use in uses}
         if not all(is_free(file, use, name, path) for use, name in wanted.items()):
-            yield Refusal(alias, f"{path}: the file has a `{SUBSTITUTES[path]}` of its own")
+            yield Refusal(
+                alias, Kind.PLACEMENT, f"{path}: the file has a `{SUBSTITUTES[path]}` of its own"
+            )
         elif all(_fits(file, use, goal) for use in uses):
             gone.append(alias)
             helpers |= set(wanted.values()) or {SUBSTITUTES[path]}
             edits += [file.replace(use, name) for use, name in wanted.items() if use.id != name]
     if gone:
         new = (*dropped(file, statement, gone), *edits)
-        yield Rewrite(statement, new, helpers=frozenset(helpers))
+        yield Rewrite(statement, Kind.PLACEMENT, new, helpers=frozenset(helpers))
 
 
 def _uses(file: File, name: str, path: str) -> list[ast.Name]:

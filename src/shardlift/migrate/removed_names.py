@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.check.rules import all_rules
-from shardlift.migrate.rewrite import Goal, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
 from shardlift.source.file import File
 
 # Of the 1xx: what is placed and what is pmapped is for other steps, and the experimental
@@ -24,6 +24,6 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
         rule = all_rules()[code]
         for match in rule.visit(file) if rule.since <= file.target else ():
             if match.edits:
-                yield Rewrite(match.node, match.edits, match.imports)
+                yield Rewrite(match.node, Kind.REMOVED_NAME, match.edits, match.imports)
             else:
-                yield Refusal(match.node, match.message)
+                yield Refusal(match.node, Kind.REMOVED_NAME, match.message)

@@ -22,6 +22,17 @@ class Goal(StrEnum):
     SHIM = "shim"  # jax.pmap becomes shardlift.pmap, and nothing else changes
 
 
+class Kind(StrEnum):
+    """What a change does."""
+
+    SITE = "site"  # a function is mapped here
+    VALUE = "value"  # pmap itself is handed on: the functions are mapped elsewhere
+    PLACEMENT = "placement"  # values are placed on devices, or read from them by flax
+    READ = "read"  # the first row of an output is read
+    REMOVED_NAME = "removed name"  # a name that JAX no longer has
+    DEVICE_AXIS = "device axis"  # it follows from the sites whose arrays lose the device axis
+
+
 @dataclass(frozen=True)
 class Rewrite:
     """One place, rewritten.
@@ -32,6 +43,7 @@ class Rewrite:
     """
 
     node: ast.AST
+    kind: Kind
     edits: tuple[Edit, ...]
     imports: frozenset[str] = frozenset()
     helpers: frozenset[str] = frozenset()
@@ -42,6 +54,7 @@ class Refusal:
     """One place, left as it was, and why."""
 
     node: ast.AST
+    kind: Kind
     reason: str
 
 

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.migrate.references import OWN, references
-from shardlift.migrate.rewrite import Goal, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
+from shardlift.migrate.sites import kind_of
 from shardlift.source.file import File
 from shardlift.source.imports import moved
 from shardlift.source.reaching import reaching
@@ -20,16 +21,18 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
     for reference, path in references(file):
         aliases = _imports(file, reference)
         if path not in OWN:
-            yield Refusal(reference, f"{path} is not jax.pmap")
+            yield Refusal(reference, kind_of(file, reference), f"{path} is not jax.pmap")
         elif aliases:
             for statement, alias in aliases:
                 imported.setdefault(statement, set()).add(alias)
         else:
             edit = file.replace(reference, "shardlift.pmap")
-            yield Rewrite(reference, (edit,), frozenset({"import shardlift"}))
+            yield Rewrite(
+                reference, kind_of(file, reference), (edit,), frozenset({"import shardlift"})
+            )
     for statement, names in imported.items():
         to = {alias: ("shardlift", "pmap") for alias in statement.names if alias in names}
-        yield Rewrite(statement, moved(file, statement, to))
+        yield Rewrite(statement, Kind.VALUE, moved(file, statement, to))
 
 
 def _imports(file: File, reference: ast.expr) -> list[tuple[ast.ImportFrom, ast.alias]]:

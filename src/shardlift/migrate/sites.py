@@ -23,7 +23,7 @@ from shardlift.migrate.options import (
     read_options,
 )
 from shardlift.migrate.references import OWN, Reference, references
-from shardlift.migrate.rewrite import Goal, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Span
 from shardlift.source.scopes import FUNCTIONS, LOOPS
@@ -47,17 +47,17 @@ def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
     for reference, path in sorted(references(file), key=lambda found: file.span(found[0])):
         if reference in done or _is_looked_at(file, reference):
             continue
-        site = _site_node(file, reference)
+        site, kind = _site_node(file, reference), kind_of(file, reference)
         if path not in OWN:
-            yield Refusal(site, f"{path} {_OTHER.get(path, 'is not jax.pmap')}")
+            yield Refusal(site, kind, f"{path} {_OTHER.get(path, 'is not jax.pmap')}")
         elif site in inside:
-            yield Refusal(site, inside[site])
+            yield Refusal(site, kind, inside[site])
         elif _tests_a_stand_in(file):
-            yield Refusal(site, "this test swaps jax.pmap for a stand-in, chex.fake_pmap")
+            yield Refusal(site, kind, "this test swaps jax.pmap for a stand-in, chex.fake_pmap")
         elif is_optional(file):
-            yield Refusal(site, "jax is optional here, and what would be written needs it")
+            yield Refusal(site, kind, "jax is optional here, and what would be written needs it")
         elif taken := _taken(file, reference):
-            yield Refusal(site, f"the name `{taken}` means something else here")
+            yield Refusal(site, kind, f"the name `{taken}` means something else here")
         else:
             yield _rewritten(file, reference, style, done)
     yield from _others(file)
@@ -69,7 +69,7 @@ def _others(file: File) -> Iterator[Refusal]:
     for site in file.sites:
         origin = site.transform.origin
         if site.role is Role.MAP and origin not in OWN and site.node not in mentioned:
-            yield Refusal(site.node, f"{origin} {_OTHER.get(origin, 'is not jax.pmap')}")
+            yield Refusal(site.node, Kind.SITE, f"{origin} {_OTHER.get(origin, 'is not jax.pmap')}")
 
 
 _OTHER = {
@@ -110,7 +110,7 @@ def _rewritten(
             assert isinstance(parent, ast.Call)
             return _decorator(file, parent, style, done)
     except UnsupportedError as error:
-        return Refusal(_site_node(file, reference), str(error))
+        return Refusal(_site_node(file, reference), kind_of(file, reference), str(error))
     except NotLiteralError:
         pass
     return _by_options(file, reference)
@@ -129,7 +129,9 @@ def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Rewri
         raise UnsupportedError("what is mapped is not a plain expression")
     done.update(inner_references)
     edits = _edits(file, call, operand, form, style)
-    return Rewrite(call, edits, jax_name(file)[1], _per_device(file, form, call, operand))
+    return Rewrite(
+        call, Kind.SITE, edits, jax_name(file)[1], _per_device(file, form, call, operand)
+    )
 
 
 def _edits(
@@ -178,7 +180,7 @@ def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> 
     form = form_of(levels, style)
     done.update(inner for one in stack for inner in ast.walk(one))
     edit = Edit(span, _decorators(file, stack, form, style))
-    return Rewrite(node, (edit,), imports, _per_device(file, form, node, None))
+    return Rewrite(node, Kind.SITE, (edit,), imports, _per_device(file, form, node, None))
 
 
 def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> str:
@@ -245,6 +247,7 @@ def _by_options(file: File, reference: Reference) -> Rewrite:
     name = f"host_local_{BY_OPTIONS}" if file.project.many_processes else BY_OPTIONS
     return Rewrite(
         _site_node(file, reference),
+        kind_of(file, reference),
         (file.replace(reference, name),),
         helpers=frozenset({name}),
     )
@@ -286,6 +289,12 @@ def _site_node(file: File, reference: Reference) -> ast.AST:
     ):
         return parent
     return reference
+
+
+def kind_of(file: File, reference: Reference) -> Kind:
+    """Whether a function is mapped where pmap is named, or pmap is handed on as a value."""
+    is_site = _site_node(file, reference) is not reference or _is_decorator(file, reference)
+    return Kind.SITE if is_site else Kind.VALUE
 
 
 def _is_decorator(file: File, node: ast.AST) -> bool:

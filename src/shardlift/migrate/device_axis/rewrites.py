@@ -18,7 +18,7 @@ from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decid
 from shardlift.migrate.device_axis.statements import walk_file
 from shardlift.migrate.forms import DEFAULT_NAME, Form
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
-from shardlift.migrate.rewrite import Rewrite
+from shardlift.migrate.rewrite import Kind, Rewrite
 from shardlift.source.decisions import Decisions, Where
 from shardlift.source.file import File
 
@@ -33,12 +33,10 @@ class Plan:
 
     rewrites: dict[str, list[Rewrite]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    steps: dict[Rewrite, str] = field(default_factory=dict)  # `sites`, or what follows from them
 
-    def add(self, file: File, rewrite: Rewrite, step: str = "layouts") -> None:
+    def add(self, file: File, rewrite: Rewrite) -> None:
         """One more change of a file."""
         self.rewrites.setdefault(file.path, []).append(rewrite)
-        self.steps[rewrite] = step
 
 
 def plan(
@@ -83,7 +81,7 @@ def _write_site(found: Plan, site: Site, decision: Decision, decided: Decisions)
         text = f"{STAYS_OFF} at {site.name}: {why}"
         found.findings.append(Finding(Place(site.file, site.node), text))
     strict = decided.strict_vma and why is None
-    found.add(site.file, _site(site, decision, strict), "sites")
+    found.add(site.file, _site(site, decision, strict))
     for file, rewrite in checked.casts(site, decision) if strict else ():
         if rewrite.node not in {one.node for one in found.rewrites.get(file.path, [])}:
             found.add(file, rewrite)
@@ -108,23 +106,29 @@ def _class(found: Plan, program: Program, root: Cell, layout: Layout) -> None:
         if thing.kind == "replicate" and layout is Layout.WHOLE:
             assert isinstance(thing, Made)
             edits = spelling.replicated(thing, *_axis(root))
-            found.add(file, Rewrite(node, tuple(edits), helpers=frozenset({spelling.PUT})))
+            found.add(
+                file,
+                Rewrite(node, Kind.DEVICE_AXIS, tuple(edits), helpers=frozenset({spelling.PUT})),
+            )
         elif thing.kind == "shard":
             assert isinstance(thing, Made)
-            found.add(file, Rewrite(node, tuple(spelling.unsharded(thing))))
+            found.add(file, Rewrite(node, Kind.DEVICE_AXIS, tuple(spelling.unsharded(thing))))
         elif thing.kind in ("first", "index"):
             assert isinstance(thing, Use)
             given_away = donated and not program.is_last_use(root, file, node)
             edits, imports = spelling.first(thing, given_away)
-            found.add(file, Rewrite(node, tuple(edits), imports))
+            found.add(file, Rewrite(node, Kind.DEVICE_AXIS, tuple(edits), imports))
         elif thing.kind == "metrics":
             assert isinstance(thing, Use)
             edits, imports = spelling.metrics(thing)
-            found.add(file, Rewrite(node, tuple(edits), imports))
+            found.add(file, Rewrite(node, Kind.DEVICE_AXIS, tuple(edits), imports))
         elif thing.kind == "prefetch":
             assert isinstance(thing, Use)
             helpers = frozenset({spelling.PREFETCH})
-            found.add(file, Rewrite(node, tuple(spelling.prefetched(thing)), helpers=helpers))
+            found.add(
+                file,
+                Rewrite(node, Kind.DEVICE_AXIS, tuple(spelling.prefetched(thing)), helpers=helpers),
+            )
 
 
 def _once(things: list[Made | Use]) -> list[Made | Use]:
@@ -169,7 +173,7 @@ def _site(site: Site, decision: Decision, strict: bool) -> Rewrite:
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
     if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
         imports |= partial_name(file)[1]
-    return Rewrite(site.node, edits, imports, _helpers(site, strict))
+    return Rewrite(site.node, Kind.SITE, edits, imports, _helpers(site, strict))
 
 
 def _helpers(site: Site, strict: bool) -> frozenset[str]:

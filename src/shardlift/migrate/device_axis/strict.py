@@ -18,7 +18,7 @@ from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.names import jax_name
 from shardlift.migrate.options import NotLiteralError, literal
-from shardlift.migrate.rewrite import Rewrite
+from shardlift.migrate.rewrite import Kind, Rewrite
 from shardlift.source.file import File
 from shardlift.source.idioms import GRADS
 from shardlift.source.model import Edit
@@ -67,7 +67,7 @@ def casts(site: Site, decision: Decision) -> Iterator[tuple[File, Rewrite]]:
             quoted = axis.replace("'", '"') if axis and '"' in file.source.text else axis
             before = Edit(file.stretch(*position(node), *position(node)), f"{jax}.lax.pcast(")
             after = Edit(file.stretch(*end(node), *end(node)), f', {quoted}, to="varying")')
-            yield file, Rewrite(node, (before, after), imports)
+            yield file, Rewrite(node, Kind.DEVICE_AXIS, (before, after), imports)
 
 
 class Gradient(NamedTuple):

@@ -12,13 +12,14 @@ from shardlift.check.prefilter import active
 from shardlift.check.rules import all_rules
 from shardlift.source.model import version
 from shardlift.source.project import Project
+from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, newest_allowed
 
 TEXT = "import jax\ng = jax.pmap(f)\ny = jax.tree_map(f, x)\n"
 
 
-def _codes(text: str, options: Options | None = None) -> list[str]:
-    return [finding.code for finding in check_text(text, options).findings]
+def _codes(text: str, options: Options = Options(), settings: Settings = Settings()) -> list[str]:
+    return [finding.code for finding in check_text(text, options, settings=settings).findings]
 
 
 def test_select_and_ignore_take_prefixes() -> None:
@@ -40,13 +41,13 @@ def test_per_file_ignores(pattern: str) -> None:
     ("target", "codes"), [("0.4.30", ["SL201"]), ("0.5.3", ["SL201"]), ("0.6", ["SL201", "SL105"])]
 )
 def test_a_name_is_reported_from_the_release_that_dropped_it(target: str, codes: list[str]) -> None:
-    assert _codes(TEXT, Options(target=version(target))) == codes
+    assert _codes(TEXT, settings=Settings(version(target))) == codes
 
 
 def test_a_whole_rule_can_be_of_a_later_jax() -> None:
     text = "import jax\nx = jax.device_put_replicated(x, d)"
-    assert _codes(text, Options(target=(0, 9, 2))) == []
-    assert _codes(text, Options(target=(0, 10))) == ["SL101"]
+    assert _codes(text, settings=Settings((0, 9, 2))) == []
+    assert _codes(text, settings=Settings((0, 10))) == ["SL101"]
 
 
 @pytest.mark.parametrize(

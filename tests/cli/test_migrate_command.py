@@ -252,3 +252,47 @@ def test_options_of_global_that_do_not_go_together(arguments: list[str], said: s
     result = _run(*arguments)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+OLD_NAMES = "import jax\n\nx = jax.tree_map(f, tree)\n"
+SITE = "step = jax.pmap(g)\n"
+
+
+@pytest.mark.parametrize(
+    "pin",
+    [
+        '[project]\nname = "p"\ndependencies = ["jax<0.6"]\n',
+        '[tool.shardlift]\ntarget-jax = "0.5"\n',
+    ],
+)
+def test_names_are_rewritten_for_the_jax_of_the_project(project: Path, pin: str) -> None:
+    (project / "pyproject.toml").write_text(pin)
+    (project / "other.py").write_text(OLD_NAMES)
+    result = _run("other.py")
+    assert (result.exit_code, result.stdout) == (0, "")  # as `check`, which reports nothing
+    result = _run("other.py", "--target-jax", "0.10")
+    assert "+x = jax.tree.map(f, tree)" in result.stdout
+    assert "needs JAX" not in result.stderr
+
+
+def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.shardlift]\ntarget-jax = "0.5"\n')
+    (project / "other.py").write_text(OLD_NAMES + SITE)
+    result = _run("other.py")
+    assert "+step = jax.jit(shard_map_per_device(g))" in result.stdout
+    assert "-x = jax.tree_map" not in result.stdout
+    said = "The new text needs JAX 0.10 or newer, and the target is JAX 0.5: raise the project's"
+    assert said in result.stderr
+    assert said not in _run("other.py", "--target-jax", "0.10").stderr
+    told = json.loads(_run("other.py", "--format", "json").stdout)
+    assert told["target_jax"] == "0.5"
+
+
+@pytest.mark.parametrize("arguments", [["--target-jax", "new"], []])
+def test_a_target_that_is_no_version(project: Path, arguments: list[str]) -> None:
+    (project / "pyproject.toml").write_text(
+        "" if arguments else '[tool.shardlift]\ntarget-jax = "new"\n'
+    )
+    result = _run("other.py", *arguments)
+    assert result.exit_code == 2
+    assert "not a version: 'new'" in result.stderr

@@ -17,8 +17,8 @@ from shardlift.source.model import Edit, Finding, Span, Version
 from shardlift.source.modules import module_parts
 from shardlift.source.project import Project
 from shardlift.source.resolve import returns
+from shardlift.source.settings import Settings
 from shardlift.source.sites import Role
-from shardlift.source.target import NEWEST
 from shardlift.source.text import Source, UnreadableError, read_source
 from shardlift.source.values import Known, Mapped, Value
 from shardlift.source.wrappers import as_transform
@@ -36,10 +36,9 @@ class Options:
     select: tuple[str, ...] = ("SL",)
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    target: Version = NEWEST
 
-    def codes(self, path: str) -> tuple[str, ...]:
-        """The codes that count in a file."""
+    def codes(self, path: str, target: Version) -> tuple[str, ...]:
+        """The codes that count in a file, for a version of JAX."""
         ignored = self.ignore + tuple(
             code
             for pattern, codes in self.per_file_ignores.items()
@@ -51,7 +50,7 @@ class Options:
             for code, rule in all_rules().items()
             if code.startswith(self.select)
             and not (ignored and code.startswith(ignored))
-            and rule.since <= self.target
+            and rule.since <= target
         )
 
 
@@ -79,7 +78,7 @@ def check_file(
     also: frozenset[Carried] = frozenset(),
 ) -> FileReport:
     """Look at one file; `also` is what makes it worth parsing besides the words of the rules."""
-    codes = options.codes(path)
+    codes = options.codes(path, project.settings.target)
     worth = active(content, codes, path.endswith(".ipynb"))
     if any(_imports(content, *pair) for pair in also):
         worth = codes
@@ -96,16 +95,24 @@ def check_file(
     return report
 
 
-def check_text(text: str, options: Options | None = None, path: str = "example.py") -> FileReport:
+def check_text(
+    text: str,
+    options: Options = Options(),
+    path: str = "example.py",
+    settings: Settings = Settings(),
+) -> FileReport:
     """Look at one text on its own."""
-    return check_texts({path: text}, options)[path]
+    return check_texts({path: text}, options, settings)[path]
 
 
-def check_texts(texts: Mapping[str, str], options: Options | None = None) -> dict[str, FileReport]:
+def check_texts(
+    texts: Mapping[str, str],
+    options: Options = Options(),
+    settings: Settings = Settings(),
+) -> dict[str, FileReport]:
     """Look at several texts that may import one another."""
-    options = options or Options()
     contents = {path: text.encode() for path, text in texts.items()}
-    project = Project(contents, lambda path: read_source(path, contents[path]))
+    project = Project(contents, lambda path: read_source(path, contents[path]), settings)
     first = {p: check_file(project, p, content, options) for p, content in contents.items()}
     carried = frozenset(pair for report in first.values() for pair in report.carries)
     return {
@@ -119,7 +126,6 @@ def check_texts(texts: Mapping[str, str], options: Options | None = None) -> dic
 def _check(
     file: File, source: Source, codes: tuple[str, ...], options: Options, size: int
 ) -> FileReport:
-    file.target = options.target
     comments = suppressions(source.text)
     findings: list[Finding] = []
     silenced = 0
@@ -132,7 +138,7 @@ def _check(
             edits = () if match.imports else match.edits
             findings.append(Finding(code, file.path, file.span(match.node), match.message, edits))
     if UNUSED in codes:
-        findings += _unused(file, comments, options.codes(file.path))
+        findings += _unused(file, comments, options.codes(file.path, file.target))
     return FileReport(
         path=file.path,
         findings=tuple(sorted(set(findings), key=lambda f: (_order(f.span), f.code, f.message))),

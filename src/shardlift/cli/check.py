@@ -23,8 +23,8 @@ from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.input_files import read_bytes
 from shardlift.source.edits import split_lines
-from shardlift.source.model import Finding, version
-from shardlift.source.target import NEWEST
+from shardlift.source.model import Finding
+from shardlift.source.settings import Settings
 from shardlift.source.text import read_source
 
 _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
@@ -69,7 +69,8 @@ def check(
         _refuse(f"no such file or folder: {', '.join(missing)}")
     try:
         config = find_config(Path(paths[0]))
-        options = _options(config, select, ignore, target_jax)
+        options = _options(config, select, ignore)
+        settings = config.settings(target_jax)
     except (ConfigError, ValueError) as error:
         _refuse(str(error))
     passed = Passed()
@@ -77,11 +78,11 @@ def check(
     if not files and not passed.failed:
         _refuse(f"no .py or .ipynb file under {', '.join(paths)}")
     try:
-        reports = tuple(_look(files, options, jobs, quiet))
+        reports = tuple(_look(files, options, settings, jobs, quiet))
     except BrokenProcessPool:
         _refuse("a process of it was killed, perhaps for want of memory: --jobs 1 needs least")
     folders = tuple(FileReport(path, unreadable=why) for path, why in passed.failed)
-    report = Report(reports + folders, options.target, tuple(passed.skipped))
+    report = Report(reports + folders, settings.target, tuple(passed.skipped))
     style = style or ("full" if sys.stdout.isatty() else "concise")
     if style in _MACHINE:
         click.echo(_MACHINE[style](report))
@@ -90,26 +91,25 @@ def check(
     sys.exit(2 if report.unreadable else int(bool(report.findings)))
 
 
-def _look(files: list[str], options: Options, jobs: int, quiet: bool) -> list[FileReport]:
+def _look(
+    files: list[str], options: Options, settings: Settings, jobs: int, quiet: bool
+) -> list[FileReport]:
     errors = Console(stderr=True)
     if quiet or not errors.is_terminal or len(files) < 200:
-        return run(files, options, jobs)
+        return run(files, options, settings, jobs)
     columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=errors, transient=True) as progress:
         task = progress.add_task("check", total=len(files))
-        return run(files, options, jobs, lambda: progress.advance(task))
+        return run(files, options, settings, jobs, lambda: progress.advance(task))
 
 
-def _options(
-    config: Config, select: tuple[str, ...], ignore: tuple[str, ...], target: str | None
-) -> Options:
+def _options(config: Config, select: tuple[str, ...], ignore: tuple[str, ...]) -> Options:
     wanted = _codes(select) or config.select or ("SL",)
     unwanted = _codes(ignore) or config.ignore
     for code in (*wanted, *unwanted):
         if not any(known.startswith(code) for known in all_rules()):
             raise ValueError(f"no rule starts with {code!r}; `shardlift rule` lists them")
-    number = version(target) if target else config.target or config.allowed or NEWEST
-    return Options(tuple(wanted), tuple(unwanted), config.per_file_ignores, number)
+    return Options(tuple(wanted), tuple(unwanted), config.per_file_ignores)
 
 
 def _codes(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from functools import partial
 from shardlift.check.engine import Carried, FileReport, Options, check_file
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.project import Project
+from shardlift.source.settings import Settings
 from shardlift.source.text import Source, read_source
 
 # Below this many files another process takes longer to start than it saves.
@@ -22,7 +23,11 @@ _look_here: _Look | None = None
 
 
 def run(
-    paths: Sequence[str], options: Options, jobs: int = 0, tick: Callable[[], None] | None = None
+    paths: Sequence[str],
+    options: Options,
+    settings: Settings = Settings(),
+    jobs: int = 0,
+    tick: Callable[[], None] | None = None,
 ) -> list[FileReport]:
     """A report for each path, in order; `jobs` of 0 means as many as the machine and work want."""
     if jobs < 1:
@@ -34,13 +39,13 @@ def run(
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            return _twice(_looker(paths, options), map, paths, tick)
+            return _twice(_looker(paths, options, settings), map, paths, tick)
         finally:
             if was_enabled:
                 gc.enable()
     with (
         _safe_path(),
-        ProcessPoolExecutor(jobs, initializer=_start, initargs=(paths, options)) as pool,
+        ProcessPoolExecutor(jobs, initializer=_start, initargs=(paths, options, settings)) as pool,
     ):
         chunk = max(1, min(50, len(paths) // (4 * jobs)))
         return _twice(_elsewhere, partial(pool.map, chunksize=chunk), paths, tick)
@@ -84,8 +89,8 @@ def _twice(
     return reports
 
 
-def _looker(paths: Sequence[str], options: Options) -> _Look:
-    project = Project(paths, _read)
+def _looker(paths: Sequence[str], options: Options, settings: Settings) -> _Look:
+    project = Project(paths, _read, settings)
 
     def look(path: str, also: frozenset[Carried]) -> FileReport:
         try:
@@ -112,10 +117,10 @@ def failed(error: Exception) -> str:
     return f"shardlift failed on it, please report it: {type(error).__name__}: {error} ({where})"
 
 
-def _start(paths: Sequence[str], options: Options) -> None:
+def _start(paths: Sequence[str], options: Options, settings: Settings) -> None:
     global _look_here
     gc.disable()
-    _look_here = _looker(paths, options)
+    _look_here = _looker(paths, options, settings)
 
 
 def _elsewhere(path: str, also: frozenset[Carried]) -> FileReport:

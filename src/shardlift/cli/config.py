@@ -11,7 +11,8 @@ from typing import Any
 
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.model import Version, version
-from shardlift.source.target import newest_allowed
+from shardlift.source.settings import Settings
+from shardlift.source.target import NEWEST, newest_allowed
 
 _QUOTED = re.compile(r"""['"](jax(?:\[[^]]*\])?\s*[<>=!~^][^'"]*)['"]""")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax"}
@@ -31,6 +32,11 @@ class Config:
     target: Version | None = None
     allowed: Version | None = None  # by its requirements
     path: Path | None = None
+
+    def settings(self, target: str | None = None) -> Settings:
+        """What to read the project for; `target` is the version that a command was given."""
+        asked = version(target) if target else self.target
+        return Settings(asked or self.allowed or NEWEST)
 
 
 def find_config(start: Path) -> Config:

@@ -21,13 +21,16 @@ from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
 from shardlift.cli import transaction
+from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.needs_jax import refuse_no_jax
 from shardlift.cli.verify_options import check, verify_options
-from shardlift.migrate.engine import FileResult, Migration, migrate
+from shardlift.migrate.engine import WRITTEN_FOR, FileResult, Migration, migrate
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.decisions import Decisions
+from shardlift.source.model import Version
+from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import Proved
@@ -56,6 +59,11 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--diff/--write", "diff", default=True, help="Show the change (default), or make it.")
 @click.option("--recover", is_flag=True, help="Only put right what was interrupted, and stop.")
 @click.option("--allow-dirty", is_flag=True, help="Write although git has uncommitted changes.")
+@click.option(
+    "--target-jax",
+    metavar="V",
+    help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`.",
+)
 @verify_options
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
 @click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all.")
@@ -67,6 +75,7 @@ def migrate_command(
     diff: bool,
     recover: bool,
     allow_dirty: bool,
+    target_jax: str | None,
     style: str,
     quiet: bool,
     verbose: bool,
@@ -89,13 +98,16 @@ def migrate_command(
     if missing:
         _stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
+    settings = _settings(paths[0], target_jax)
     passed = Passed()
     files = list(find_files(paths, passed))
     if not files and not passed.failed:
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
     capture = None if facts is None else _capture(facts)
-    rewritten = partial(migrate, files, contents.read, os.path.exists, goal, facts=capture)
+    rewritten = partial(
+        migrate, files, contents.read, os.path.exists, goal, facts=capture, settings=settings
+    )
     strict = Decisions(strict_vma=asked["strict_vma"])
     migration, proved = rewritten(decisions=strict), None
     if not diff:
@@ -108,12 +120,12 @@ def migrate_command(
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
     if style == "json":
-        click.echo(formats.machine(migration, status, not diff, proved), nl=False)
+        click.echo(formats.machine(migration, settings.target, status, not diff, proved), nl=False)
         sys.exit(status)
     if diff:
         _show(migration)
     if not quiet:
-        _summary(migration, diff, verbose)
+        _summary(migration, settings, diff, verbose)
         for line in formats.fates(proved, asked["verify"], verbose) if proved else ():
             click.echo(line)
     sys.exit(status)
@@ -136,6 +148,13 @@ def _proved(
             return verified_migration.prove(wanted, status.update)
     except verified_migration.ERRORS as error:
         _stop(f"{error}\nNothing was written.")
+
+
+def _settings(path: str, target: str | None) -> Settings:
+    try:
+        return find_config(Path(path)).settings(target)
+    except (ConfigError, ValueError) as error:
+        _stop(str(error))
 
 
 def _capture(path: str) -> Capture:
@@ -214,7 +233,7 @@ def _recover(paths: tuple[str, ...], only: bool) -> None:
         sys.exit(0)
 
 
-def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
+def _summary(migration: Migration, settings: Settings, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for place in file.rewritten if verbose else ():
             _say(f"{_where(file, place.span)}: rewritten: {place.text}", diff)
@@ -223,9 +242,20 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
+    if migration.needs_newer_jax(settings.target):
+        click.echo(_too_old(settings.target), err=diff)
     changed = migration.changed
     if diff and changed:
         click.echo("Next: the same command with --write.", err=True)
+
+
+def _too_old(target: Version) -> str:
+    needed, mine = (".".join(map(str, number[:2])) for number in (WRITTEN_FOR, target))
+    return (
+        f"The new text needs JAX {needed} or newer, and the target is JAX {mine}: raise the "
+        f"project's requirement. With --target-jax {needed} the names removed until then are "
+        "rewritten, too."
+    )
 
 
 def _say(line: str, aside: bool) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active
@@ -14,7 +15,6 @@ from shardlift.migrate import removed_names
 from shardlift.migrate.device_axis.rewrites import plan
 from shardlift.migrate.helpers import (
     bare,
-    catalogue,
     definitions,
     emit,
     extended,
@@ -43,15 +43,20 @@ from shardlift.migrate.rewrite import Goal, Kind, Rewrite
 from shardlift.source.decisions import Decisions, Where
 from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
+from shardlift.source.model import Version
 from shardlift.source.project import Project
 from shardlift.source.scopes import Index
+from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
 
 # A file that says none of this, nor a name that JAX no longer has, is not parsed.
 _WORDS = re.compile(
     rb"pmap|Parallel|device_put_(?:sharded|replicated)|jax_utils|lambda (\w+):\s*\1\[0\]"
 )
-_MANY = re.compile(rb"process_(?:index|count)\s*\(|host_(?:id|count)\s*\(|distributed\.initialize")
+
+# The oldest JAX for which the new text of sites is tested: older ones lack `jax.P` or
+# `jax.shard_map`, or (0.8, 0.9) fail to lower it without a mesh.
+WRITTEN_FOR: Version = (0, 10)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,11 @@ class Migration:
         """Every file that has another text now, new ones included."""
         return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
 
+    def needs_newer_jax(self, target: Version) -> bool:
+        """Whether the new text does not run on a version of JAX; new names alone do."""
+        kinds = {place.kind for file in self.files for place in file.rewritten}
+        return target < WRITTEN_FOR and bool(kinds - {Kind.REMOVED_NAME})
+
 
 def migrate(
     paths: Sequence[str],
@@ -94,13 +104,15 @@ def migrate(
     goal: Goal = Goal.SHARD_MAP,
     decisions: Decisions | None = None,
     facts: Capture | None = None,
+    settings: Settings = Settings(),
 ) -> Migration:
     """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot.
 
     `decisions` are about single places; `facts`, what a run recorded, is for `Goal.GLOBAL`.
     """
-    project = Project(paths, lambda path: read_source(path, read(path)))
-    project.decisions = decisions or project.decisions
+    decisions = decisions or Decisions()
+    left = decisions.left
+    project = Project(paths, lambda path: read_source(path, read(path)), settings)
     worth: list[str] = []
     unreadable: list[tuple[str, str]] = []
     for path in paths:
@@ -109,19 +121,17 @@ def migrate(
         except OSError as error:
             unreadable.append((path, error.strerror or str(error)))
             continue
-        project.many_processes |= _is_for_many_processes(content)
         if _is_worth(path, content):
             worth.append(path)
     starts: Mapping[str, Start] = {}
     if goal is Goal.GLOBAL:
         try:
-            starts = to_global(project, paths, facts)
+            starts = to_global(project, paths, facts, decisions)
         except Exception as error:  # of ours: all arrays stay stacked
             why = f"shardlift failed to follow its arrays, please report it: {error!r}"
             unreadable.append((os.path.commonpath(paths), why))
-        many, decided = project.many_processes, project.decisions
-        project = Project(paths, lambda path: _source(path, read, starts))
-        project.many_processes, project.decisions = many, decided
+        settings = replace(settings, many_processes=project.many_processes)
+        project = Project(paths, lambda path: _source(path, read, starts), settings)
         worth += [path for path in starts if path not in worth]
     results: list[FileResult] = []
     for path in worth:
@@ -130,9 +140,10 @@ def migrate(
             source = read_source(path, content)
             if source.cells is not None:
                 raw = content.decode("utf-8-sig")
-                results.append(migrate_notebook(project, source, raw, goal))
+                results.append(migrate_notebook(project, source, raw, goal, left))
             else:
-                results.append(migrate_file(project, source, goal, exists, start=starts.get(path)))
+                start = starts.get(path)
+                results.append(migrate_file(project, source, goal, exists, start=start, left=left))
         except UnreadableError as error:
             unreadable.append((path, str(error)))
         except (RecursionError, MemoryError):
@@ -142,7 +153,9 @@ def migrate(
         except Exception as error:  # of ours; the other files are rewritten all the same
             unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
         project.trim()
-    results = [_beside_others(result, results, project, read, goal, starts) for result in results]
+    results = [
+        _beside_others(result, results, project, read, goal, starts, left) for result in results
+    ]
     said = tuple(result for result in results if result.changed or result.refused)
     return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
 
@@ -154,6 +167,7 @@ def _beside_others(
     read: Callable[[str], bytes],
     goal: Goal,
     starts: Mapping[str, Start],
+    left: Mapping[Where, str],
 ) -> FileResult:
     """A script shares the helpers of the files beside it, and most of all those that lie there.
 
@@ -166,7 +180,7 @@ def _beside_others(
     near = relative(path, result.home) if any(h.module.startswith(".") for h in same) else None
     if near is not None and not imports_own_package(result.before, result.home):
         source, start = read_source(path, read(path)), starts.get(path)
-        return migrate_file(project, source, goal, home=near, start=start)
+        return migrate_file(project, source, goal, home=near, start=start, left=left)
     homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
     here = [home for home in homes if os.path.dirname(home.path or "") == folder]
     if result.home.path is not None and (not here or result.home in here):
@@ -174,15 +188,17 @@ def _beside_others(
     for home in here or homes:
         if not home.module.startswith("."):
             source, start = read_source(path, read(path)), starts.get(path)
-            return migrate_file(project, source, goal, home=home, start=start)
+            return migrate_file(project, source, goal, home=home, start=start, left=left)
     return result
 
 
-def to_global(project: Project, paths: Sequence[str], facts: Capture | None) -> dict[str, Start]:
+def to_global(
+    project: Project, paths: Sequence[str], facts: Capture | None, decisions: Decisions
+) -> dict[str, Start]:
     """The files that change because their arrays lose the device axis, or cannot."""
     files = [file for path in paths if (file := _parsed(project, path)) is not None]
     try:
-        planned = plan(files, facts, project.decisions)
+        planned = plan(files, facts, decisions)
     except RecursionError:  # an expression of a thousand terms, say: all arrays stay stacked
         return {}
     starts: dict[str, Start] = {}
@@ -215,15 +231,6 @@ def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Start]
     return starts[path].after if path in starts else read_source(path, read(path))
 
 
-def _is_for_many_processes(content: bytes) -> bool:
-    """Whether a file asks for processes; the helpers that were written into it do not count."""
-    if b"jax" not in content or not _MANY.search(content):
-        return False
-    own = "\n".join(helper.source for helper in catalogue().values()).encode()
-    lines = content.splitlines()
-    return any(_MANY.search(line) and line.strip() not in own for line in lines)
-
-
 def _is_worth(path: str, content: bytes) -> bool:
     if b"jax" not in content and b"pmap" not in content:
         return False
@@ -253,6 +260,7 @@ def migrate_file(
     exists: Exists = lambda _: False,
     home: Home | None = None,
     start: Start | None = None,
+    left: Mapping[Where, str] = MappingProxyType({}),
 ) -> FileResult:
     """Rewrite one file; raises `UnreadableError` if it is not Python.
 
@@ -260,7 +268,7 @@ def migrate_file(
     """
     start = start or Start(source, source)
     file = project.file(source.path, start.after)
-    text, rewrites, places, refused = rewritten(file, goal, start)
+    text, rewrites, places, refused = rewritten(file, goal, start, left)
     places, refused = start.places + places, start.kept + refused
     rewrites = [*start.rewrites, *rewrites]
     if text == source.text:
@@ -282,7 +290,9 @@ def migrate_file(
     return FileResult(source.path, source.text, after, places, refused, helpers, home)
 
 
-def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> FileResult:
+def migrate_notebook(
+    project: Project, source: Source, raw: str, goal: Goal, left: Mapping[Where, str]
+) -> FileResult:
     """Rewrite the cells of a notebook; its helpers get a cell in front of their first use."""
     file = project.file(source.path, source)
     current, text, first = file, raw, 0
@@ -290,7 +300,7 @@ def migrate_notebook(project: Project, source: Source, raw: str, goal: Goal) -> 
     refused: tuple[Place, ...] = ()
     where = Where(source.path)
     for number in range(PASSES):
-        chosen, refusals = one_pass(current, goal, lambda _: where)
+        chosen, refusals = one_pass(current, goal, lambda _: where, left)
         if not number:
             refused = tuple(Place(file.span(r.node), r.kind, r.reason) for r in refusals)
             places = tuple(Place(file.span(r.node), r.kind, file.brief(r.node)) for r in chosen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites
@@ -48,7 +48,7 @@ class Start:
 
 
 def rewritten(
-    file: File, goal: Goal, start: Start
+    file: File, goal: Goal, start: Start, left: Mapping[Where, str]
 ) -> tuple[str, list[Rewrite], tuple[Place, ...], tuple[Place, ...]]:
     """The text after all steps, pass by pass until none has anything left to do."""
     text = file.source.text
@@ -73,7 +73,7 @@ def rewritten(
         return Where(file.path, line, column) if exact else None
 
     for number in range(PASSES):
-        chosen, refusals = one_pass(current, goal, where)
+        chosen, refusals = one_pass(current, goal, where, left)
         if not number:
             refused = tuple(
                 Place(_moved(file.span(r.node), back), r.kind, r.reason) for r in refusals
@@ -102,10 +102,9 @@ def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
 
 
 def one_pass(
-    file: File, goal: Goal, where: Callable[[Span], Where | None]
+    file: File, goal: Goal, where: Callable[[Span], Where | None], left: Mapping[Where, str]
 ) -> tuple[list[Rewrite], list[Refusal]]:
     """What is rewritten and what is not; as was decided of single places."""
-    left = file.project.decisions.left
     wanted: list[Rewrite] = []
     refused: list[Refusal] = []
     for step in STEPS:

@@ -21,23 +21,11 @@ if TYPE_CHECKING:
     from shardlift.source.shard_maps import ShardMap
     from shardlift.source.sites import Site
 
-_MANY_PROCESSES = frozenset(
-    {
-        "jax.process_index",
-        "jax.process_count",
-        "jax.host_id",
-        "jax.host_count",
-        "jax.distributed.initialize",
-    }
-)
 _LONG_LINE = 10_000  # bytes; to count the characters of a longer one anew each time is slow
 
 
 class File:
     """What rules are given."""
-
-    # The JAX that the findings are for; the engine sets it.
-    target: Version = (0, 12)
 
     def __init__(self, source: Source, project: Project) -> None:
         """Parse and index the source; raises `UnreadableError` if it is not Python."""
@@ -126,13 +114,15 @@ class File:
 
         return find_shard_maps(self)
 
-    @cached_property
-    def many_processes(self) -> ast.AST | None:
-        """The first sign that the program is meant for several processes."""
-        if not any(name.rpartition(".")[2] in self.source.text for name in _MANY_PROCESSES):
-            return None
-        calls = self.index.nodes(ast.Call)
-        return next((call for call in calls if self.called(call) in _MANY_PROCESSES), None)
+    @property
+    def target(self) -> Version:
+        """The JAX that findings are for."""
+        return self.project.settings.target
+
+    @property
+    def many_processes(self) -> bool:
+        """Whether the project that the file belongs to is run by several processes."""
+        return self.project.many_processes
 
     @cached_property
     def lines(self) -> list[str]:

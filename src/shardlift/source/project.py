@@ -5,40 +5,67 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
-from shardlift.source.decisions import Decisions
 from shardlift.source.file import File
 from shardlift.source.modules import LIBRARIES, module_parts
+from shardlift.source.processes import is_for_many, may_be_for_many
+from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError
 from shardlift.source.values import Value
 
 # What the resolver follows into another file: pmap, first replicas, counts of devices.
 _MATTERS = re.compile(r"pmap|Parallel|device_count|devices\(|tree_?\.?map[^\n]*\n?[^\n]*\[0\]")
 
+_UNREADABLE = (UnreadableError, OSError, KeyError, RecursionError, MemoryError)
+
 
 class Project:
     """Reads a file when it is first asked for, and keeps what it parsed."""
 
-    def __init__(self, paths: Iterable[str], read: Callable[[str], Source]) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        read: Callable[[str], Source],
+        settings: Settings = Settings(),
+    ) -> None:
         """`paths` is what imports may find; `read` is called for those that are needed."""
+        self._paths = tuple(paths)
         self._read = read
-        # Whether any of the files is written for several processes; who asks sets it.
-        self.many_processes = False
-        # What was decided about single places; `migrate` sets it.
-        self.decisions = Decisions()
+        self.settings = settings
         self._files: dict[str, File | None] = {}
         self._texts: dict[str, str] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
-        for path in paths:
+        for path in self._paths:
             parts = module_parts(path)
             if parts:
                 self._by_name[parts[-1]].append((parts, path))
 
     @classmethod
-    def of(cls, *sources: Source) -> Project:
+    def of(cls, *sources: Source, settings: Settings = Settings()) -> Project:
         """A project of texts that are already at hand."""
         texts = {source.path: source for source in sources}
-        return cls(texts, texts.__getitem__)
+        return cls(texts, texts.__getitem__, settings)
+
+    @cached_property
+    def many_processes(self) -> bool:
+        """Whether the settings, or any of the files, say that several processes run it."""
+        if self.settings.many_processes is not None:
+            return self.settings.many_processes
+        return any(self._is_for_many_processes(path) for path in self._paths)
+
+    def _is_for_many_processes(self, path: str) -> bool:
+        known = self._files.get(path)
+        if known is None and not may_be_for_many(self._text(path)):
+            return False
+        file = self._open(path)
+        return file is not None and is_for_many(file)
+
+    def _text(self, path: str) -> str:
+        try:
+            return self._read(path).text
+        except _UNREADABLE:
+            return ""
 
     def file(self, path: str, source: Source | None = None) -> File:
         """The parsed file; raises what its reading raised."""
@@ -94,10 +121,7 @@ class Project:
         if path in self._files:
             return True
         if path not in self._texts:
-            try:
-                self._texts[path] = self._read(path).text
-            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
-                self._texts[path] = ""
+            self._texts[path] = self._text(path)
         text = self._texts[path]
         if name not in text:
             return "import *" in text
@@ -109,7 +133,7 @@ class Project:
         if path not in self._files:
             try:
                 self.file(path)
-            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
+            except _UNREADABLE:
                 self._files[path] = None
         return self._files[path]
 

@@ -20,7 +20,7 @@ def visit(file: File) -> Iterator[Match]:
     for node in file.index.nodes(ast.Subscript):
         if device_index(file, node) is not None:
             what = file.brief(node)
-            if file.many_processes is None:
+            if not file.many_processes:
                 yield Match(node, f"`{what}` gathers a pmap output from all devices")
             else:
                 yield Match(node, f"`{what}` gathers across processes, and may raise CopyArrays")

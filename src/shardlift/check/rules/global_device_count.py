@@ -17,7 +17,7 @@ from shardlift.source.sites import calls_of_mapped
 
 def visit(file: File) -> Iterator[Match]:
     """Reshape, split or stack by the global count, given to a pmapped function."""
-    if file.many_processes is None:
+    if not file.many_processes:
         return
     seen: set[ast.expr] = set()
     for call, mapped in calls_of_mapped(file):

@@ -37,7 +37,7 @@ def _only_reduces(mapped: Mapped) -> bool:
 
 def _only_waits(file: File, call: ast.Call) -> bool:
     statement = file.index.statement(call)
-    if isinstance(statement, ast.Expr) and file.many_processes is not None:
+    if isinstance(statement, ast.Expr) and file.many_processes:
         return any(device_count(file, node) for node in _counts_in(file, call))
     names = [target.id for target in getattr(statement, "targets", []) if hasattr(target, "id")]
     for parent in file.index.ancestors(call):

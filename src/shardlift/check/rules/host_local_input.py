@@ -26,7 +26,7 @@ _STITCHED = (
 
 def visit(file: File) -> Iterator[Match]:
     """An argument made from this process's index or its own device count."""
-    if file.many_processes is None:
+    if not file.many_processes:
         return
     for call, _ in shard_map_calls(file):
         for argument in call.args:

@@ -16,7 +16,7 @@ from shardlift.source.sites import surely_mapped
 
 def visit(file: File) -> Iterator[Match]:
     """`.lower(…)` of something that can only be a pmapped function."""
-    if file.many_processes is None:
+    if not file.many_processes:
         return
     for call in file.index.nodes(ast.Call):
         method = call.func if isinstance(call.func, ast.Attribute) else None

@@ -15,7 +15,7 @@ from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 def visit(file: File) -> Iterator[Match]:
     """A transform of a pmapped function, or of a function that calls one."""
-    if file.many_processes is None:
+    if not file.many_processes:
         for node, transform in mapped_under_transform(file):
             yield Match(node, f"a pmapped function runs under {transform}: pmap belongs outside")
 
@@ -43,5 +43,9 @@ RULE = Rule(
         "import jax\np = jax.pmap(f) if n else jax.jit(f)\nq = jax.jit(p)",
         "import jax\np = jax.pmap(f)\ny = jax.tree.map(p, x)",
         "import jax\n@jax.jit\ndef step(x):\n    return f(x)\np = jax.pmap(step)",
+        {
+            "main.py": "import jax\njax.distributed.initialize()",
+            "step.py": "import jax\nstep = jax.jit(jax.pmap(f))",
+        },
     ),
 )

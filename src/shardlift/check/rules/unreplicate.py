@@ -23,7 +23,7 @@ def visit(file: File) -> Iterator[Match]:
         if fetched(file, tree) is not None:
             continue
         if file.called(call) in UNREPLICATE or may_be_output(file, tree) or _stack(file, tree):
-            across = ", across processes" if file.many_processes is not None else ""
+            across = ", across processes" if file.many_processes else ""
             yield Match(call, f"every leaf is gathered from all devices{across}, then sliced")
 
 

@@ -15,8 +15,8 @@ from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A transform of a pmapped function in a file that knows of several processes."""
-    if file.many_processes is not None:
+    """A transform of a pmapped function in a project that several processes run."""
+    if file.many_processes:
         for node, transform in mapped_under_transform(file):
             yield Match(node, f"pmap under {transform}: collectives stay within each process")
 
@@ -35,6 +35,10 @@ RULE = Rule(
         "import jax\njax.distributed.initialize()\nstep = jax.jit(jax.pmap(f))  # SL601",
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\n@jax.jit\ndef step(x):\n"
         "    return p(x)  # SL601",
+        {
+            "main.py": "import jax\njax.distributed.initialize()",
+            "step.py": "import jax\nstep = jax.jit(jax.pmap(f))  # SL601",
+        },
     ),
     good=(
         "import jax\nstep = jax.jit(jax.pmap(f))",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardlift.migrate.engine import FileResult, Migration
 from shardlift.migrate.passes import Place
+from shardlift.source.model import Version
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import Fate, Proved
@@ -34,12 +35,15 @@ def _line(fate: Fate) -> str:
     return f"{place}: {fate.word}{form}: {fate.why}"
 
 
-def machine(migration: Migration, status: int, written: bool, proved: Proved | None) -> str:
+def machine(
+    migration: Migration, target: Version, status: int, written: bool, proved: Proved | None
+) -> str:
     """All of it as JSON."""
     changed = {file.path for file in migration.changed}
     tree: dict[str, Any] = {
         "status": status,
         "written": written,
+        "target_jax": ".".join(map(str, target)),
         "files": [_file(file, changed) for file in (*migration.helper_modules, *migration.files)],
         "unreadable": [{"path": path, "reason": why} for path, why in migration.unreadable],
     }

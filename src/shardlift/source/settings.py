@@ -1,0 +1,16 @@
+"""What the files of a project are read for: the same for `check` and `migrate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardlift.source.model import Version
+from shardlift.source.target import NEWEST
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Given to a project when it is made."""
+
+    target: Version = NEWEST  # the JAX that findings and removed names are for
+    many_processes: bool | None = None  # whether several processes run it; None: the files tell

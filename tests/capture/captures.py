@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from enum import StrEnum
 from typing import Any
 
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from shardlift.capture import files
+from shardlift.capture import files, schema
 from shardlift.capture.histogram import Histogram
 from shardlift.capture.schema import (
+    HOST,
+    IN_PLACE,
     Capture,
     Collective,
     Compile,
@@ -19,13 +22,28 @@ from shardlift.capture.schema import (
     Event,
     Leaf,
     Move,
+    MovedBy,
     Overhead,
+    Placement,
+    PlacementKind,
     Process,
     Read,
+    ReadBy,
+    Reason,
+    ReasonKind,
     Site,
     Times,
 )
 
+FIRST = Reason(ReasonKind.FIRST_CALL)
+SPLIT = Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')")
+DEVICE_3 = Placement(PlacementKind.ONE_DEVICE, "cpu:3")
+WORDS = [
+    word
+    for words in vars(schema).values()
+    if isinstance(words, type) and issubclass(words, StrEnum)
+    for word in words
+]
 NASTY = "<script>alert(1)</script>&\"'`|\x00"
 
 
@@ -43,7 +61,7 @@ def process(index: int = 0, count: int = 1) -> Process:
 
 
 def leaf(path: str = "state['w']", **changes: Any) -> Leaf:
-    plain = Leaf(path, "float32", (8, 1024, 1024), 8 * 2**22, 0, "P('i')", "in place")
+    plain = Leaf(path, "float32", (8, 1024, 1024), 8 * 2**22, 0, "P('i')", IN_PLACE)
     return dataclasses.replace(plain, **changes)
 
 
@@ -66,7 +84,7 @@ def site(**changes: Any) -> Site:
             compiling=distribution(0.5, 0.3),
             waiting=distribution(0.002, 0.002),
         ),
-        compiles=(Compile(0, 0.1, 0.4, ("first call",)),),
+        compiles=(Compile(0, 0.1, 0.4, (FIRST,)),),
         compile_count=1,
     )
     return dataclasses.replace(plain, **changes)
@@ -82,7 +100,7 @@ def everything(name: str = "train_step") -> Capture:
         transformed={"vmap": 1},
         arguments=(
             leaf(f"state[{name!r}]", equal=True, compared=3, donated=True, kept=2),
-            leaf("batch", lies="host", equal=False, compared=3),
+            leaf("batch", placement=HOST, equal=False, compared=3),
             leaf("scale", axis=None, spec="P()", shape=()),
         ),
         outputs=(
@@ -90,19 +108,19 @@ def everything(name: str = "train_step") -> Capture:
             leaf("output[1]", axis=None, spec="P()", equal=False, compared=3),
         ),
         compiles=(
-            Compile(0, 0.1, 0.4, ("first call",)),
-            Compile(1, 0.6, 0.2, (f"{name}: float32[8,4] → float32[8,5]",)),
-            Compile(5, 0.9, 0.2, ("static argument 0: 1 → 2",)),
+            Compile(0, 0.1, 0.4, (FIRST,)),
+            Compile(1, 0.6, 0.2, (Reason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),)),
+            Compile(5, 0.9, 0.2, (Reason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),)),
         ),
         compile_count=3,
         moves=(
-            Move(f"batch[{name!r}]", "host", "P('i') on cpu:0-7", 4 * 2**21, 4, "program"),
-            Move("state", "cpu:3", "P('i') on cpu:0-7", 12 * 2**21, 12, "pmap"),
+            Move(f"batch[{name!r}]", HOST, SPLIT, 4 * 2**21, 4, MovedBy.PROGRAM),
+            Move("state", DEVICE_3, SPLIT, 12 * 2**21, 12, MovedBy.PMAP),
         ),
         reads=(
-            Read("output[0]", "index", f"{name}.py", 30, 5, 2**20),
-            Read("output[0]", "unreplicate", "train.py", 31, 5, 2**20, 0.1),
-            Read("output[0]", "device_get", "train.py", 32, 5, 2**23, 0.2),
+            Read("output[0]", ReadBy.INDEX, f"{name}.py", 30, 5, 2**20),
+            Read("output[0]", ReadBy.UNREPLICATE, "train.py", 31, 5, 2**20, 0.1),
+            Read("output[0]", ReadBy.DEVICE_GET, "train.py", 32, 5, 2**23, 0.2),
         ),
         collectives=(
             Collective("psum", ("i",), 3, 4096, True, False, ("train.py:7",)),
@@ -149,7 +167,7 @@ def any_capture(draw: st.DrawFn) -> str:
     tree = json.loads(files.dumps(everything()))
     for _ in range(draw(st.integers(0, 12))):
         container, key = draw(st.sampled_from(_places(tree)))
-        if key not in ("schema", "version"):
+        if key not in ("schema", "version") and container[key] not in WORDS:
             container[key] = draw(_another(container[key]))
     text = json.dumps(tree)
     try:

@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from shardlift.capture import files
+from shardlift.capture.schema import HOST, Event, Leaf, Move, MovedBy
 from shardlift.capture.schema import Capture as Whole
-from shardlift.capture.schema import Event, Leaf, Move
 from shardlift.facts import Capture, merge
 
-from .captures import everything, leaf, process, site
+from .captures import SPLIT, everything, leaf, process, site
 
 
 def job(*leaves: Leaf) -> list[Capture]:
@@ -66,7 +66,7 @@ def test_equal_everywhere_needs_the_same_value(first, second, equal) -> None:
 def test_what_is_seen_by_one_process_only_is_kept() -> None:
     one, two = job(leaf(), leaf())
     extra = site(line=99, function="only_here", processes=(1,))
-    moves = (Move("x", "host", "P('i')", 8, 2, "program"),)
+    moves = (Move("x", HOST, SPLIT, 8, 2, MovedBy.PROGRAM),)
     two = dataclasses.replace(
         two,
         sites=(extra, dataclasses.replace(two.sites[0], moves=moves)),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from shardlift.capture.schema import HOST
 from shardlift.facts import Recorder
 from tests.recording.test_recorder import by_path, only_site, recorder
 
@@ -49,7 +50,7 @@ def test_a_jitted_shard_map_is_a_site(recorder):
     assert site.mesh == {"batch": N}
     arguments, outputs = by_path(site.arguments), by_path(site.outputs)
     assert (arguments["state"].spec, arguments["state"].donated) == ("P()", True)
-    assert (arguments["x"].spec, arguments["x"].lies) == ("P('batch')", "host")
+    assert (arguments["x"].spec, arguments["x"].placement) == ("P('batch')", HOST)
     assert outputs["output[0]"].equal is True
     assert {move.path for move in site.moves} == {"x"}
     assert [one.kind for one in site.collectives] == ["psum"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardlift.capture import files
-from shardlift.capture.schema import Capture, Move, Times
+from shardlift.capture.schema import HOST, Capture, Move, MovedBy, Times
 from shardlift.report.headline import headline, moving_share
 from shardlift.report.numbers import (
     Parts,
@@ -24,7 +24,7 @@ from shardlift.report.numbers import (
     wasted_bytes,
 )
 from shardlift.report.view import view_of
-from tests.capture.captures import any_capture, distribution, everything, leaf, process, site
+from tests.capture.captures import SPLIT, any_capture, distribution, everything, leaf, process, site
 
 
 def test_the_parts_of_a_site():
@@ -35,7 +35,7 @@ def test_the_parts_of_a_site():
 
 def test_what_the_program_moves_is_taken_off_the_dispatch():
     moved = site(
-        moves=(Move("x", "host", "P('i')", 400, 2, "program"),),  # on 2 of 4 calls looked at
+        moves=(Move("x", HOST, SPLIT, 400, 2, MovedBy.PROGRAM),),  # on 2 of 4 calls looked at
         times=Times(
             call=distribution(*[0.004] * 10),
             dispatch=distribution(*[0.004] * 10),
@@ -51,7 +51,7 @@ def test_what_the_program_moves_is_taken_off_the_dispatch():
 def test_moving_is_never_more_than_the_call():
     probes = distribution(*[10.0] * 3)
     times = Times(call=distribution(0.1), dispatch=distribution(0.1), probes=probes)
-    moves = (Move("x", "host", "P('i')", 4, 4, "program"),)
+    moves = (Move("x", HOST, SPLIT, 4, 4, MovedBy.PROGRAM),)
     parts = parts_of(site(moves=moves, times=times))
     assert (parts.dispatch, parts.moving) == (0, pytest.approx(0.1))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import shardlift
 from shardlift.capture import files
-from shardlift.capture.schema import Sample
+from shardlift.capture.schema import Sample, SiteKind
 from shardlift.verify.compare.judge import Recorded, judge
 from shardlift.verify.compare.verdicts import SiteVerdict
 from shardlift.verify.tape.child import KEEP, TAPPED
@@ -61,7 +61,7 @@ def by_hand(
     """A capture of sites and the outputs of their calls, by path."""
     tape = Tape(keep, keep)
     for line, (name, outputs) in enumerate(calls.items()):
-        site = tape.site(("by_hand.py", line + 1, name), "pmap", [name])
+        site = tape.site(("by_hand.py", line + 1, name), SiteKind.PMAP, [name])
         site.size = devices
         for number, leaves in enumerate(outputs):
             held = [hold(path, x, (axes or {}).get(path)) for path, x in leaves.items()]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardlift.capture.schema import SiteKind
 from shardlift.verify.bisect import Place, Trial, in_one_only, reached, search, trial_of
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import Outcome, Side, SiteVerdict
@@ -66,7 +67,7 @@ def test_what_is_not_tried_is_said():
 
 
 def site(name, verdict, line, itself=None, **options):
-    place = Called("a.py", line, name, "pmap", options.pop("calls", 2))
+    place = Called("a.py", line, name, SiteKind.PMAP, options.pop("calls", 2))
     return SiteVerdict(verdict, place, place, itself=itself, calls=2, **options)
 
 
@@ -103,7 +104,7 @@ def test_what_cannot_be_compared(verdict):
 
 
 def test_a_site_of_one_program_only():
-    place = Called("a.py", 1, "one", "pmap", 2)
+    place = Called("a.py", 1, "one", SiteKind.PMAP, 2)
     alone = SiteVerdict("not reached", place, None)
     assert in_one_only(alone)
     assert set(trial_of(outcome(alone), PLACES).blamed) == {PLACES[1]}

@@ -9,11 +9,13 @@ import os
 import types
 import typing
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 from shardlift._escape import plain
 from shardlift._files import replace_file
 from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, Capture
+from shardlift.capture.version1 import upgrade
 
 LARGEST_FILE = 256 * 2**20  # bytes; what a run writes stays far below
 LARGEST_NUMBER = 2**63
@@ -45,6 +47,8 @@ def loads(data: bytes | str) -> Capture:
         why = str(error).partition("\n")[0][:200]
         raise CaptureError(f"is damaged, or is not a capture: {why}") from None
     _check_head(tree)
+    if tree["version"] == 1:
+        upgrade(tree)
     capture = _decode(Capture, tree, "")
     _check_sense(capture)
     return typing.cast("Capture", capture)
@@ -104,6 +108,9 @@ def _decode(wanted: Any, value: Any, where: str) -> Any:
             plain(key): _decode(inner[1], item, f"{where}.{plain(key)}")
             for key, item in value.items()
         }
+    if issubclass(wanted, StrEnum):
+        _demand(value in [*wanted], where, f"one of {', '.join(wanted)}")
+        return wanted(value)
     return _SCALARS[wanted](value, where)
 
 

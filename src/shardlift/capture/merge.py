@@ -85,7 +85,9 @@ def _site(sites: Sequence[Site]) -> Site:
         arguments=_leaves([site.arguments for site in sites]),
         outputs=_leaves([site.outputs for site in sites]),
         moves=_grouped((m for s in sites for m in s.moves), ("path", "source", "target", "by")),
-        reads=_grouped((r for s in sites for r in s.reads), ("path", "how", "file", "line")),
+        reads=_grouped(
+            (r for s in sites for r in s.reads), ("path", "others", "how", "file", "line")
+        ),
         unseen=_all(site.unseen for site in sites),
         proofs=_proofs([site.proofs for site in sites if site.calls]),
     )
@@ -100,6 +102,8 @@ def _conditions(proofs: Sequence[Proof]) -> list[tuple[str, tuple[int, ...] | No
     return [(proof.path, proof.needs) for proof in proofs]
 
 
+_MOVE_KEY = ("path", "source", "target", "by")
+_READ_KEY = ("path", "others", "how", "file", "line")
 _ADDED = ("made", "calls", "failed", "nested", "looked")
 
 

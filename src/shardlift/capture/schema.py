@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 SCHEMA = "shardlift.capture"
-VERSION = 1
+VERSION = 2  # `version1` reads captures of version 1
 
 # A distribution of times keeps a count for each of these buckets: 16 to each doubling, from a
 # nanosecond to twelve days. The middle of a bucket is within 3.2 % of anything in it.
@@ -67,6 +68,39 @@ class Process:
     devices: tuple[str, ...]
 
 
+class PlacementKind(StrEnum):
+    """How an array lies on devices."""
+
+    IN_PLACE = "in place"  # where the site wants it
+    HOST = "host"
+    ONE_DEVICE = "one device"
+    REPLICATED = "replicated"  # whole on each of several devices
+    SPLIT = "split"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where an array lies.
+
+    >>> str(Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')"))
+    "P('i') on cpu:0-7"
+    """
+
+    kind: PlacementKind
+    devices: str = ""
+    spec: str = ""
+
+    def __str__(self) -> str:
+        if self.kind is PlacementKind.SPLIT:
+            return f"{self.spec} on {self.devices}"
+        if self.kind is PlacementKind.REPLICATED:
+            return f"whole on each of {self.devices}"
+        return self.devices or self.kind.value
+
+
+IN_PLACE, HOST = Placement(PlacementKind.IN_PLACE), Placement(PlacementKind.HOST)
+
+
 @dataclass(frozen=True)
 class Leaf:
     """An argument or an output of a site."""
@@ -77,7 +111,7 @@ class Leaf:
     nbytes: int
     axis: int | None
     spec: str
-    lies: str
+    placement: Placement
     donated: bool = False
     kept: int = 0
     compared: int = 0
@@ -96,6 +130,30 @@ class Proof:
     why: str = ""
 
 
+class ReasonKind(StrEnum):
+    """Why a program had to be compiled."""
+
+    FIRST_CALL = "first call"
+    SAME_ARGUMENTS = "same arguments"  # pmap was given a new function, or caches were lost
+    STRUCTURE = "structure"
+    STATIC_ARGUMENT = "static argument"
+    TYPE = "type"  # dtype or shape
+    WEAK_TYPE = "weak type"
+    PLACEMENT = "placement"
+    CONTEXT = "context"  # a setting of JAX
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What differs from the most similar call before."""
+
+    kind: ReasonKind
+    path: str = ""
+    before: str = ""
+    after: str = ""
+
+
 @dataclass(frozen=True)
 class Compile:
     """One time that a program was compiled."""
@@ -103,7 +161,15 @@ class Compile:
     call: int
     at: float
     seconds: float
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+    reasons_left_out: int = 0
+
+
+class MovedBy(StrEnum):
+    """What moved an argument."""
+
+    PMAP = "pmap"  # before the program ran
+    PROGRAM = "program"  # the compiled program itself, as jit does
 
 
 @dataclass(frozen=True)
@@ -111,11 +177,19 @@ class Move:
     """An argument that did not lie where the site wants it."""
 
     path: str
-    source: str
-    target: str
+    source: Placement
+    target: Placement
     nbytes: int
     count: int
-    by: str
+    by: MovedBy
+
+
+class ReadBy(StrEnum):
+    """How an output was read."""
+
+    INDEX = "index"
+    UNREPLICATE = "unreplicate"
+    DEVICE_GET = "device_get"
 
 
 @dataclass(frozen=True)
@@ -123,12 +197,13 @@ class Read:
     """Outputs read on one line of the program."""
 
     path: str
-    how: str
+    how: ReadBy
     file: str
     line: int
     count: int
     nbytes: int
     seconds: float = 0.0
+    others: int = 0  # outputs of the same type, any of which it may have been
 
 
 @dataclass(frozen=True)
@@ -157,6 +232,16 @@ class Times:
     waiting: Distribution = field(default_factory=Distribution)
 
 
+class ArrayRole(StrEnum):
+    """What an array is to the call it belongs to."""
+
+    LEAF = "leaf"  # of the arguments or of the output
+    OPERAND = "operand"  # of a collective
+    RESULT = "result"  # of a collective
+    RANDOM_KEY = "random key"  # that numbers are drawn from
+    AXIS_INDEX = "axis_index"  # computed from the index of the device
+
+
 @dataclass(frozen=True)
 class Form:
     """What an array of a call is: of an argument, of an output, of an operand of a collective."""
@@ -167,6 +252,9 @@ class Form:
     axis: int | None = None
     agree: bool = True
     about: str = ""
+    role: ArrayRole = ArrayRole.LEAF
+    collective: str = ""
+    backward: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,6 +276,14 @@ class Sample:
     inside: Values | None = None
     replayed: Values | None = None
     error: str = ""
+
+
+class SiteKind(StrEnum):
+    """How a site maps its function."""
+
+    PMAP = "pmap"
+    SHARD_MAP = "shard_map"
+    JIT = "jit"
 
 
 @dataclass(frozen=True)
@@ -218,7 +314,7 @@ class Site:
     reads: tuple[Read, ...] = ()
     collectives: tuple[Collective, ...] = ()
     unseen: tuple[str, ...] = ()
-    kind: str = "pmap"
+    kind: SiteKind = SiteKind.PMAP
     names: tuple[str, ...] = ()
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
@@ -275,8 +371,8 @@ class Capture:
 def parts_of_schema() -> list[type]:
     """Every dataclass of the schema, the outermost first."""
     return [
-        Capture, Process, Site, Times, Distribution, Leaf, Proof, Compile, Move, Read, Collective,
-        Form, Values, Sample, Event, Overhead,
+        Capture, Process, Site, Times, Distribution, Leaf, Placement, Proof, Compile, Reason, Move,
+        Read, Collective, Form, Values, Sample, Event, Overhead,
     ]  # fmt: skip
 
 

@@ -13,17 +13,17 @@ import jax
 from jax.sharding import Sharding
 
 from shardlift import _compat
-from shardlift.capture.schema import Leaf, Move, Proof
+from shardlift.capture.schema import HOST, IN_PLACE, Leaf, Move, MovedBy, Placement, Proof
 from shardlift.mapping.axes import Axis, prefix_leaves, shape_of, spec_of
 from shardlift.mapping.meshes import in_context_mesh
 from shardlift.mapping.plan import Plan, with_static
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
 from shardlift.recording.compilations import Signature, signature
+from shardlift.recording.placements import placement_by, placement_of, spec_text
 from shardlift.recording.process import MOST_DEVICES
 from shardlift.recording.proofs import proofs
 from shardlift.recording.row_equality import Comparison, compare
-from shardlift.recording.sharding_text import HOST, IN_PLACE, place_of, sharding_text, spec_text
 from shardlift.recording.site_records import clip
 
 PATIENCE = 0.2  # seconds that comparing the leaves of one call may take
@@ -84,11 +84,11 @@ class Look:
             )
         ]
 
-    def places(self) -> list[str]:
+    def places(self) -> list[Placement]:
         """Where each argument lay: in place, or where else."""
         known: dict[Any, bool] = {}
         return [
-            IN_PLACE if self._is_in_place(leaf, axis, known) else place_of(leaf)
+            IN_PLACE if self._is_in_place(leaf, axis, known) else placement_of(leaf)
             for leaf, axis in zip(self.call.leaves, self.call.axes, strict=True)
         ]
 
@@ -108,8 +108,8 @@ class Look:
         for path, leaf, axis, place in rows:
             if place != IN_PLACE and path not in moved:
                 copies = self.plan.home.size if axis is None else 1
-                target = sharding_text(self.plan.sharding(axis))
-                found.append(Move(path, place, target, copies * nbytes(leaf), 1, "program"))
+                target = placement_by(self.plan.sharding(axis))
+                found.append(Move(path, place, target, copies * nbytes(leaf), 1, MovedBy.PROGRAM))
         return found
 
     def probe(self, paths: set[str]) -> float | None:
@@ -140,10 +140,16 @@ class Look:
         ]
 
     def _leaf(
-        self, path: str, leaf: Any, axis: Axis, lies: str, seen: Comparison | None, donated: bool
+        self,
+        path: str,
+        leaf: Any,
+        axis: Axis,
+        placement: Placement,
+        seen: Comparison | None,
+        donated: bool,
     ) -> Leaf:
         spec = spec_text(spec_of(axis, self.plan.label))
-        return make_leaf(path, leaf, axis, spec, self.plan.home.size, lies, seen, donated)
+        return make_leaf(path, leaf, axis, spec, self.plan.home.size, placement, seen, donated)
 
     def rows_of(self, out: Any) -> list[tuple[str, Any, Axis]]:
         """Path, leaf and axis of every output."""
@@ -162,7 +168,7 @@ class Look:
         """What decides which program the call needs."""
         static = {k: self.call.args[k] for k in self.site.options.static}
         leaves = dict(zip(self.paths, self.call.leaves, strict=True))
-        return signature(leaves, self.call.tree, static, place_of)
+        return signature(leaves, self.call.tree, static)
 
     def traced(self, fitted: list[Any] | None) -> Any:
         """The program that ran, None where it cannot be asked without tracing it anew.
@@ -272,7 +278,7 @@ def make_leaf(
     axis: Axis,
     spec: str,
     copies: int,
-    lies: str,
+    placement: Placement,
     seen: Comparison | None,
     donated: bool,
 ) -> Leaf:
@@ -281,10 +287,10 @@ def make_leaf(
         path=path,
         dtype=str(getattr(leaf, "dtype", type(leaf).__name__)),
         shape=shape_of(leaf),
-        nbytes=nbytes(leaf) * (copies if axis is None and lies != HOST else 1),
+        nbytes=nbytes(leaf) * (copies if axis is None and placement != HOST else 1),
         axis=axis,
         spec=spec,
-        lies=lies,
+        placement=placement,
         donated=donated,
         compared=int(seen is not None),
         equal=None if seen is None else seen.equal,

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 
+from shardlift.capture.schema import Placement, Reason, ReasonKind
 from shardlift.mapping.axes import shape_of
+from shardlift.recording.placements import placement_of
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _TRACED = "/jax/core/compile/jaxpr_trace_duration"
 _LONGEST = 120  # characters of a static value that are kept
-MOST_REASONS = 8
 
 
 class Running:
@@ -28,7 +29,7 @@ class Running:
         self.compiled: list[tuple[str, float]] = []  # names of programs, and how long they took
         self.traced: list[str] = []
         self.fitted: list[Any] | None = None  # the arguments that took the place of those given
-        self.moved: list[tuple[str, Any, Any, int]] = []  # path, from, to, bytes
+        self.moved: list[tuple[str, Placement, Placement, int]] = []  # path, from, to, bytes
 
 
 class _Thread(threading.local):
@@ -68,18 +69,18 @@ class Signature(NamedTuple):
     tree: str
     types: dict[str, str]  # by path: dtype, shape
     weak: dict[str, bool]
-    places: dict[str, str]
+    places: dict[str, Placement]
     static: dict[int, str]
     context: str
 
 
-def signature(leaves: dict[str, Any], tree: Any, static: dict[int, Any], shown: Any) -> Signature:
-    """Of the leaves by path; ``shown`` says where a leaf lies."""
+def signature(leaves: dict[str, Any], tree: Any, static: dict[int, Any]) -> Signature:
+    """The signature of a call with these leaves, by path."""
     return Signature(
         tree=str(tree),
         types={path: type_name(leaf) for path, leaf in leaves.items()},
         weak={path: _is_weak(leaf) for path, leaf in leaves.items()},
-        places={path: shown(leaf) for path, leaf in leaves.items()},
+        places={path: placement_of(leaf) for path, leaf in leaves.items()},
         static={k: _clipped(value) for k, value in static.items()},
         context=f"x64={jax.config.values.get('jax_enable_x64')}",
     )
@@ -103,33 +104,31 @@ def _clipped(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
-def reasons(new: Signature, seen: list[Signature]) -> tuple[str, ...]:
+def reasons(new: Signature, seen: list[Signature]) -> list[Reason]:
     """Why a program was needed, against the most similar call before."""
     if not seen:
-        return ("first call",)
+        return [Reason(ReasonKind.FIRST_CALL)]
     nearest = min((_differences(old, new) for old in reversed(seen)), key=len)
-    if not nearest:
-        return ("the same arguments as before: pmap was given a new function, or caches were lost",)
-    more = len(nearest) - MOST_REASONS
-    kept = nearest[:MOST_REASONS]
-    return tuple([*kept, f"and {more} more"] if more > 0 else kept)
+    return nearest or [Reason(ReasonKind.SAME_ARGUMENTS)]
 
 
-def _differences(old: Signature, new: Signature) -> list[str]:
+def _differences(old: Signature, new: Signature) -> list[Reason]:
     if old.tree != new.tree:
-        return ["the arguments have another structure"]
+        return [Reason(ReasonKind.STRUCTURE)]
     found = [
-        f"static argument {k}: {old.static.get(k)} → {value}"
+        Reason(ReasonKind.STATIC_ARGUMENT, str(k), str(old.static.get(k)), value)
         for k, value in new.static.items()
         if old.static.get(k) != value
     ]
     for path, value in new.types.items():
         if old.types.get(path) != value:
-            found.append(f"{path}: {old.types.get(path)} → {value}")
+            found.append(Reason(ReasonKind.TYPE, path, str(old.types.get(path)), value))
         elif old.weak.get(path) != new.weak[path]:
-            found.append(f"{path}: {'strongly' if new.weak[path] else 'weakly'} typed before")
+            sides = ("strong", "weak") if new.weak[path] else ("weak", "strong")
+            found.append(Reason(ReasonKind.WEAK_TYPE, path, *sides))
         elif old.places.get(path) != new.places[path]:
-            found.append(f"{path}: {old.places[path]} → {new.places[path]}")
+            sides = str(old.places[path]), str(new.places[path])
+            found.append(Reason(ReasonKind.PLACEMENT, path, *sides))
     if old.context != new.context:
-        found.append(f"{old.context} → {new.context}")
+        found.append(Reason(ReasonKind.CONTEXT, "", old.context, new.context))
     return found

@@ -23,12 +23,6 @@ class Origin(NamedTuple):
     records: frozenset[SiteRecord]
     paths: tuple[str, ...]
 
-    @property
-    def path(self) -> str:
-        """The output, or those that it may be."""
-        first, *others = self.paths
-        return first if not others else f"{first}, or {len(others)} of the same type"
-
 
 class Origins:
     """Knows outputs by the identity of what they share: nothing is done at a call."""

@@ -19,7 +19,16 @@ import jax
 
 from shardlift import _compat
 from shardlift.capture import files
-from shardlift.capture.schema import Capture, Event, Move, Overhead, Process, Read
+from shardlift.capture.schema import (
+    Capture,
+    Event,
+    Move,
+    MovedBy,
+    Overhead,
+    Process,
+    Read,
+    ReadBy,
+)
 from shardlift.mapping import nesting, observer, registry
 from shardlift.mapping.nested_call import Call
 from shardlift.mapping.placement import Fit
@@ -32,10 +41,10 @@ from shardlift.recording.compilations import Running, here
 from shardlift.recording.completion_times import Waiter
 from shardlift.recording.origins import Origins
 from shardlift.recording.output_reads import watched_reads
+from shardlift.recording.placements import placement_by
 from shardlift.recording.process import kind_of_trace, name_of, process_facts, site_behind
 from shardlift.recording.programs import collectives
 from shardlift.recording.shard_maps import Mapped, ShardMapLook, recorded_jit
-from shardlift.recording.sharding_text import sharding_text
 from shardlift.recording.site_records import PROBES, Key, SiteRecord, clip
 from shardlift.recording.sources import sources
 from shardlift.recording.timeline import Timeline
@@ -277,7 +286,7 @@ class Recorder:
                 if running.conversion:
                     record.conversion.add(running.conversion)
             for path, source, target, size in running.moved:
-                record.note_move(Move(path, source, target, size, 1, "pmap"))
+                record.note_move(Move(path, source, target, size, 1, MovedBy.PMAP))
             if look is not None:
                 self._note(record, running, look, out, real, compiled)
         except Exception as error:
@@ -365,7 +374,7 @@ class Recorder:
                 wanted = plan.sharding(axis)
                 if new is not old and not old.sharding.is_equivalent_to(wanted, old.ndim):
                     size = nbytes(old) * (plan.home.size if axis is None else 1)
-                    source, target = sharding_text(old.sharding), sharding_text(wanted)
+                    source, target = placement_by(old.sharding), placement_by(wanted)
                     running.moved.append((path, source, target, size))
         except Exception as error:
             self._faulty(error)
@@ -386,7 +395,9 @@ class Recorder:
             elif origin is not None:
                 file, line = user_line()
                 (record,) = origin.records
-                record.note_read(Read(origin.path, how, file, line, 1, nbytes, seconds))
+                path, others = origin.paths[0], len(origin.paths) - 1
+                read = Read(path, ReadBy(how), file, line, 1, nbytes, seconds, others)
+                record.note_read(read)
         except Exception as error:
             self._faulty(error)
 

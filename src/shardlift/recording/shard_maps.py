@@ -17,14 +17,14 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift import _compat
-from shardlift.capture.schema import Leaf, Move, Proof
+from shardlift.capture.schema import IN_PLACE, Leaf, Move, MovedBy, Placement, Proof, SiteKind
 from shardlift.recording.call_inspection import compared, make_leaf, nbytes, placing_time
 from shardlift.recording.caller import is_glue, user_line
 from shardlift.recording.calls import PlainWay, Rows
 from shardlift.recording.compilations import Signature, signature
+from shardlift.recording.placements import placement_by, placement_of, spec_text
 from shardlift.recording.process import MOST_DEVICES
 from shardlift.recording.programs import inner_jaxprs
-from shardlift.recording.sharding_text import IN_PLACE, place_of, sharding_text, spec_text
 
 _PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # what a jitted function has
 
@@ -138,7 +138,7 @@ class ShardMapLook:
         mesh = self.mapped.mesh
         devices = [f"{device.platform}:{device.id}" for device in mesh.devices.flat]
         return {
-            "kind": "shard_map",
+            "kind": SiteKind.SHARD_MAP,
             "axis_name": str(mesh.axis_names[0]),
             "axis_size": int(mesh.devices.shape[0]),
             "mesh": {str(axis): size for axis, size in mesh.shape.items()},
@@ -184,7 +184,7 @@ class ShardMapLook:
                 target = NamedSharding(self.mapped.mesh, spec or PartitionSpec())
                 copies = self.mapped.mesh.size if _axis(spec) is None else 1
                 size = copies * nbytes(leaf)
-                found.append(Move(path, place, sharding_text(target), size, 1, "program"))
+                found.append(Move(path, place, placement_by(target), size, 1, MovedBy.PROGRAM))
         return found
 
     def probe(self, paths: set[str]) -> float | None:
@@ -201,7 +201,7 @@ class ShardMapLook:
         """What decides which program the call needs."""
         leaves = {path: leaf for path, leaf, _ in self.apart.rows}
         structure = jax.tree.structure((self.args, self.kwargs))
-        return signature(leaves, structure, {}, place_of)
+        return signature(leaves, structure, {})
 
     def traced(self, fitted: list[Any] | None) -> Any:  # noqa: ARG002
         """The program that ran."""
@@ -225,24 +225,25 @@ class ShardMapLook:
                 flags += [name in self.mapped.donated] * len(jax.tree.leaves(value))
         return flags
 
-    def _place(self, leaf: Any, spec: PartitionSpec | None) -> str:
+    def _place(self, leaf: Any, spec: PartitionSpec | None) -> Placement:
         if not isinstance(leaf, jax.Array) or spec is None:
-            return place_of(leaf) if not isinstance(leaf, jax.Array) else IN_PLACE
+            return placement_of(leaf) if not isinstance(leaf, jax.Array) else IN_PLACE
         target = NamedSharding(self.mapped.mesh, spec)
         fits = leaf.sharding.is_equivalent_to(target, leaf.ndim)
-        return IN_PLACE if fits else place_of(leaf)
+        return IN_PLACE if fits else placement_of(leaf)
 
     def _leaf(
         self,
         path: str,
         leaf: Any,
         spec: PartitionSpec | None,
-        lies: str,
+        placement: Placement,
         donated: bool,
         seen: Any = None,
     ) -> Leaf:
         text = spec_text(spec or PartitionSpec())
-        return make_leaf(path, leaf, _axis(spec), text, self.mapped.mesh.size, lies, seen, donated)
+        size = self.mapped.mesh.size
+        return make_leaf(path, leaf, _axis(spec), text, size, placement, seen, donated)
 
 
 def _spec_of(leaf: Any) -> PartitionSpec | None:

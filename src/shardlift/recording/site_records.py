@@ -8,12 +8,26 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from shardlift.capture.histogram import Histogram, added
-from shardlift.capture.schema import Collective, Compile, Leaf, Move, Proof, Read, Site, Times
+from shardlift.capture.schema import (
+    Collective,
+    Compile,
+    Leaf,
+    Move,
+    MovedBy,
+    Placement,
+    Proof,
+    Read,
+    ReadBy,
+    Reason,
+    ReasonKind,
+    Site,
+    Times,
+)
 from shardlift.recording.compilations import Signature, reasons
 
 # Of each site at most this many of each; the rest is counted.
 MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 64
-MOST_SIGNATURES = 16
+MOST_SIGNATURES, MOST_REASONS = 16, 8
 LONGEST_TEXT = 200  # characters of a path or of a reason
 COMPARE_AT = (0, 2, 7)  # leaves are compared from these calls on, once each
 PROBES = 3
@@ -47,8 +61,8 @@ class SiteRecord:
         self.compile_count = 0
         self.compiles: list[Compile] = []
         self.signatures: list[Signature] = []
-        self.moves: dict[tuple[str, str, str, str], Move] = {}
-        self.reads: dict[tuple[str, str, str, int], Read] = {}
+        self.moves: dict[tuple[str, Placement, Placement, MovedBy], Move] = {}
+        self.reads: dict[tuple[str, int, ReadBy, str, int], Read] = {}
         self.collectives: tuple[Collective, ...] = ()
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
@@ -100,8 +114,9 @@ class SiteRecord:
     def note_compile(self, seen: Signature | None, at: float, seconds: float) -> None:
         """One more program, and why; the first ones and the last one are kept."""
         self.compile_count += 1
-        why = ("not known",) if seen is None else reasons(seen, self.signatures)
-        compiled = Compile(self.calls, at, seconds, tuple(map(clip, why)))
+        why = [Reason(ReasonKind.UNKNOWN)] if seen is None else reasons(seen, self.signatures)
+        kept = tuple(map(_clipped_reason, why[:MOST_REASONS]))
+        compiled = Compile(self.calls, at, seconds, kept, len(why) - len(kept))
         if len(self.compiles) >= MOST_COMPILES:
             self.compiles.pop()
         self.compiles.append(compiled)
@@ -118,10 +133,10 @@ class SiteRecord:
     def note_read(self, read: Read) -> None:
         """One more time that an output was read on a line."""
         read = dataclasses.replace(read, path=clip(read.path))
-        key = (read.path, read.how, read.file, read.line)
+        key = (read.path, read.others, read.how, read.file, read.line)
         old = self.reads.get(key)
         if old is None and len(self.reads) >= MOST_READS:
-            key = ("…", read.how, read.file, read.line)
+            key = ("…", 0, read.how, read.file, read.line)
             old = self.reads.get(key)
             if old is None and len(self.reads) >= 2 * MOST_READS:
                 self.unseen.add(f"more than {2 * MOST_READS} ways in which outputs were read")
@@ -129,6 +144,7 @@ class SiteRecord:
         self.reads[key] = dataclasses.replace(
             read,
             path=key[0],
+            others=key[1],
             count=read.count + (old.count if old else 0),
             nbytes=read.nbytes + (old.nbytes if old else 0),
             seconds=read.seconds + (old.seconds if old else 0.0),
@@ -177,6 +193,11 @@ def clip(text: str) -> str:
 
 def _clipped(leaf: Leaf) -> Leaf:
     return dataclasses.replace(leaf, path=clip(leaf.path), shape=leaf.shape[:32])
+
+
+def _clipped_reason(reason: Reason) -> Reason:
+    path, before, after = map(clip, (reason.path, reason.before, reason.after))
+    return Reason(reason.kind, path, before, after)
 
 
 def _joined(old: Leaf | None, new: Leaf) -> Leaf:

@@ -6,7 +6,18 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from shardlift.capture.schema import Capture, Move, Read, Site
+from shardlift.capture.schema import (
+    HOST,
+    Capture,
+    Move,
+    MovedBy,
+    PlacementKind,
+    Read,
+    ReadBy,
+    ReasonKind,
+    Site,
+)
+from shardlift.report.compile_reasons import advice, reason_text
 from shardlift.report.numbers import (
     amount,
     count,
@@ -101,33 +112,22 @@ def _compiles(site: Site) -> Iterator[Finding]:
     if site.compile_count < WORTH_COMPILES and lost < WORTH_SECONDS:
         return
     reasons = [reason for one in site.compiles[1:] for reason in one.reasons]
-    again = any("new function" in reason for reason in reasons)
+    again = next((one for one in reasons if one.kind is ReasonKind.SAME_ARGUMENTS), None)
+    last = reasons[-1] if reasons else None
     yield Finding(
         "compiles",
         f"{count(site.compile_count, 'program')} compiled, the last because "
-        f"{reasons[-1] if reasons else 'of something not seen'}",
-        "Make the pmapped function once, outside the loop."
-        if again
-        else _steady(reasons[-1] if reasons else ""),
+        f"{reason_text(last) if last else 'of something not seen'}",
+        advice(again or last),
         _check(site, "SL206") if again else "shardlift rule SL206",
         seconds=lost,
     )
 
 
-def _steady(reason: str) -> str:
-    if reason.startswith("static argument"):
-        return "Pass what changes as an array, not as a static argument."
-    if "typed" in reason:
-        return "Give the argument a dtype, so that it is the same at every call."
-    if " on " in reason or "host" in reason:
-        return "Place it once as it will be on later calls, with jax.device_put."
-    return "Bring every batch to one shape: shardlift.pad_shard_unpad pads and cuts."
-
-
 def _moves(site: Site) -> Iterator[Finding]:
     parts = parts_of(site)
-    host = [move for move in site.moves if move.source == "host"]
-    other = [move for move in site.moves if move.source != "host"]
+    host = [move for move in site.moves if move.source == HOST]
+    other = [move for move in site.moves if move.source != HOST]
     by_program = parts.moving - site.times.moving.total
     if host and _worth(site, host, by_program):
         yield Finding(
@@ -146,7 +146,7 @@ def _moves(site: Site) -> Iterator[Finding]:
             f"{_paths(other)}, {first.source} → {first.target}",
             "It is one value for all (in_axes=None) and goes to every device at each call. Put it "
             "there once, with jax.device_put(x, NamedSharding(mesh, P()))."
-            if first.target.startswith("whole")
+            if first.target.kind is PlacementKind.REPLICATED
             else "Place it there once, with jax.device_put, or give pmap the devices it is on.",
             _check(site, "SL303"),
             seconds=site.times.moving.total,
@@ -159,7 +159,7 @@ def _worth(site: Site, moves: list[Move], cost: float) -> bool:
 
 
 def _of_calls(site: Site, moves: list[Move]) -> str:
-    exact = max((m.count for m in moves if m.by == "pmap"), default=0)
+    exact = max((m.count for m in moves if m.by is MovedBy.PMAP), default=0)
     part = share(exact, site.calls) if exact else moved_share(site)
     return "every call" if part >= 1 else f"{percent(part)} of the calls"
 
@@ -187,18 +187,26 @@ def _donated(site: Site) -> Iterator[Finding]:
 
 
 _READS = {
-    "index": ("SL401", "x[i]", "Read x.addressable_shards[i].data, or return it without an axis."),
-    "unreplicate": ("SL402", "unreplicate", "Return it with out_axes=None: no axis to take off."),
-    "device_get": ("SL404", "device_get", "Take the first replica, then fetch it alone."),
+    ReadBy.INDEX: (
+        "SL401",
+        "x[i]",
+        "Read x.addressable_shards[i].data, or return it without an axis.",
+    ),
+    ReadBy.UNREPLICATE: (
+        "SL402",
+        "unreplicate",
+        "Return it with out_axes=None: no axis to take off.",
+    ),
+    ReadBy.DEVICE_GET: ("SL404", "device_get", "Take the first replica, then fetch it alone."),
 }
 
 
 def _reads(site: Site) -> Iterator[Finding]:
     stacked = {leaf.path for leaf in site.outputs if leaf.axis is not None}
     for how, (code, name, fix) in _READS.items():
-        reads = [read for read in site.reads if read.how == how]
-        if how == "device_get":
-            reads = [read for read in reads if read.path.partition(", or ")[0] in stacked]
+        reads = [read for read in site.reads if read.how is how]
+        if how is ReadBy.DEVICE_GET:
+            reads = [read for read in reads if read.path in stacked]
         if reads:
             lines = listed(_lines(reads, beside=site.file))
             times = sum(read.count for read in reads)

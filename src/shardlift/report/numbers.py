@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shardlift.capture.schema import Capture, Site
+from shardlift.capture.schema import Capture, MovedBy, Site
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -48,7 +48,7 @@ def parts_of(site: Site) -> Parts:
 
 def moved_share(site: Site) -> float:
     """On what part of its calls the program had to move arguments."""
-    seen = max((move.count for move in site.moves if move.by == "program"), default=0)
+    seen = max((move.count for move in site.moves if move.by is MovedBy.PROGRAM), default=0)
     return min(1.0, seen / site.looked) if site.looked else 0.0
 
 
@@ -56,7 +56,8 @@ def moved_bytes(site: Site) -> float:
     """Bytes of arguments moved by an average call."""
     calls = max(site.calls, 1)
     return sum(
-        move.nbytes / (calls if move.by == "pmap" else max(site.looked, 1)) for move in site.moves
+        move.nbytes / (calls if move.by is MovedBy.PMAP else max(site.looked, 1))
+        for move in site.moves
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardlift.capture.schema import Capture
+from shardlift.capture.schema import Capture, SiteKind
 from shardlift.verify.compare.judge import place_of
 from shardlift.verify.compare.verdicts import (
     DIFFERENT,
@@ -189,7 +189,7 @@ def reached(
             verdict = next((one for one in outcome.sites if one.before == called), None)
             found.update(dict.fromkeys(covering, verdict))
             known = covering or any(place.covers(called) for place in refused)
-            elsewhere = elsewhere or (not known and site.kind == "pmap")
+            elsewhere = elsewhere or (not known and site.kind is SiteKind.PMAP)
     if elsewhere:
         found.update({p: None for p in places if p.is_site and p.by_value and p not in found})
     return found

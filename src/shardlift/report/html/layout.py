@@ -6,7 +6,7 @@ the full square for the whole. Pieces that hold the same values have the same co
 
 from __future__ import annotations
 
-from shardlift.capture.schema import Leaf, Site
+from shardlift.capture.schema import HOST, IN_PLACE, Leaf, Site
 from shardlift.report.html.markup import Markup, tag
 from shardlift.report.numbers import amount
 
@@ -40,10 +40,10 @@ def words(leaf: Leaf, site: Site) -> list[tuple[str, str]]:
         found.append(("warn", f"the same everywhere: {copies} of {site.axis_size} are copies"))
     if leaf.axis is None and leaf.equal is False:
         found.append(("warn", "differs between devices"))
-    if leaf.lies == "host":
+    if leaf.placement == HOST:
         found.append(("warn", "comes from the host at each call"))
-    elif leaf.lies != "in place":
-        found.append(("warn", f"comes from {leaf.lies}"))
+    elif leaf.placement != IN_PLACE:
+        found.append(("warn", f"comes from {leaf.placement}"))
     if leaf.donated:
         found.append(("warn", "donated, not reused") if leaf.kept else ("", "donated"))
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shardlift.capture.schema import Leaf, Site
+from shardlift.capture.schema import Leaf, MovedBy, Site
+from shardlift.report.compile_reasons import all_reasons
 from shardlift.report.findings import Finding, timed
 from shardlift.report.html.bars import stacked_bar
 from shardlift.report.html.layout import layout_row
@@ -103,7 +104,7 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Ma
 
 def _compiles(site: Site) -> list[tuple[str, ...]]:
     return [
-        (str(one.call + 1), seconds(one.at), seconds(one.seconds), "; ".join(one.reasons))
+        (str(one.call + 1), seconds(one.at), seconds(one.seconds), all_reasons(one))
         for one in site.compiles
     ]
 
@@ -112,10 +113,10 @@ def _moves(site: Site) -> list[tuple[str, ...]]:
     return [
         (
             move.path,
-            move.source,
-            move.target,
+            str(move.source),
+            str(move.target),
             str(move.count)
-            if move.by == "pmap"
+            if move.by is MovedBy.PMAP
             else f"{move.count} of {site.looked} calls looked at",
             f"{amount(move.nbytes / max(move.count, 1))} each",
         )
@@ -126,7 +127,7 @@ def _moves(site: Site) -> list[tuple[str, ...]]:
 def _reads(site: Site) -> list[tuple[str, ...]]:
     return [
         (
-            read.path,
+            f"{read.path}, or {read.others} of the same type" if read.others else read.path,
             read.how,
             f"{read.file}:{read.line}",
             str(read.count),

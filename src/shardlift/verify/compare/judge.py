@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shardlift.capture.files import CaptureError
-from shardlift.capture.schema import Capture, Form, Sample, Site, Values
+from shardlift.capture.schema import ArrayRole, Capture, Form, Sample, Site, SiteKind, Values
 from shardlift.capture.values import Bytes, name_of
 from shardlift.verify.compare import causes, key_and_index_checks
 from shardlift.verify.compare.bits import (
@@ -83,10 +83,10 @@ def judge(
     found = [_Judge(before, after, i, j, tolerance).verdict() for i, j in pairs]
     alone = {i for i, _ in pairs}, {j for _, j in pairs}
     for k, site in enumerate(left):
-        if k not in alone[0] and site.kind == "pmap":
+        if k not in alone[0] and site.kind is SiteKind.PMAP:
             found += _without_partner(site, right)
     for k, site in enumerate(right):
-        if k not in alone[1] and site.samples and site.kind != "jit":
+        if k not in alone[1] and site.samples and site.kind is not SiteKind.JIT:
             found.append(SiteVerdict(NOT_REACHED, None, place_of(site)))
     return found
 
@@ -100,7 +100,7 @@ def passed_over(before: Capture, after: Capture) -> list[str]:
         alone = [
             f"{site.function} ({site.file}:{site.line})"
             for k, site in enumerate(capture.sites)
-            if k not in used and site.kind == "jit" and site.samples
+            if k not in used and site.kind is SiteKind.JIT and site.samples
         ]
         if alone:
             listed = ", ".join(alone[:4]) + (f" and {len(alone) - 4} more" * (len(alone) > 4))
@@ -152,7 +152,7 @@ class _Judge:
         self._counts()
         for site in self.sites:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
-            if site.transformed and site.kind == "pmap":
+            if site.transformed and site.kind is SiteKind.PMAP:
                 self.notes[UNDER] = None
         return SiteVerdict(
             self._word(),
@@ -326,7 +326,7 @@ class _Judge:
             self.collectives += 1
             pair_forms = forms[0][i], forms[1][j]
             digests = before.digests[i], after.digests[j]
-            if "operand" in pair_forms[0].path or identical(pair_forms, digests):
+            if pair_forms[0].role is ArrayRole.OPERAND or identical(pair_forms, digests):
                 continue
             if structure(*pair_forms):
                 continue
@@ -374,7 +374,7 @@ class _Judge:
         after: Array,
     ) -> Finding:
         """A gradient that was summed before it came to this line is shard_map's own doing."""
-        count = [sum("backward" in one.path and "result" in one.path for one in f) for f in forms]
+        count = [sum(one.backward and one.role is ArrayRole.RESULT for one in f) for f in forms]
         factor = causes.constant_factor(before, after)
         if factor is None or count[0] == count[1]:
             return found
@@ -430,7 +430,10 @@ class _Judge:
         if self.own:
             yield from self.sites[1].hints
             yield from self.told
-            if [site.kind for site in self.sites] == ["pmap", "jit"] and self.devices > 1:
+            if [site.kind for site in self.sites] == [
+                SiteKind.PMAP,
+                SiteKind.JIT,
+            ] and self.devices > 1:
                 yield WHOLE
 
 

@@ -7,25 +7,24 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from shardlift.capture.schema import Form
+from shardlift.capture.schema import ArrayRole, Form
 from shardlift.verify.compare.layouts import Array
 from shardlift.verify.compare.pairs import Pairs, pair_collectives
 
-KEY, INDEX = "random key", "axis_index"
+CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
 
 
 def is_telling(form: Form) -> bool:
     """Is it a key or an index, and not something that is exchanged?"""
-    return form.path.startswith((KEY, INDEX))
+    return form.role in CHECKED
 
 
 def pairs(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
     """Keys and indices that belong together: of one line, or else in their order."""
     found: Pairs = []
-    for kind in (KEY, INDEX):
+    for role in CHECKED:
         places = [
-            [k for k, form in enumerate(forms) if form.path.startswith(kind)]
-            for forms in (before, after)
+            [k for k, form in enumerate(forms) if form.role is role] for forms in (before, after)
         ]
         same = pair_collectives([before[k] for k in places[0]], [after[k] for k in places[1]])
         found += [(places[0][i], places[1][j]) for i, j in same]
@@ -40,7 +39,7 @@ def cause(form: Form, before: Array, after: Array) -> str:
         return ""
     line = f" ({form.about})" if form.about else ""
     rows = [len({row.tobytes() for row in x}) for x in (before, after)]
-    if form.path.startswith(KEY):
+    if form.role is ArrayRole.RANDOM_KEY:
         if rows[1] == 1 < rows[0]:
             return f"one random key for all devices, where each had its own{line}"
         if rows[0] == 1 < rows[1]:
@@ -60,8 +59,9 @@ def _row(array: Array) -> str:
 
 def only_one(before: Sequence[Form], after: Sequence[Form]) -> Iterator[str]:
     """Collectives that one of the programs has more of."""
-    for kind in sorted(_kinds(before) | _kinds(after)):
-        lines = [_lines(forms, kind) for forms in (before, after)]
+    results = [_results(forms) for forms in (before, after)]
+    for kind in sorted({form.collective for forms in results for form in forms}):
+        lines = [Counter(one.about for one in forms if one.collective == kind) for forms in results]
         for which, (own, other) in (("before", lines), ("after", lines[::-1])):
             more = own - other
             if own.total() > other.total() and more:
@@ -69,11 +69,6 @@ def only_one(before: Sequence[Form], after: Sequence[Form]) -> Iterator[str]:
                 yield f"{kind} only {which}: {text}" if text else f"more {kind} {which}"
 
 
-def _kinds(forms: Sequence[Form]) -> set[str]:
-    results = [form.path for form in forms if form.path.endswith("result")]
-    return {path.partition(" #")[0] for path in results if "backward" not in path}
-
-
-def _lines(forms: Sequence[Form], kind: str) -> Counter[str]:
-    own = [form for form in forms if form.path.endswith("result")]
-    return Counter(form.about for form in own if form.path.startswith(f"{kind} #"))
+def _results(forms: Sequence[Form]) -> list[Form]:
+    """The results of collectives in the forward pass."""
+    return [form for form in forms if form.role is ArrayRole.RESULT and not form.backward]

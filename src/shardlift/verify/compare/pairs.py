@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardlift.capture.schema import Form, Site
+from shardlift.capture.schema import Form, Site, SiteKind
 from shardlift.verify.compare.layouts import layout_of
 
 Pairs = list[tuple[int, int]]
@@ -40,7 +40,7 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
     take(lambda a, b: a.function == b.function and a.function != "<lambda>")
     take(lambda a, b: a.function in names_of(b) or b.function in names_of(a))
     take(lambda a, b: bool(names_of(a) & names_of(b)))
-    take(lambda a, b: "pmap" in (a.kind, b.kind) and _alike(a, b))
+    take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _alike(a, b))
     return sorted(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from shardlift.capture.schema import SiteKind
 from shardlift.verify.compare.bits import Distance, Tolerance
 
 IDENTICAL, CLOSE, DIFFERENT = "identical", "close", "different"
@@ -17,7 +18,7 @@ class Place:
     file: str
     line: int
     function: str
-    kind: str
+    kind: SiteKind
     calls: int
 
     def __str__(self) -> str:

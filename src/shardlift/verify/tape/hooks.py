@@ -20,7 +20,7 @@ import jax
 import shardlift
 from shardlift import _compat
 from shardlift._legacy.patches import Patches
-from shardlift.capture.schema import Sample, Values
+from shardlift.capture.schema import Sample, SiteKind, Values
 from shardlift.mapping.registry import remember
 from shardlift.recording.caller import shown, user_line
 from shardlift.recording.calls import Apart, PlainWay, PmapWay, Way, assigned_name, names_of
@@ -68,7 +68,7 @@ class Taped:
         else:
             self._site.nested += 1
             here.site.names.update(dict.fromkeys(self._site.names))
-            if here.site.kind == "jit":  # of a function that is mapped
+            if here.site.kind is SiteKind.JIT:  # of a function that is mapped
                 here.site.kind = self._site.kind
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -109,7 +109,7 @@ class Hooks:
             if behind is None:
                 return pmapped  # pmap itself will say what is wrong with its arguments
             fun = args[0] if args else kwargs.get("fun")
-            taped = self._taped(pmapped, fun, "pmap", PmapWay(behind))
+            taped = self._taped(pmapped, fun, SiteKind.PMAP, PmapWay(behind))
             if real:
                 remember(taped, behind)
             return taped
@@ -140,10 +140,10 @@ class Hooks:
 
     def install(self, patches: Patches) -> None:
         """``jax.jit`` and ``jax.shard_map`` on tape."""
-        for kind in ("jit", "shard_map"):
+        for kind in (SiteKind.JIT, SiteKind.SHARD_MAP):
             patches.set(jax, kind, self._hooked(getattr(jax, kind), kind))
 
-    def _hooked(self, stock: Any, kind: str) -> Any:
+    def _hooked(self, stock: Any, kind: SiteKind) -> Any:
         @functools.wraps(stock)
         def hooked(*args: Any, **kwargs: Any) -> Any:
             if _is_ours(sys._getframe(1)):
@@ -156,7 +156,7 @@ class Hooks:
 
         return hooked
 
-    def _taped(self, mapped: Any, fun: Any, kind: str, way: Way) -> Taped:
+    def _taped(self, mapped: Any, fun: Any, kind: SiteKind, way: Way) -> Taped:
         file, line = user_line()
         names = [*names_of(fun)]
         variable = assigned_name(file, line)
@@ -165,7 +165,7 @@ class Hooks:
             site.names[variable] = None
         if here.site is not None:  # it is made inside of another, while that is traced
             here.site.names.update(dict.fromkeys(site.names))
-            if here.site.kind == "jit":
+            if here.site.kind is SiteKind.JIT:
                 here.site.kind = kind
         return Taped(mapped, fun, self, site, way)
 

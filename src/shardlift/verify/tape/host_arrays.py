@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -43,7 +44,7 @@ class Reader:
 
 
 def _renamed(form: Form, path: str) -> Form:
-    return Form(path, form.dtype, form.shape, form.axis, form.agree, form.about)
+    return replace(form, path=path)
 
 
 def hold(path: str, leaf: Any, axis: int | None = None) -> Held:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from shardlift.capture import files, values
-from shardlift.capture.schema import Capture, Form, Sample, Site, Values
+from shardlift.capture.schema import Capture, Form, Sample, Site, SiteKind, Values
 from shardlift.recording.process import process_facts
 from shardlift.verify.compare.layouts import bits_of, root
 from shardlift.verify.tape.child import KEEP, TAPPED
@@ -18,7 +18,7 @@ from shardlift.verify.tape.host_arrays import Held, Reader
 class SiteTape:
     """One site."""
 
-    def __init__(self, key: tuple[str, int, str], kind: str, index: int) -> None:
+    def __init__(self, key: tuple[str, int, str], kind: SiteKind, index: int) -> None:
         self.key, self.kind, self.index = key, kind, index
         self.names: dict[str, None] = {}
         self.size = 0
@@ -64,7 +64,7 @@ class Tape:
         self.lock = threading.RLock()
         self.reader = Reader()
 
-    def site(self, key: tuple[str, int, str], kind: str, names: Iterable[str]) -> SiteTape:
+    def site(self, key: tuple[str, int, str], kind: SiteKind, names: Iterable[str]) -> SiteTape:
         """The tape of a site, by where it is made."""
         with self.lock:
             if key not in self.sites:

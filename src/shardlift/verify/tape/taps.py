@@ -12,15 +12,16 @@ from __future__ import annotations
 import linecache
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import PartitionSpec
 
 from shardlift import _compat
 from shardlift._replication.control import CALLS, inner_jaxpr
-from shardlift.capture.schema import Form
+from shardlift.capture.schema import ArrayRole
 from shardlift.mapping.explain import COLLECTIVES
 from shardlift.recording.calls import Apart
 from shardlift.verify.tape.host_arrays import Held, hold
@@ -52,16 +53,36 @@ def look(mapped: Any, apart: Apart) -> tuple[list[Held], list[str]]:
         return walk.inside(traced.jaxpr, consts, leaves)[1]
 
     arrays = jax.jit(run)(traced.consts, jax.tree.leaves(apart.leaves))
-    held = [hold(path, array, 0) for (path, _), array in zip(walk.about, arrays, strict=True)]
-    described = [
-        one._replace(form=_described(one.form, about))
-        for one, (_, about) in zip(held, walk.about, strict=True)
-    ]
-    return described, sorted(walk.unseen)
+    held = [_held(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
+    return held, sorted(walk.unseen)
 
 
-def _described(form: Form, about: str) -> Form:
-    return Form(form.path, form.dtype, form.shape, form.axis, form.agree, about)
+class Kept(NamedTuple):
+    """What an array inside a call is; its name counts the arrays alike on one line."""
+
+    role: ArrayRole
+    collective: str
+    backward: bool
+    line: str
+    number: int
+
+    @property
+    def path(self) -> str:
+        """``psum #1, result``."""
+        what = (self.collective or self.role) + " (backward pass)" * self.backward
+        return f"{what} #{self.number}, {self.role if self.collective else 'value'}"
+
+
+def _held(kept: Kept, array: Any) -> Held:
+    held = hold(kept.path, array, 0)
+    form = replace(
+        held.form,
+        about=kept.line,
+        role=kept.role,
+        collective=kept.collective,
+        backward=kept.backward,
+    )
+    return held._replace(form=form)
 
 
 def subjaxprs(eqn: Any) -> list[Any]:
@@ -96,10 +117,10 @@ def loud_effects(jaxpr: Any) -> list[Any]:
 
 
 class Walk:
-    """Runs jaxprs, keeping what is exchanged. ``about``: path and line of each array kept."""
+    """Runs jaxprs, keeping what is exchanged. ``about``: what each array kept is."""
 
     def __init__(self) -> None:
-        self.about: list[tuple[str, str]] = []
+        self.about: list[Kept] = []
         self.unseen: set[str] = set()
         self.axes: tuple[Any, ...] = ()  # of the maps around
         self.calls: list[Any] = []  # of functions around
@@ -115,7 +136,7 @@ class Walk:
         for eqn in jaxpr.eqns:
             operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
             for var in index.used_by(eqn):
-                kept += self._keep(eqn, "axis_index", [("value", names[var])], "")
+                kept += self._keep(eqn, [(ArrayRole.AXIS_INDEX, names[var])], "")
             outputs, new = self._run(eqn, operands, around)
             kept += new
             names.update(zip(eqn.outvars, outputs, strict=True))
@@ -126,11 +147,13 @@ class Walk:
         around = f"{around}/{_compat.transforms_of(eqn)}"
         if kind in EXCHANGES:
             outputs = _compat.run_equation(eqn, operands)
-            arrays = [("operand", x) for x in operands] + [("result", x) for x in outputs]
-            return outputs, self._keep(eqn, kind, arrays, around)
+            arrays = [(ArrayRole.OPERAND, x) for x in operands]
+            arrays += [(ArrayRole.RESULT, x) for x in outputs]
+            collective = kind.removesuffix("_invariant")
+            return outputs, self._keep(eqn, arrays, around, collective)
         if kind in DRAWS:
             key = jax.random.key_data(operands[0])
-            kept = self._keep(self._drawing(eqn), "random key", [("value", key)], around)
+            kept = self._keep(self._drawing(eqn), [(ArrayRole.RANDOM_KEY, key)], around)
             return _compat.run_equation(eqn, operands), kept
         if kind in SILENT and not eqn.outvars:
             return [], []
@@ -159,22 +182,22 @@ class Walk:
         return eqn
 
     def _keep(
-        self, eqn: Any, kind: str, arrays: Sequence[tuple[str, Any]], around: str
+        self,
+        eqn: Any,
+        arrays: Sequence[tuple[ArrayRole, Any]],
+        around: str,
+        collective: str = "",
     ) -> list[Any]:
-        """Keep arrays of an equation, named by its kind and counted on its line."""
-        kind = kind.removesuffix("_invariant")
+        """Keep arrays of an equation, counted on its line."""
         line = _compat.source_line(eqn)
         text = linecache.getline(line[0], line[1]).strip() if line else ""
-        kind += " (backward pass)" if "transpose(" in around else ""
-        last = arrays[-1][0]
-        alike = [
-            path for path, about in self.about if about == text and path.startswith(f"{kind} #")
-        ]
-        first = 1 + sum(path.endswith(last) for path in alike)  # which on this line
-        count: Counter[str] = Counter()
-        for which, _ in arrays:
-            self.about.append((f"{kind} #{first + count[which]}, {which}", text))
-            count[which] += 1
+        backward = "transpose(" in around
+        last = (arrays[-1][0], collective, backward, text)
+        first = 1 + sum(kept[:4] == last for kept in self.about)  # which on this line
+        count: Counter[ArrayRole] = Counter()
+        for role, _ in arrays:
+            self.about.append(Kept(role, collective, backward, text, first + count[role]))
+            count[role] += 1
         return [array for _, array in arrays]
 
     def _varying(self, array: Any) -> Any:

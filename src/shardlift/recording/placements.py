@@ -1,4 +1,4 @@
-"""Where arrays lie, in words."""
+"""Where arrays lie, as the capture says it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-IN_PLACE, HOST = "in place", "host"
+from shardlift.capture.schema import HOST, Placement, PlacementKind
 
 
-def place_of(leaf: Any) -> str:
-    """``host``, ``cpu:0``, ``P('i') on cpu:0-7``."""
-    return sharding_text(leaf.sharding) if isinstance(leaf, jax.Array) else HOST
+def placement_of(leaf: Any) -> Placement:
+    """Where a leaf of the arguments lies."""
+    return placement_by(leaf.sharding) if isinstance(leaf, jax.Array) else HOST
 
 
-def sharding_text(sharding: Sharding) -> str:
-    """A sharding in a few words."""
+def placement_by(sharding: Sharding) -> Placement:
+    """Where an array of this sharding lies."""
     devices = devices_text(sharding.device_set)
     if len(sharding.device_set) == 1:
-        return devices
+        return Placement(PlacementKind.ONE_DEVICE, devices)
     if sharding.is_fully_replicated:
-        return f"whole on each of {devices}"
+        return Placement(PlacementKind.REPLICATED, devices)
     if isinstance(sharding, NamedSharding):
-        return f"{spec_text(sharding.spec)} on {devices}"
-    return f"{type(sharding).__name__} on {devices}"
+        return Placement(PlacementKind.SPLIT, devices, spec_text(sharding.spec))
+    return Placement(PlacementKind.SPLIT, devices, type(sharding).__name__)
 
 
 def spec_text(spec: PartitionSpec) -> str:

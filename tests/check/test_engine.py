@@ -13,7 +13,6 @@ from shardlift.check.rules import all_rules
 from shardlift.source.model import version
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST, newest_allowed
 
 TEXT = "import jax\ng = jax.pmap(f)\ny = jax.tree_map(f, x)\n"
 
@@ -48,31 +47,6 @@ def test_a_whole_rule_can_be_of_a_later_jax() -> None:
     text = "import jax\nx = jax.device_put_replicated(x, d)"
     assert _codes(text, settings=Settings((0, 9, 2))) == []
     assert _codes(text, settings=Settings((0, 10))) == ["SL101"]
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("jax", NEWEST),
-        ("jax>=0.4", NEWEST),
-        ("jax[cuda12]>=0.4,<0.6", (0, 5, 999)),
-        ("jax==0.4.30", (0, 4, 30)),
-        ("jax <= 0.7.2 ; python_version > '3.9'", (0, 7, 2)),
-        ("jax~=0.4.30", (0, 4, 999)),
-        ("jax^0.4.30", (0, 4, 999)),
-        ("jax<1", NEWEST),
-        ("jax!=0.5.0", NEWEST),
-        ("jaxlib==0.4.1", None),
-        ("numpy", None),
-        ("jaxtyping<3", None),
-    ],
-)
-def test_newest_allowed(line: str, expected: tuple[int, ...] | None) -> None:
-    assert newest_allowed([line]) == expected
-
-
-def test_the_tightest_requirement_counts() -> None:
-    assert newest_allowed(["jax", "jax<0.6", "jax<0.5"]) == (0, 4, 999)
 
 
 @pytest.mark.parametrize("text", ["pmap(", "print 'pmap'", "pmap = 1\0", "\tpmap\n  x"])

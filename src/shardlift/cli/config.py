@@ -96,14 +96,21 @@ def _codes(path: Path, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _requirements(document: dict[str, Any]) -> list[str]:
-    """What a project says that it needs; what is not as it should be is other tools' business."""
+    """The dependencies that a pyproject.toml declares; malformed ones are left to other tools."""
     project = _table(document, "project")
     groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
-    found = [str(line) for group in groups if isinstance(group, list) for line in group]
+    lines = [str(line) for group in groups if isinstance(group, list) for line in group]
     poetry = _table(_table(_table(document, "tool"), "poetry"), "dependencies").get("jax")
     if isinstance(poetry, dict):
         poetry = poetry.get("version")
-    return [*found, f"jax{poetry}"] if isinstance(poetry, str) and poetry != "*" else found
+    return [*lines, f"jax{_from_poetry(poetry)}"] if isinstance(poetry, str) else lines
+
+
+def _from_poetry(constraint: str) -> str:
+    """A version constraint of poetry as a standard one: `^0.4.30` is `~=0.4.30`."""
+    constraint = re.sub(r"^[\^~](0\.\d+)$", r"~=\1.0", constraint.strip())
+    constraint = re.sub(r"^[\^~](?=\d)", "~=", constraint)
+    return re.sub(r"^(?=\d)", "==", constraint).removeprefix("*")
 
 
 def _table(document: dict[str, Any], key: str) -> dict[str, Any]:

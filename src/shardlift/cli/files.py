@@ -1,4 +1,4 @@
-"""Finding the files to look at: what .gitignore leaves out is left out."""
+"""Find the files to look at, without those that .gitignore names."""
 
 from __future__ import annotations
 
@@ -10,36 +10,41 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from pathspec import GitIgnoreSpec
+
 from shardlift.cli.input_files import read_bytes, reason
 
 SUFFIXES = (".py", ".ipynb")
-# Other people's code, and copies of our own.
+# Vendored code, and copies of the project's own.
 _NEVER = {".venv", "venv", "node_modules", ".tox", ".nox", ".eggs", ".ipynb_checkpoints"}
 _NOT_CODE = {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 
 @dataclass
 class Passed:
-    """What was not looked into on the way: on purpose, or because it could not be."""
+    """What was passed over: on purpose, or because it could not be read."""
 
-    skipped: list[str] = field(default_factory=list)  # files and folders, folders as a whole
+    skipped: list[str] = field(default_factory=list)  # files and whole folders
     failed: list[tuple[str, str]] = field(default_factory=list)  # with the reason
 
 
 def find_files(paths: tuple[str, ...], passed: Passed | None = None) -> Iterator[str]:
-    """Every .py and .ipynb under the paths, in order, once; a file that is named always counts."""
+    """Every .py and .ipynb file under the paths, in order, once.
+
+    A file that is named itself is always included.
+    """
     passed = passed or Passed()
     seen: set[str] = set()
     for path in paths:
-        for found in _walk(Path(path), passed) if os.path.isdir(path) else [path]:
-            key = os.path.normpath(found)
+        for file in _walk(Path(path), passed) if os.path.isdir(path) else [path]:
+            key = os.path.normpath(file)
             if key not in seen:
                 seen.add(key)
                 yield key
 
 
 def _walk(root: Path, passed: Passed) -> Iterator[str]:
-    # Folders wait in a list, not in calls: a tree may be deeper than Python can call.
+    # A list of folders instead of recursion: a tree may be deeper than Python's call stack.
     waiting: list[tuple[str, list[_Ignore] | None]]
     waiting = [(str(root), [_Ignore(folder) for folder in _parents_in_repository(root)])]
     while waiting:
@@ -53,7 +58,7 @@ def _walk(root: Path, passed: Passed) -> Iterator[str]:
 def _inside(
     folder: str, outer: list[_Ignore], passed: Passed
 ) -> list[tuple[str, list[_Ignore] | None]]:
-    """The files and folders of a folder that count, in order, folders with their rules."""
+    """The wanted files and folders of a folder, in order; folders with their ignore rules."""
     has_rules = os.path.isfile(os.path.join(folder, ".gitignore"))
     rules = [*outer, _Ignore(Path(folder))] if has_rules else outer
     try:
@@ -62,37 +67,36 @@ def _inside(
     except OSError as error:
         passed.failed.append((os.path.normpath(folder), reason(error)))
         return []
-    found: list[tuple[str, list[_Ignore] | None]] = []
+    wanted: list[tuple[str, list[_Ignore] | None]] = []
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(SUFFIXES)):
             continue
-        # Neither is a pipe, a device, or a link to nothing, to itself or to a folder a file.
+        # Not files: pipes, devices, and symlinks that dangle, loop or lead to a folder.
         is_file = not is_folder and os.path.isfile(entry.path)
-        unwanted = entry.name in _NEVER or _ignored(rules, Path(entry.path), is_folder)
-        if unwanted or not (is_folder or is_file):
+        ignored = entry.name in _NEVER or _is_ignored(rules, Path(entry.path), is_folder)
+        if ignored or not (is_folder or is_file):
             passed.skipped.append(os.path.normpath(entry.path))
         else:
-            found.append((entry.path, rules if is_folder else None))
-    return found
+            wanted.append((entry.path, rules if is_folder else None))
+    return wanted
 
 
 def _parents_in_repository(root: Path) -> list[Path]:
-    """The folders above, up to the repository's own, whose .gitignore counts here too."""
-    found: list[Path] = []
+    """The folders above, up to the root of the repository, whose .gitignore counts here too."""
+    above: list[Path] = []
     here = root.resolve()
     for folder in here.parents if not (here / ".git").exists() else ():
-        found.append(folder)
+        above.append(folder)
         if (folder / ".git").exists():
-            return list(reversed(found))
+            return list(reversed(above))
     return []
 
 
-def _ignored(rules: list[_Ignore], path: Path, is_folder: bool) -> bool:
-    verdict = False
-    for rule in rules:
-        verdict = rule.decide(path, is_folder, verdict)
-    return verdict
+def _is_ignored(rules: list[_Ignore], path: Path, is_folder: bool) -> bool:
+    """The innermost .gitignore with a pattern that matches decides."""
+    decisions = (rule.decide(path, is_folder) for rule in reversed(rules))
+    return next((decision for decision in decisions if decision is not None), False)
 
 
 class _Ignore:
@@ -102,60 +106,29 @@ class _Ignore:
         self.folder = folder.resolve()
 
     @cached_property
-    def patterns(self) -> list[tuple[bool, bool, re.Pattern[str]]]:
+    def spec(self) -> GitIgnoreSpec:
         try:
             content = read_bytes(str(self.folder / ".gitignore"))
         except OSError:
-            return []
+            content = b""
         lines = content.decode(errors="surrogateescape").splitlines()
-        return [parsed for line in lines if (parsed := _parse(line))]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `[[...]]`: "possible nested set"
+            return GitIgnoreSpec.from_lines(filter(_is_pattern, lines))
 
-    def decide(self, path: Path, is_folder: bool, verdict: bool) -> bool:
-        """The verdict after these patterns: the last one that matches wins."""
-        if not self.patterns:
-            return verdict
+    def decide(self, path: Path, is_folder: bool) -> bool | None:
+        """Whether these patterns ignore the path; None if none of them matches."""
+        if not self.spec.patterns:
+            return None
         full = path.parent.resolve() / path.name
         relative = full.relative_to(self.folder).as_posix()
-        for negated, folders_only, pattern in self.patterns:
-            if (is_folder or not folders_only) and pattern.fullmatch(relative):
-                verdict = not negated
-        return verdict
+        return self.spec.check_file(relative + "/" * is_folder).include
 
 
-def _parse(line: str) -> tuple[bool, bool, re.Pattern[str]] | None:
-    """A line of a .gitignore: negated, folders only, and what it matches."""
-    line = line.rstrip()
-    if not line or line.startswith("#"):
-        return None
-    negated = line.startswith("!")
-    line = line[negated:].removeprefix("\\")
-    folders_only = line.endswith("/")
-    line = line.rstrip("/")
-    anchored = "/" in line
-    line = line.lstrip("/")
-    prefix = "" if anchored else "(?:.*/)?"
+def _is_pattern(line: str) -> bool:
+    """False for lines such as `!` and `[z-a]`: like git, pass over them."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what Python may one day read as a set of sets
-            return negated, folders_only, re.compile(prefix + _glob(line))
-    except re.error:  # `[z-a]`: git matches nothing by it
-        return None
-
-
-def _glob(pattern: str) -> str:
-    result, index = "", 0
-    while index < len(pattern):
-        if pattern.startswith("**/", index):
-            result, index = result + "(?:.*/)?", index + 3
-        elif pattern.startswith("**", index):
-            result, index = result + ".*", index + 2
-        elif pattern[index] == "[" and "]" in pattern[index + 2 :]:
-            close = pattern.index("]", index + 2)
-            inner = pattern[index + 1 : close].replace("\\", "\\\\").replace("[", "\\[")
-            inner = "^" + inner[1:] if inner.startswith("!") else inner
-            result, index = f"{result}[{inner}]", close + 1
-        else:
-            character = pattern[index]
-            result += {"*": "[^/]*", "?": "[^/]"}.get(character, re.escape(character))
-            index += 1
-    return result
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return True

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from packaging.version import Version as Release
+
 if TYPE_CHECKING:
     from shardlift.source.file import File
 
@@ -109,13 +111,5 @@ class Rule:
 
 
 def version(text: str) -> Version:
-    """Read a version: `0.10.2` is `(0, 10, 2)`; anything after the numbers is dropped."""
-    parts: list[int] = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        parts.append(int(digits))
-    if not parts:
-        raise ValueError(f"not a version: {text!r}")
-    return tuple(parts)
+    """Read a version: `0.10.2.dev1` is `(0, 10, 2)`. Raises ValueError for anything else."""
+    return Release(text).release

@@ -1,49 +1,48 @@
-"""The JAX that findings are for: the newest that a project's own requirements allow."""
+"""The JAX version that findings are for: the newest one that a project's requirements allow."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from shardlift.source.model import Version, version
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version as Release
+
+from shardlift.source.model import Version
 
 NEWEST: Version = (0, 12)
-_REQUIREMENT = re.compile(r"^\s*jax(?:\[[^]]*\])?\s*(?P<bounds>[<>=!~^0-9][^;#]*)?\s*(?:[;#].*)?$")
-_BOUND = re.compile(r"(?P<op>===|==|<=|>=|<|>|!=|~=|\^)?\s*(?P<version>[0-9][0-9.]{0,40})")
+# Comments, options such as `--hash=...`, and line continuations of a requirements file.
+_AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
 
 
 def newest_allowed(requirements: Iterable[str]) -> Version | None:
     """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if none names jax."""
-    bounds = [
-        _upper(match["bounds"]) for line in requirements if (match := _REQUIREMENT.match(line))
-    ]
-    return min(bounds) if bounds else None
+    versions = [newest for line in requirements if (newest := _newest(line)) is not None]
+    return min(versions, default=None)
 
 
-def _upper(bounds: str | None) -> Version:
-    highest = NEWEST
-    for match in _BOUND.finditer(bounds or ""):
-        number = version(match["version"])
-        if match["op"] in ("==", "===", "<=", None):
-            limit = number
-        elif match["op"] == "<":
-            limit = _below(number)
-        elif match["op"] == "~=":
-            limit = _below((*number[:-2], number[-2] + 1)) if len(number) > 1 else highest
-        elif match["op"] == "^":
-            limit = _below((0, number[1] + 1) if number[0] == 0 and len(number) > 1 else (1,))
-        else:
-            continue
-        highest = min(highest, limit)
-    return highest
+def _newest(line: str) -> Version | None:
+    text = _AFTER_REQUIREMENT.split(line.strip(), maxsplit=1)[0]
+    if not text.lower().startswith("jax"):
+        return None
+    try:
+        requirement = Requirement(text)
+        allowed = list(requirement.specifier.filter(_candidates(requirement.specifier)))
+    except ValueError:  # not a requirement, or a number of thousands of digits
+        return None
+    if requirement.name.lower() != "jax":
+        return None
+    return min(max((release.release for release in allowed), default=NEWEST), NEWEST)
 
 
-def _below(limit: Version) -> Version:
-    """A version just under a limit: `(0, 6)` is `(0, 5, 999)`."""
-    stripped = list(limit)
-    while stripped and stripped[-1] == 0:
-        stripped.pop()
-    if not stripped:
-        return (0,)
-    stripped[-1] -= 1
-    return (*stripped, 999)
+def _candidates(specifier: SpecifierSet) -> Iterator[Release]:
+    """The newest allowed version is one of these: the end of a minor line, or next to a bound."""
+    yield Release(f"{NEWEST[0]}.{NEWEST[1]}")
+    for minor in range(NEWEST[1]):
+        yield Release(f"0.{minor}.999")  # later than any patch release of that line
+    for bound in specifier:
+        release = Release(bound.version.removesuffix(".*"))
+        yield release
+        if release.micro:
+            yield Release(f"{release.major}.{release.minor}.{release.micro - 1}")

@@ -295,4 +295,4 @@ def test_a_target_that_is_no_version(project: Path, arguments: list[str]) -> Non
     )
     result = _run("other.py", *arguments)
     assert result.exit_code == 2
-    assert "not a version: 'new'" in result.stderr
+    assert "Invalid version: 'new'" in result.stderr

@@ -146,6 +146,19 @@ def test_joins_the_job(tmp_path: Path, initialize: str):
 
 
 @slow
+@pytest.mark.parametrize(("own", "threads"), [({}, "16"), ({"PJRT_NPROC": "3"}, "3")])
+def test_threads_enough_for_the_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], threads: str
+):
+    monkeypatch.delenv("PJRT_NPROC", raising=False)
+    for name, value in ({"NPROC": "1"} | own).items():
+        monkeypatch.setenv(name, value)
+    source = "import os; print('threads', os.environ['PJRT_NPROC'])"
+    ours = shardlift_run(tmp_path, source, "--processes", "2", "--devices", "8")
+    assert sorted(ours.stdout.splitlines()) == [f"[{k}] threads {threads}" for k in range(2)]
+
+
+@slow
 def test_arguments_that_disagree(tmp_path: Path):
     source = WORLD.format(initialize="jax.distributed.initialize(num_processes=3)")
     ours = shardlift_run(tmp_path, source, "--processes", "2")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.cli.run import explain
-from shardlift.launch import Failure
+from shardlift.launch import Failure, virtual_devices
 from shardlift.launch.output_lines import Lines
 
 
@@ -23,6 +23,30 @@ def test_examples_run(name: str):
     outcome = doctest.testmod(importlib.import_module(f"shardlift.launch.{name}"))
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "threads"),
+    [
+        ({"NPROC": "1"}, "8"),  # fewer cores than threads that are needed
+        ({"NPROC": "7"}, "8"),
+        ({"NPROC": "8"}, None),  # enough: nothing is set
+        ({"NPROC": "1", "PJRT_NPROC": "3"}, "3"),  # the user's own
+    ],
+)
+def test_four_devices_have_eight_threads(given: dict[str, str], threads: str | None):
+    env = dict(given)
+    virtual_devices(4, env)
+    assert env.get("PJRT_NPROC") == threads
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
+    env: dict[str, str] = {}
+    virtual_devices(8, env)
+    assert "PJRT_NPROC" not in env
+    virtual_devices(9, env)
+    assert env["PJRT_NPROC"] == "18"
 
 
 @given(st.lists(st.text("ab\n", max_size=6), max_size=8))

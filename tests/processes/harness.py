@@ -31,6 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shardlift.launch import virtual_devices
+
 CHILD = Path(__file__).with_name("child.py")
 
 
@@ -126,13 +128,12 @@ class _Job:
         }
         self.env = {
             **os.environ,
-            "JAX_PLATFORMS": "cpu",
-            "JAX_NUM_CPU_DEVICES": str(devices),
             "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
             "JAX_NUMPY_DTYPE_PROMOTION": "strict",
             "PYTHONUNBUFFERED": "1",
             **env,
         }
+        virtual_devices(devices, self.env)
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self.started = time.monotonic()
         self.seconds: dict[int, float] = {}

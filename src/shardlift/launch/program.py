@@ -9,7 +9,7 @@ import runpy
 import sys
 import traceback
 import types
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
 from shardlift._legacy.tracebacks import without_our_frames
@@ -67,16 +67,41 @@ def _cells(path: str, content: bytes) -> str:
     return notebook.text
 
 
+# 2026-11, jaxlib 0.10.2 to 0.11.2: XLA has as many threads as there are cores or devices,
+# whichever is more. They run the steps, and they also hand steps over to the devices, where each
+# waits while its device has 32 computations to do. A thread that waits there can be the one that
+# the running step lacks, whose collectives wait for all devices: a deadlock. One more thread per
+# device rules it out, if one thread of the program calls JAX. Without asynchronous dispatch it
+# happens as well. jaxlib 0.12 runs the steps in threads of their own.
+# Not in _compat.py, which imports JAX.
+_THREADS_PER_DEVICE = 2
+
+
 def virtual_devices(devices: int, environ: MutableMapping[str, str]) -> None:
-    """Ask for so many virtual CPU devices; before JAX is imported.
+    """Ask for so many virtual CPU devices, and threads enough for them; before JAX is imported.
+
+    A number of threads that is set already, by ``PJRT_NPROC``, stays.
 
     >>> from shardlift.launch import virtual_devices
-    >>> env = {"HOME": "/"}
+    >>> env = {"NPROC": "2"}
     >>> virtual_devices(4, env)
     >>> env
-    {'HOME': '/', 'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '4'}
+    {'NPROC': '2', 'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '4', 'PJRT_NPROC': '8'}
     """
     environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES=str(devices))
+    threads = _THREADS_PER_DEVICE * devices
+    if threads > _default_threads(environ):
+        environ.setdefault("PJRT_NPROC", str(threads))
+
+
+def _default_threads(environ: Mapping[str, str]) -> int:
+    """How many threads XLA starts where neither the devices nor ``PJRT_NPROC`` ask for more."""
+    given = environ.get("NPROC", "")
+    if given.isdecimal():
+        return int(given)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS
 
 
 def report_uncaught(error: BaseException) -> tuple[int, str]:

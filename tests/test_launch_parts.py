@@ -18,7 +18,7 @@ from shardlift.launch import Failure
 from shardlift.launch.lines import Lines
 
 
-@pytest.mark.parametrize("name", ["lines", "program"])
+@pytest.mark.parametrize("name", ["cpu", "lines", "program", "snapshot", "stacks", "stuck"])
 def test_examples_run(name: str):
     outcome = doctest.testmod(importlib.import_module(f"shardlift.launch.{name}"))
     assert outcome.attempted > 0

@@ -36,11 +36,13 @@ IN_CALL = answer(
 IN_JIT = answer(user(21, "step(x)", "jaxlib._jax.PjitFunction", calls=STEP))
 IN_VALUE = answer(lib("jax._src.array", "ArrayImpl.__float__"), user(22, "float(loss)"))
 READY = answer(user(23, "x.block_until_ready()", "jaxlib._jax.ArrayImpl.block_until_ready"))
+STEPPED = answer(user(23, "step(x).block_until_ready()", "?.block_until_ready"))
 IN_JAX = answer(lib("jax._src.lax", "gather"), user(24, "y[0]"))
 IN_GUARD = answer(*GUARD, user(25, "step(x)", calls=STEP))
 AT_BARRIER = answer(lib("jax.experimental.multihost_utils", "sync_global_devices"), user(26))
 JOINING = answer(lib("jax._src.distributed", "State.initialize"), user(1, "import jax"))
 FINISHED = answer(lib("jax._src.distributed", "shutdown"), finished=True)
+JOINING_THREADS = answer(lib("threading", "_shutdown", "_thread.lock.acquire"), finished=True)
 ASLEEP = answer(user(30, "time.sleep(99)", "time.sleep"))
 INPUT = answer(user(31, 'input("go?")', "builtins.input"))
 STDIN = answer(user(31, "sys.stdin.readline()", "sys.stdin"))
@@ -66,11 +68,13 @@ def diagnosis(*answers: Answer | None, gone: Sequence[int] = ()) -> Diagnosis:
         (IN_JIT, Wait.CALL),
         (IN_VALUE, Wait.VALUE),
         (READY, Wait.VALUE),
+        (STEPPED, Wait.VALUE),
         (IN_JAX, Wait.JAX),
         (IN_GUARD, Wait.AGREEMENT),
         (AT_BARRIER, Wait.BARRIER),
         (JOINING, Wait.START),
         (FINISHED, Wait.END),
+        (JOINING_THREADS, Wait.THREAD),
         (ASLEEP, Wait.SLEEP),
         (INPUT, Wait.INPUT),
         (STDIN, Wait.INPUT),
@@ -135,7 +139,7 @@ def test_the_text_of_a_deadlock():
         "      /p/train.py:25 in main: step(x)",
     ]
     assert lines[7] == (
-        "shardlift: a deadlock: process 1 waits at /p/train.py:25 in main, process 0 at "
+        "shardlift: a deadlock: process 1 at /p/train.py:25 in main, but process 0 at "
         "/p/train.py:22 in main; a collective needs every process. Likely causes:"
     )
     assert "skipped a call" in lines[8]
@@ -160,6 +164,14 @@ def test_who_waits_for_something_else_is_not_called_deadlocked(second: Answer, s
     )
     assert "a deadlock:" not in text
     assert text.endswith("the job was ended, because of --end-when-stuck")
+
+
+def test_several_processes_that_wait_for_something_else():
+    text = explain_stuck(diagnosis(IN_VALUE, ASLEEP, INPUT, IN_CALL), ended=False)
+    assert (
+        "no deadlock in JAX: process 1 sleeps at /p/train.py:30 in main, process 2 waits for input "
+        "at /p/train.py:31 in main, and processes 0, 3 can only wait" in text
+    )
 
 
 def test_every_wait_and_every_cause_has_words():

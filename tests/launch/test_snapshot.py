@@ -213,3 +213,6 @@ def test_the_frames_that_run_the_program_are_left_out():
         Frame("<frozen runpy>", 88, "_run_code", "runpy", "runpy"),
     ]
     assert stacks.without_runner(frames) == (frames[0],)
+    ending = Frame("/lib/threading.py", 1500, "_shutdown", "threading", "threading")
+    begun = Frame("/lib/threading.py", 1000, "Thread._bootstrap", "threading", "threading")
+    assert stacks.without_runner([ending, begun]) == (ending,)

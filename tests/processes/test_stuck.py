@@ -64,7 +64,7 @@ def test_a_process_that_skips_a_collective(tmp_path: Path):
     assert re.search(r"process 0 \(pid \d+\) (waits|is in a call)", said)
     assert site in said
     assert re.search(r"process 1 \(pid \d+\) has come to the end of the program", said)
-    assert f"a deadlock: process 1 finished, process 0 did not at {place}" in said
+    assert f"a deadlock: the end was reached by process 1, but not by process 0 at {place}" in said
     assert said.count("shardlift: for") == 1
     assert said.rstrip().endswith("the job was ended, because of --end-when-stuck")
 
@@ -120,7 +120,7 @@ def test_processes_at_different_barriers(tmp_path: Path):
     )
     zero, one = line_of(BARRIER, '"saved"'), line_of(BARRIER, '"done"')
     assert (
-        f"a deadlock: process 1 waits at program.py:{one} in <module>, process 0 at "
+        f"a deadlock: process 1 at program.py:{one} in <module>, but process 0 at "
         f"program.py:{zero} in <module>" in ours.stderr
     )
 

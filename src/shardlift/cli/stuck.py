@@ -11,6 +11,7 @@ from shardlift.launch import Cause, Diagnosis, Frame, Mapped, ProcessState, Stac
 __all__ = ["explain_stuck"]
 
 _MOST_LINES = 8  # of a stack
+_NAMED = 3  # processes that are described in one sentence
 _WIDEST = 60  # letters of an expression
 
 _WAITS = {
@@ -141,12 +142,12 @@ def _summary(diagnosis: Diagnosis) -> str:
         case Cause.OUTSIDE_JAX:
             return "no deadlock in JAX: no process waits for another one"
         case Cause.SOME_ARE_BUSY_ELSEWHERE:
-            what = f"{_WAITS[apart[0].wait]}{_at(apart)}"
-            return f"no deadlock in JAX: {_names(apart)} {what}, and {_names(rest)} can only wait"
+            each = ", ".join(f"{_names([s])} {_WAITS[s.wait]}{_at([s])}" for s in apart[:_NAMED])
+            return f"no deadlock in JAX: {each}, and {_names(rest)} can only wait"
         case Cause.SOME_FINISHED:
-            where = f"{_names(apart)} finished, {_names(rest)} did not{_at(rest)}"
+            where = f"the end was reached by {_names(apart)}, but not by {_names(rest)}{_at(rest)}"
         case Cause.DIFFERENT_PLACES:
-            where = f"{_names(apart)} waits{_at(apart)}, {_names(rest)}{_at(rest)}"
+            where = f"{_names(apart)}{_at(apart)}, but {_names(rest)}{_at(rest)}"
         case Cause.SAME_PLACE:
             where = f"all processes wait{_at(rest)}"
     return f"a deadlock: {where}; a collective needs every process. Likely causes:"

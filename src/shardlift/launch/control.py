@@ -42,6 +42,7 @@ class Control:
         self._dump = dump
         self._writing = threading.Lock()
         self._signals, self._wakeup = socket.socketpair()
+        self._before_fork = threading.local()
         self._note_preemption: Callable[[int], object] = int  # JAX's handler, once there is one
 
     def start(self) -> None:
@@ -49,7 +50,11 @@ class Control:
         faulthandler.register(DUMP_SIGNAL, file=self._dump, all_threads=True)
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(
+            before=self._hold_sigterm,
+            after_in_parent=self._let_sigterm_through,
+            after_in_child=self._forget,
+        )
         threading.Thread(target=self._serve, daemon=True, name="shardlift-control").start()
         self.tell(ready=True)
 
@@ -96,12 +101,19 @@ class Control:
             self.tell(terminated=True)
             self._note_preemption(signal.SIGTERM)
 
+    def _hold_sigterm(self) -> None:
+        """Until a forked process has forgotten that it shares the socket for signals."""
+        self._before_fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def _let_sigterm_through(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before_fork.mask)
+
     def _forget(self) -> None:
         """A forked process is none of the job's: it ends by SIGTERM, and tells nobody."""
-        with suppress(ValueError):  # not in the main thread
-            signal.set_wakeup_fd(-1)
-            if signal.getsignal(signal.SIGTERM) is _go_on:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)  # the thread that forked is the main one there
+        if signal.getsignal(signal.SIGTERM) is _go_on:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._let_sigterm_through()
 
 
 def _go_on(number: int, frame: Any) -> None:

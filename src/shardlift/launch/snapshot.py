@@ -73,7 +73,7 @@ def _record(frame: types.FrameType, own: str, innermost: bool) -> Frame:
         module,
         library,
         " ".join(expression.split()),
-        callee_name(target),
+        callee_name(target) or unknown_callee(name),
         mapped_from(name, target),
         () if library else _near(frame),
     )
@@ -142,6 +142,15 @@ def callee_name(target: Any) -> str:
     if module is None:  # a bound method of a built-in type
         module = type(named.__self__).__module__
     return f"{module}.{named.__qualname__}"
+
+
+def unknown_callee(name: str) -> str:
+    """A method of something that only running the program could tell: ``f(x).item``.
+
+    >>> unknown_callee("f(x).item")
+    '?.item'
+    """
+    return f"?.{name.rpartition('.')[2]}" if name else ""
 
 
 def mapped_from(name: str, target: object) -> Mapped | None:

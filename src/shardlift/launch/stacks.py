@@ -146,8 +146,14 @@ def _parsed(match: re.Match[str]) -> Frame:
 
 
 def without_runner(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Without the outermost frames, those that run the program."""
+    """Without the outermost frames, those that run the program or a thread."""
     kept = list(frames)
-    while kept and (kept[-1].library == "shardlift" or kept[-1].module in ("runpy", "threading")):
+    while kept and _runs_program(kept[-1]):
         kept.pop()
     return tuple(kept)
+
+
+def _runs_program(frame: Frame) -> bool:
+    if frame.module == "threading":
+        return frame.function.rpartition(".")[2] in ("_bootstrap", "_bootstrap_inner", "run")
+    return frame.library == "shardlift" or frame.module == "runpy"

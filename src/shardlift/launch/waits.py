@@ -86,9 +86,8 @@ def find_wait(answer: Answer | None) -> Wait:
     stack = answer.main if answer else None
     if answer is None or stack is None:
         return Wait.NO_ANSWER
-    if answer.finished:
-        return Wait.END
-    return wait_of(stack)
+    wait = wait_of(stack)
+    return Wait.END if answer.finished and wait is not Wait.THREAD else wait
 
 
 def wait_of(stack: Stack) -> Wait:
@@ -133,7 +132,9 @@ def _wait_in_jax(frames: tuple[Frame, ...]) -> Wait | None:
         return Wait.CALL
     if any(_READS.intersection(frame.function.split(".")) for frame in jax):
         return Wait.VALUE
-    direct = frames[0].callee.split(".") if frames else []
-    if direct and direct[0] in ("jax", "jaxlib"):
-        return Wait.VALUE if direct[-1] in _READS else Wait.JAX
+    package, *_, name = frames[0].callee.split(".") if frames and frames[0].callee else ("", "")
+    if name == "block_until_ready":  # no other library has one
+        return Wait.VALUE
+    if package in ("jax", "jaxlib"):
+        return Wait.VALUE if name in _READS else Wait.JAX
     return Wait.JAX if jax or any(frame.library == "shardlift" for frame in frames) else None

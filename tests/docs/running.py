@@ -1,7 +1,8 @@
 """Running the blocks of one page in order, and comparing what they show with what they do.
 
 What is shown may differ from what is printed in white space, where it has `...`, and in times,
-ratios of times, sizes of files, versions and the folder, which are taken out of both (`plain`).
+ratios of times, sizes of files, versions, process ids and the folder, which are taken out of both
+(`plain`).
 """
 
 from __future__ import annotations
@@ -150,6 +151,7 @@ def plain(text: str) -> str:
     """Without what differs from run to run, or between versions of JAX."""
     text = re.sub(r"(?<![\w.])\d+(\.\d+)? ?(ms|µs|s|min|seconds|KiB|MiB|kB|MB)\b", "N", text)
     text = re.sub(r"\d+(\.\d+)? ?%", "N %", text)
+    text = re.sub(r"\bpid \d+", "pid N", text)
     text = re.sub(r"\b(JAX|jax|Python|shardlift) \d+(\.\w+)+", r"\1 N", text)
     text = re.sub(r"\. Did you mean '\w+'\?", "", text)  # since Python 3.13
     text = re.sub(r"/\S*/(?=[\w.-]+\.py)", "", text)

@@ -18,7 +18,7 @@ from shardlift.launch import Failure, virtual_devices
 from shardlift.launch.output_lines import Lines
 
 
-@pytest.mark.parametrize("name", ["output_lines", "program"])
+@pytest.mark.parametrize("name", ["cpu", "output_lines", "program", "snapshot", "stacks", "stuck"])
 def test_examples_run(name: str):
     outcome = doctest.testmod(importlib.import_module(f"shardlift.launch.{name}"))
     assert outcome.attempted > 0

@@ -11,10 +11,14 @@ import click
 
 from shardlift.cli import Interrupted
 from shardlift.cli.needs_jax import refuse_old_jax
+from shardlift.cli.stuck import explain_stuck
 from shardlift.launch import (
+    STUCK_STATUS,
+    Diagnosis,
     Failure,
     Program,
     Watch,
+    WhenStuck,
     launch,
     merge_records,
     report_uncaught,
@@ -31,7 +35,8 @@ A notebook runs too, its code cells in their order.
 
 With several processes each line of output begins with the number of the process that printed it.
 The first process that fails is shown as the root cause, the others are ended, and its exit
-status is returned.
+status is returned. When none of them uses the CPU or prints anything for a while, it is said
+once what each of them waits for.
 """
 
 
@@ -62,6 +67,20 @@ status is returned.
     metavar="SECONDS",
     help="How long the processes wait for each other when they start; 300.",
 )
+@click.option(
+    "--stuck-after",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --processes: after how long without CPU use and output to say what each process "
+    "waits for; 0 turns it off.",
+)
+@click.option(
+    "--end-when-stuck",
+    is_flag=True,
+    help=f"With --processes: end a job then, with exit status {STUCK_STATUS}.",
+)
 @click.option("-m", "module", is_flag=True, help="PROGRAM is the name of a module.")
 @click.argument("program", type=click.Path())
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -73,6 +92,8 @@ def run(
     no_patch: bool,
     quiet: bool,
     start_timeout: int,
+    stuck_after: float,
+    end_when_stuck: bool,
     module: bool,
     program: str,
     args: tuple[str, ...],
@@ -86,13 +107,18 @@ def run(
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and (record is None or processes > 1):
         raise click.UsageError("--record-inputs goes with --record, and with one process")
+    if end_when_stuck and (processes == 1 or not stuck_after):
+        raise click.UsageError(
+            "--end-when-stuck goes with --processes, and not with --stuck-after 0"
+        )
     refuse_old_jax("run")
     what = Program(program, args, module)
     watch = Watch(patch=not no_patch, record=record, quiet=quiet, record_inputs=record_inputs)
     if processes == 1:
         run_here(what, devices, watch)
     else:
-        run_many(what, processes, devices, start_timeout, watch)
+        when_stuck = WhenStuck(stuck_after, _report, end_when_stuck) if stuck_after else None
+        run_many(what, processes, devices, start_timeout, watch, when_stuck)
 
 
 def run_here(program: Program, devices: int | None, watch: Watch) -> None:
@@ -132,7 +158,12 @@ def _tell_jax(devices: int) -> None:
 
 
 def run_many(
-    program: Program, processes: int, devices: int | None, start_timeout: int, watch: Watch
+    program: Program,
+    processes: int,
+    devices: int | None,
+    start_timeout: int,
+    watch: Watch,
+    when_stuck: WhenStuck | None,
 ) -> None:
     """Run it in many processes, say what went wrong, and exit with the status of that."""
     if devices is None and "JAX_PLATFORMS" not in os.environ:
@@ -144,9 +175,12 @@ def run_many(
         emit=_emit,
         start_timeout=start_timeout,
         watch=watch,
+        when_stuck=when_stuck,
     )
     if outcome.failure:
         click.echo(explain(outcome.failure, processes), err=True)
+    elif outcome.stuck:
+        click.echo(explain_stuck(outcome.stuck, ended=True), err=True)
     elif outcome.interrupted:
         click.echo(f"shardlift: interrupted; all {processes} processes were ended", err=True)
     if watch.record is not None:
@@ -164,6 +198,10 @@ def _merge(record: str, processes: int, quiet: bool) -> None:
         click.echo(f"shardlift: {len(found)} of {processes} processes left a record", err=True)
     if found and not quiet:
         click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
+
+
+def _report(diagnosis: Diagnosis) -> None:
+    click.echo(explain_stuck(diagnosis, ended=False), err=True)
 
 
 def _emit(process: int, stream: str, line: str) -> None:

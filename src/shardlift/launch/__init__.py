@@ -1,15 +1,28 @@
 """Running a program in one process, or in many local ones under one coordinator."""
 
-from shardlift.launch.job import Emit, Failure, Outcome, launch
+from shardlift.launch.diagnosis import Cause, Diagnosis, ProcessState
+from shardlift.launch.job import STUCK_STATUS, Emit, Failure, Outcome, launch
 from shardlift.launch.program import Program, report_uncaught, virtual_devices
 from shardlift.launch.session import Watch, merge_records
+from shardlift.launch.stacks import Frame, Mapped, Stack
+from shardlift.launch.waits import Wait
+from shardlift.launch.watchdog import WhenStuck
 
 __all__ = [
+    "STUCK_STATUS",
+    "Cause",
+    "Diagnosis",
     "Emit",
     "Failure",
+    "Frame",
+    "Mapped",
     "Outcome",
+    "ProcessState",
     "Program",
+    "Stack",
+    "Wait",
     "Watch",
+    "WhenStuck",
     "launch",
     "merge_records",
     "report_uncaught",

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-import socket
 import sys
-import threading
-import time
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
 from shardlift._import_hook import AfterImport
+from shardlift.launch.control import Control
 from shardlift.launch.program import Program, report_uncaught
 from shardlift.launch.session import Watch
 
@@ -36,6 +32,7 @@ class Place:
     coordinator: str
     start_timeout: int
     link: int  # file descriptor of a socket to the launcher
+    dump: int  # and of another one, for stacks
 
     def to_json(self, program: Program, watch: Watch) -> str:
         """The argument of this module."""
@@ -49,12 +46,11 @@ def main(argument: str) -> None:
     place = Place(**told["place"])
     program = Program(**{**told["program"], "args": tuple(told["program"]["args"])})
     watch = Watch(**told["watch"]).of_process(place.process)
-    link = socket.socket(fileno=place.link)
-    link.set_inheritable(False)
-    threading.Thread(target=_end_with_launcher, args=(link,), daemon=True).start()
+    control = Control(place.link, place.dump)
+    control.start()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
-    AfterImport("jax", lambda jax: _join(jax, place, link)).install()
+    AfterImport("jax", lambda jax: _join(jax, place, control)).install()
     watching = watch.begin(program)
     failed = True  # then the launcher has more important things to say
     try:
@@ -62,27 +58,18 @@ def main(argument: str) -> None:
         failed = False
     except SystemExit as error:
         if error.code not in (None, 0):
-            _tell(link, failed=error.code if isinstance(error.code, int) else 1, traceback="")
+            control.tell(failed=error.code if isinstance(error.code, int) else 1, traceback="")
         raise
     except BaseException as error:
         status, text = report_uncaught(error)
-        _tell(link, failed=status, traceback=text)
+        control.tell(failed=status, traceback=text)
         sys.exit(status)
     finally:
+        control.finished = True
         watching.end(quiet=failed)
 
 
-def _end_with_launcher(link: socket.socket) -> None:
-    """The launcher never writes: when reading ends, it is gone, and so are we."""
-    link.recv(1)
-    os.killpg(os.getpgid(0), signal.SIGKILL)
-
-
-def _tell(link: socket.socket, **what: Any) -> None:
-    link.sendall(json.dumps({"at": time.time(), **what}).encode() + b"\n")
-
-
-def _join(jax: ModuleType, place: Place, link: socket.socket) -> None:
+def _join(jax: ModuleType, place: Place, control: Control) -> None:
     own, mine = jax.distributed.initialize, (place.processes, place.process)
 
     def initialize(
@@ -109,7 +96,8 @@ def _join(jax: ModuleType, place: Place, link: socket.socket) -> None:
                 initialization_timeout=place.start_timeout,
             )
 
-    _tell(link, stage="joining")
+    control.tell(stage="joining")
     initialize()
-    _tell(link, stage="joined")
+    control.hear_sigterm()
+    control.tell(stage="joined")
     jax.distributed.initialize = initialize

@@ -22,15 +22,24 @@ from functools import partial
 from typing import IO
 
 from shardlift.launch.child import Place
+from shardlift.launch.control import DUMP_SIGNAL
+from shardlift.launch.diagnosis import Diagnosis, diagnose
 from shardlift.launch.output_lines import Lines
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import Watch
+from shardlift.launch.stacks import Answer, parse_dump
+from shardlift.launch.watchdog import Watchdog, WhenStuck
 
-__all__ = ["Emit", "Failure", "Job", "Outcome", "launch"]
+__all__ = ["STUCK_STATUS", "Emit", "Failure", "Job", "Outcome", "WhenStuck", "launch"]
 
 Emit = Callable[[int, str, str], None]  # process, "stdout" or "stderr", a line
 _TICK = 0.05  # how often the processes are looked at, in seconds
 _SETTLE = 0.3  # how long after the first failure others may tell of an earlier one
+_ANSWER, _DUMP = 5.0, 1.0  # how long processes have to say what they wait for, in seconds
+# How long a process has to end by itself when somebody has sent it SIGTERM: a JAX program may save
+# its state at the next step that all processes agree on. Then it is taken to be inside XLA.
+_TERMINATED = 5.0
+STUCK_STATUS = 79  # after the last one of sysexits.h, before those of signals
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ class Outcome:
     status: int
     failure: Failure | None = None
     interrupted: bool = False
+    stuck: Diagnosis | None = None  # it was ended because of that
 
 
 def launch(
@@ -69,6 +79,7 @@ def launch(
     start_timeout: int = 300,
     watch: Watch | None = None,
     environ: Mapping[str, str] | None = None,
+    when_stuck: WhenStuck | None = None,
 ) -> Outcome:
     """Run ``program`` in ``processes`` local processes and wait for them.
 
@@ -81,13 +92,14 @@ def launch(
         start_timeout: seconds in which all processes must have imported JAX.
         watch: what is restored in each process, and recorded of it; nothing by default.
         environ: the environment of the processes; that of this one by default.
+        when_stuck: what to do when no process uses the CPU or prints; nothing by default.
 
     Returns:
         Status 0, or that of the first process that failed: the others are ended then. SIGINT and
-        SIGTERM end all processes.
+        SIGTERM end all processes, and so does SIGTERM to one of them.
     """
     watch = watch or Watch(patch=False)
-    job = Job(program, processes, devices, emit, start_timeout, watch, environ)
+    job = Job(program, processes, devices, emit, start_timeout, watch, environ, when_stuck)
     stops: list[int] = []
     before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
     try:
@@ -106,8 +118,17 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
 @dataclass
 class _Worker:
     popen: subprocess.Popen[bytes]
+    link: socket.socket
     stage: str = "starting"  # then "joining", then "joined"
+    ready: bool = False  # has it begun to listen?
+    terminated: float | None = None  # when it was sent SIGTERM by somebody
+    answer: Answer | None = None
+    dump: list[str] = field(default_factory=list)
     failures: list[tuple[float, Failure]] = field(default_factory=list)
+
+    def answers(self) -> bool:
+        """Whether it listens; a program that has replaced its process does not."""
+        return self.ready and self.link.fileno() >= 0 and self.popen.poll() is None
 
 
 class Job:
@@ -122,6 +143,7 @@ class Job:
         start_timeout: int,
         watch: Watch,
         environ: Mapping[str, str] | None = None,
+        when_stuck: WhenStuck | None = None,
     ) -> None:
         """Nothing is started yet. The arguments are those of ``launch``."""
         self.environ = os.environ if environ is None else environ
@@ -129,6 +151,9 @@ class Job:
         self.emit, self.start_timeout, self.watch_as = emit, start_timeout, watch
         self.workers: list[_Worker] = []
         self.selector = selectors.DefaultSelector()
+        self.heard = 0  # how often a process has said something
+        self.when_stuck = when_stuck
+        self.watchdog = Watchdog(when_stuck.after) if when_stuck else None
 
     def start(self) -> None:
         """Start all processes."""
@@ -138,8 +163,10 @@ class Job:
 
     def _start(self, process: int, coordinator: str) -> None:
         ours, theirs = socket.socketpair()
-        place = Place(process, self.processes, coordinator, self.start_timeout, theirs.fileno())
-        with theirs:
+        dump, their_dump = socket.socketpair()
+        fds = [theirs.fileno(), their_dump.fileno()]
+        place = Place(process, self.processes, coordinator, self.start_timeout, *fds)
+        with theirs, their_dump:
             popen = subprocess.Popen(
                 [
                     sys.executable,
@@ -151,11 +178,13 @@ class Job:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._environment(),
-                pass_fds=[theirs.fileno()],
+                pass_fds=fds,
                 start_new_session=True,
             )
-        self.workers.append(_Worker(popen))
+        worker = _Worker(popen, ours)
+        self.workers.append(worker)
         self._listen(ours, Lines(partial(self._told, process)))
+        self._listen(dump, Lines(worker.dump.append))
         for name, pipe in (("stdout", popen.stdout), ("stderr", popen.stderr)):
             assert pipe is not None
             self._listen(pipe, Lines(partial(self.emit, process, name)))
@@ -175,6 +204,14 @@ class Job:
         """Pass output on until all processes ended, one failed, or a signal came."""
         while not stops and not self._failures() and self._alive():
             self._pump(_TICK)
+            self._fail_if_terminated()
+            diagnosis = self._diagnose_if_stuck()
+            if diagnosis is None or self.when_stuck is None:
+                continue
+            if self.when_stuck.end:
+                self.end(signal.SIGTERM, grace, stops)
+                return Outcome(STUCK_STATUS, stuck=diagnosis)
+            self.when_stuck.report(diagnosis)
         if stops:
             self.end(stops[0], grace, stops)
             return Outcome(128 + stops[0], interrupted=True)
@@ -185,6 +222,44 @@ class Job:
             status = failure.status
             return Outcome(status if status >= 0 else 128 - status, failure)
         return Outcome(0)
+
+    def _fail_if_terminated(self) -> None:
+        """A process that is inside XLA does not end by SIGTERM: then the job does."""
+        for process, worker in enumerate(self.workers):
+            if worker.terminated is None or time.monotonic() < worker.terminated + _TERMINATED:
+                continue
+            worker.terminated = None
+            if worker.popen.poll() is None:
+                worker.failures.append((time.time(), Failure(process, -signal.SIGTERM, "")))
+
+    def _diagnose_if_stuck(self) -> Diagnosis | None:
+        pids = [worker.popen.pid for worker in self.workers]
+        if self.watchdog is None or not self.watchdog.is_stuck(pids, self.heard):
+            return None
+        self._ask_for_stacks()
+        gone = [k for k, worker in enumerate(self.workers) if worker.popen.poll() is not None]
+        answers = [worker.answer for worker in self.workers]
+        return diagnose(self.watchdog.quiet, pids, answers, gone)
+
+    def _ask_for_stacks(self) -> None:
+        asked = [worker for worker in self.workers if worker.answers()]
+        for worker in asked:
+            worker.answer = None
+            with suppress(OSError):
+                worker.link.send(b"?")
+        self._pump_until(lambda: all(worker.answer for worker in asked), _ANSWER)
+        silent = [worker for worker in asked if worker.answer is None and worker.answers()]
+        for worker in silent:
+            worker.dump.clear()
+            os.kill(worker.popen.pid, DUMP_SIGNAL)
+        self._pump_until(lambda: not silent, _DUMP)
+        for worker in silent:
+            worker.answer = parse_dump(worker.dump)
+
+    def _pump_until(self, done: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not done() and time.monotonic() < deadline:
+            self._pump(_TICK)
 
     def end(self, number: int, grace: float, stops: list[int]) -> None:
         """Tell all processes to end; kill them after ``grace`` seconds or at a second signal."""
@@ -218,6 +293,7 @@ class Job:
         for key, _ in events:
             source, lines = key.data
             chunk = os.read(key.fd, 65536)
+            self.heard += 1
             lines.feed(chunk)
             if not chunk:
                 self.selector.unregister(source)
@@ -235,6 +311,11 @@ class Job:
         if "failed" in said:
             failure = Failure(process, said["failed"], said["traceback"])
             worker.failures.append((said["at"], failure))
+        if "answer" in said:
+            worker.answer = Answer.from_json(said["answer"])
+        if "terminated" in said and worker.terminated is None:
+            worker.terminated = time.monotonic()
+        worker.ready = worker.ready or "ready" in said
         worker.stage = said.get("stage", worker.stage)
 
     def _failures(self) -> list[tuple[float, Failure]]:

@@ -15,7 +15,7 @@ import jax
 
 from bench.steps import AXIS, CASES, Case
 from shardlift._replication.program import Program, trace_site
-from shardlift._replication.prove import prove
+from shardlift._replication.proof import prove
 from shardlift.mapping.options import check_options
 from shardlift.mapping.site import Site
 

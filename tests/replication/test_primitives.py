@@ -13,7 +13,7 @@ from jax import lax
 
 import shardlift
 from shardlift._replication import primitives
-from shardlift._replication.prove import RULES
+from shardlift._replication.proof import RULES
 from tests.replication.checking import N, proven, reason, rows, same
 
 KNOWN = {*primitives.PLAIN, *RULES, *primitives.OPAQUE}

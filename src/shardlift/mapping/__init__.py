@@ -17,7 +17,7 @@ from shardlift.mapping.registry import remember, site_of
 from shardlift.mapping.site import Site
 
 if TYPE_CHECKING:
-    from shardlift.mapping.explain import Explanation
+    from shardlift.mapping.explanation import Explanation
 
 __all__ = [
     "CATALOGUE",
@@ -130,29 +130,29 @@ def pmap(
 def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
     # What these need is imported when one is called: a first call does without it.
     def lower(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
+        from shardlift.mapping import ahead_of_time
 
-        return ahead.lower(site, args, kwargs)
+        return ahead_of_time.lower(site, args, kwargs)
 
     def trace(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
+        from shardlift.mapping import ahead_of_time
 
-        return ahead.trace(site, args, kwargs)
+        return ahead_of_time.trace(site, args, kwargs)
 
     def eval_shape(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
+        from shardlift.mapping import ahead_of_time
 
-        return ahead.eval_shape(site, args, kwargs)
+        return ahead_of_time.eval_shape(site, args, kwargs)
 
     def explain(*args: Any, **kwargs: Any) -> Explanation:
-        from shardlift.mapping.explain import explain as explain_call
+        from shardlift.mapping.explanation import explain as explain_call
 
         return explain_call(site, args, kwargs)
 
     def as_shard_map(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
+        from shardlift.mapping import ahead_of_time
 
-        return ahead.plain(site, fun, args, kwargs)
+        return ahead_of_time.plain(site, fun, args, kwargs)
 
     methods: list[Any] = [lower, trace, eval_shape, explain, as_shard_map]
     for method in methods:

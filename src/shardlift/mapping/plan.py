@@ -88,7 +88,7 @@ def make_plan(
     bridge = Bridge(mesh, options) if spans and options.view == "local" else None
     if bridge is None:
         return Plan(mesh, label, inner, jitted, ahead, None, jitted, None)
-    from shardlift.mapping.processes.across import Across  # not in a job of one process
+    from shardlift.mapping.processes.local_program import Across  # not in a job of one process
 
     by_row = jax.jit(rowwise, static_argnums=options.static)
     return Plan(mesh, label, inner, jitted, ahead, bridge, Across(jitted, bridge, options), by_row)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from shardlift import _compat
 from shardlift.capture.schema import Collective
-from shardlift.mapping.explain import COLLECTIVES
+from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.caller import is_glue, shown
 
 MOST_LINES = 5  # of the lines on which a kind of collective stands

@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec
 from shardlift import _compat
 from shardlift._replication.control import CALLS, inner_jaxpr
 from shardlift.capture.schema import ArrayRole
-from shardlift.mapping.explain import COLLECTIVES
+from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.calls import Apart
 from shardlift.verify.tape.host_arrays import Held, hold
 

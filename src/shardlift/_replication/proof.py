@@ -9,7 +9,7 @@ import jax
 
 from shardlift import _compat
 from shardlift._replication import collectives, control
-from shardlift._replication.equal import equal_leaves
+from shardlift._replication.equal_arguments import equal_leaves
 from shardlift._replication.interpreter import Interpreter
 from shardlift._replication.knowledge import Cause, Scope, Value, Varying
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, Source

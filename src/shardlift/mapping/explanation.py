@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, PartitionSpec
 
-from shardlift.mapping.ahead import use_program
+from shardlift.mapping.ahead_of_time import use_program
 from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.site import Site
 

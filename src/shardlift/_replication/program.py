@@ -12,12 +12,12 @@ from jax.sharding import AbstractMesh, AxisType
 from shardlift import _compat
 from shardlift._replication.control import CALLS, inner_jaxpr
 from shardlift.mapping.axes import argument_names
+from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import given_here, in_context_mesh
-from shardlift.mapping.nested_call import Call
 from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
 from shardlift.mapping.options import Options
-from shardlift.mapping.plan import map_block, with_static
+from shardlift.mapping.plan import map_block
 from shardlift.mapping.site import Site
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 from shardlift.mapping.axes import prefix_leaves, spec_of
-from shardlift.mapping.plan import Fun, Plan, dynamic_args, make_plan, with_static
+from shardlift.mapping.call import dynamic_args, with_static
+from shardlift.mapping.plan import Fun, Plan, make_plan
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
 

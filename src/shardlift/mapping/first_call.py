@@ -17,7 +17,7 @@ import numpy as np
 
 from shardlift.arrays.resharding import rewrap
 from shardlift.mapping.axes import Axis
-from shardlift.mapping.nested_call import Call
+from shardlift.mapping.call import Call
 from shardlift.mapping.plan import Plan
 
 

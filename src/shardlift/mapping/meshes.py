@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -14,7 +14,6 @@ from jax.sharding import AxisType, Mesh
 from shardlift import _compat
 from shardlift.mapping.nesting import InnerAxes
 from shardlift.mapping.options import Options
-from shardlift.mapping.processes.bridge import spans_processes
 
 
 class Layout(NamedTuple):
@@ -53,6 +52,11 @@ def given_here(options: Options) -> tuple[jax.Device, ...]:
         return given
     me = jax.process_index(options.backend)
     return tuple(device for device in given if device.process_index == me)
+
+
+def spans_processes(devices: Sequence[jax.Device]) -> bool:
+    """Do these devices belong to more than one process?"""
+    return len({device.process_index for device in devices}) > 1
 
 
 def _over_processes(options: Options, size: int, needed: int) -> Layout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,22 +10,12 @@ from jax import lax
 
 from shardlift import _compat
 from shardlift.mapping.axes import Axis, prefix_leaves, spec_of
+from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.errors import hint_for
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.nesting import Frame, NeedsInner
 from shardlift.mapping.options import Options
-from shardlift.mapping.plan import Fun, map_block, with_static
-
-
-class Call(NamedTuple):
-    """The arguments of one call, taken apart."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    leaves: list[Any]  # of the arguments that are not static
-    tree: Any
-    axes: list[Axis]
-    size: int  # rows: how many devices the pmap's own axis needs
+from shardlift.mapping.plan import Fun, map_block
 
 
 def call_inner(fun: Fun, options: Options, call: Call, frame: Frame | None) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from shardlift.mapping.nested_call import Call
+    from shardlift.mapping.call import Call
     from shardlift.mapping.placement import Fit
     from shardlift.mapping.plan import Plan
     from shardlift.mapping.site import Site

@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import lax
@@ -29,9 +29,13 @@ from shardlift.mapping.axes import (
     specs_of,
     without_static,
 )
+from shardlift.mapping.call import dynamic_args, with_static
+from shardlift.mapping.meshes import spans_processes
 from shardlift.mapping.nesting import Frame, InnerAxes, entered
 from shardlift.mapping.options import Options, flatten_axes
-from shardlift.mapping.processes.bridge import Bridge, spans_processes
+
+if TYPE_CHECKING:
+    from shardlift.mapping.processes.bridge import Bridge
 
 Fun = Callable[..., Any]
 
@@ -85,13 +89,16 @@ def make_plan(
     argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
     jitted = jax.jit(made, **argnums)
     ahead = jax.jit(program, **argnums) if spans else jitted
-    bridge = Bridge(mesh, options) if spans and options.view == "local" else None
-    if bridge is None:
+    if not spans or options.view == "global":
         return Plan(mesh, label, inner, jitted, ahead, None, jitted, None)
-    from shardlift.mapping.processes.local_program import Across  # not in a job of one process
+    # Not at the top: a job of one process needs neither.
+    from shardlift.mapping.processes.bridge import Bridge
+    from shardlift.mapping.processes.local_program import LocalProgram
 
+    bridge = Bridge(mesh, options)
+    local = LocalProgram(jitted, bridge, options)
     by_row = jax.jit(rowwise, static_argnums=options.static)
-    return Plan(mesh, label, inner, jitted, ahead, bridge, Across(jitted, bridge, options), by_row)
+    return Plan(mesh, label, inner, jitted, ahead, bridge, local, by_row)
 
 
 def _rowwise(options: Options) -> Options:
@@ -166,27 +173,6 @@ def map_block(
 def _spec_axes(out_axes: Any) -> Any:
     # A negative axis is only accepted where it means axis 0: see restack.
     return jax.tree.map(lambda axis: max(axis, 0), out_axes)
-
-
-def dynamic_args(options: Options, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The positional arguments that are not static."""
-    if not options.static:
-        return args
-    if options.static[-1] >= len(args):
-        raise ValueError(
-            f"pmapped function has static_broadcasted_argnums={options.static} but was called "
-            f"with only {len(args)} positional argument{'s' if len(args) != 1 else ''}. All "
-            "static broadcasted arguments must be passed positionally."
-        )
-    return tuple(arg for k, arg in enumerate(args) if k not in options.static)
-
-
-def with_static(options: Options, args: tuple[Any, ...], dynamic: Sequence[Any]) -> Sequence[Any]:
-    """``args`` with the ones that are not static replaced by ``dynamic``."""
-    if not options.static:
-        return dynamic
-    rest = iter(dynamic)
-    return [arg if k in options.static else next(rest) for k, arg in enumerate(args)]
 
 
 def unstack(leaf: Any, axis: Axis, size: int) -> Any:

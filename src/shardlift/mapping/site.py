@@ -24,6 +24,7 @@ from shardlift.mapping.axes import (
     shape_of,
     without_static,
 )
+from shardlift.mapping.call import Call, dynamic_args, with_static
 from shardlift.mapping.first_call import settle
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import (
@@ -34,19 +35,13 @@ from shardlift.mapping.meshes import (
     in_manual_context,
     make_mesh,
     own_context,
+    spans_processes,
 )
-from shardlift.mapping.nested_call import Call, call_inner
+from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
 from shardlift.mapping.options import Options
 from shardlift.mapping.placement import fit_leaves
-from shardlift.mapping.plan import (
-    Fun,
-    Plan,
-    dynamic_args,
-    make_plan,
-    with_static,
-)
-from shardlift.mapping.processes.bridge import spans_processes
+from shardlift.mapping.plan import Fun, Plan, make_plan
 from shardlift.mapping.rows import Counter, row_counter
 
 T = TypeVar("T")

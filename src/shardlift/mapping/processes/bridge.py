@@ -189,11 +189,6 @@ class Bridge:
         return jax.tree.unflatten(tree, abstract)
 
 
-def spans_processes(devices: Sequence[jax.Device]) -> bool:
-    """Do these devices belong to more than one process?"""
-    return len({device.process_index for device in devices}) > 1
-
-
 def _rows_here(mesh: Mesh) -> Mesh:
     """The rows of the mesh whose devices belong to this process."""
     me = jax.process_index()

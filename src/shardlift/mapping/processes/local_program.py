@@ -17,15 +17,15 @@ from shardlift import _compat
 from shardlift.arrays.resharding import is_key
 from shardlift.mapping import observer
 from shardlift.mapping.axes import shape_of
+from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.options import Options
-from shardlift.mapping.plan import dynamic_args, with_static
 from shardlift.mapping.processes.bridge import Bridge, Views
 
 MAX_SHORTCUTS = 256  # a site that is called with ever new trees or shapes forgets old ones
 
 
-class Across:
-    """The program behind a bridge."""
+class LocalProgram:
+    """A program over all processes, called with the rows of this one."""
 
     def __init__(self, program: Any, bridge: Bridge, options: Options) -> None:
         self._program, self._bridge, self._options = program, bridge, options

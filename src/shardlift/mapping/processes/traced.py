@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from shardlift.mapping.axes import Axis, prefix_leaves
-from shardlift.mapping.nested_call import Call
+from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.options import Options
-from shardlift.mapping.plan import Plan, with_static
+from shardlift.mapping.plan import Plan
 from shardlift.mapping.processes.views import to_global, to_local
 
 

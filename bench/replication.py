@@ -30,7 +30,7 @@ def trace(case: Case, args: tuple[Any, ...]) -> Program:
     def fresh(*args: Any) -> Any:  # another function each time: nothing is remembered of it
         return case.fun(*args)
 
-    options = check_options(fresh, AXIS, 0, 0, (), (), None, None, None, "error", "local")
+    options = check_options(fresh, axis_name=AXIS)
     return trace_site(Site(lambda: fresh, "step", options), args, {})
 
 

@@ -13,7 +13,7 @@ import re
 import sysconfig
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol, cast
 
 import jax
@@ -225,6 +225,29 @@ def scan_parts(eqn: Any) -> tuple[int, int] | None:
     except (KeyError, AttributeError, TypeError, ValueError):
         return None
     return (consts, carry) if consts + carry + xs == len(eqn.invars) else None
+
+
+def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
+    """The jaxprs among the parameters of an equation.
+
+    Not by ``jax.extend.core.jaxprs_in_params``: importing ``jax.extend`` in the middle of a run
+    makes JAX (0.12.0) trace every program of it once more.
+    """
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            jaxpr = getattr(item, "jaxpr", item)
+            if hasattr(jaxpr, "eqns"):
+                yield jaxpr
+
+
+def collective_axes(eqn: Any) -> tuple[Hashable, ...]:
+    """The names of the axes that a collective goes over; numbers are dimensions of its operand.
+
+    Which parameter holds them is not public (2026-11: 0.10.2, 0.12.0).
+    """
+    axes = eqn.params["axes"] if "axes" in eqn.params else eqn.params["axis_name"]
+    names = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return tuple(name for name in names if not isinstance(name, int))
 
 
 def map_axes(eqn: Any) -> dict[Any, int] | None:

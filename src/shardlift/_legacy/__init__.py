@@ -12,8 +12,7 @@ an underscore because the public function `shardlift.legacy` has its plain name.
 `attributes`       `.device_buffers`, `.device()`
 `options`          options of `jax.config`
 `indexing`         `x[i]` reads one device's row
-`jaxprs`           `ClosedJaxpr` by keyword
-`keywords`         keywords that functions of `jax.numpy` lost
+`keywords`         removed keywords of `jax.numpy` functions and of `ClosedJaxpr`
 `libraries`        helpers of flax
 =================  =============================================================================
 """
@@ -91,7 +90,6 @@ def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool)
     from shardlift._legacy import (
         attributes,
         indexing,
-        jaxprs,
         keywords,
         libraries,
         modules,
@@ -107,7 +105,6 @@ def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool)
         modules.restore(patches, uses, here)
         options.restore(patches, uses, here)
         attributes.restore(patches, uses)
-        jaxprs.restore(patches, uses)
         keywords.restore(patches, uses, here)
     elif recorder is None:
         return

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from shardlift._compat import collective_axes
 from shardlift._replication.interpreter import Interpreter, Rule, opaque
 from shardlift._replication.knowledge import Cause, Scope, Value, all_of, used, varying
 from shardlift._replication.partition import Classes, Groups, coordinates, groups_of, partition
@@ -20,21 +21,10 @@ from shardlift._replication.partition import Classes, Groups, coordinates, group
 Key = Callable[[tuple[int, ...], int, int], Hashable]
 
 
-def _named(axes: Any) -> tuple[Hashable, ...]:
-    """The names among ``axes``; numbers are dimensions of the operand."""
-    given = axes if isinstance(axes, tuple | list) else (axes,)
-    return tuple(axis for axis in given if not isinstance(axis, int))
-
-
-def _names(eqn: Any) -> tuple[Hashable, ...]:
-    params = eqn.params
-    return _named(params["axes"] if "axes" in params else params["axis_name"])
-
-
 def _groups(eqn: Any, scope: Scope) -> Groups:
     given = eqn.params.get("axis_index_groups")
     given = None if given is None else tuple(map(tuple, given))
-    return groups_of(scope.space, _names(eqn), given)
+    return groups_of(scope.space, collective_axes(eqn), given)
 
 
 @functools.lru_cache(maxsize=256)
@@ -58,7 +48,7 @@ def _collective(key: Key, why: str) -> Rule:
     """A collective of each operand by itself."""
 
     def rule(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
-        names = _names(eqn)
+        names = collective_axes(eqn)
         if not names:  # over dimensions of the operand only
             return [used(operand, eqn) for operand in operands]
         if any(name not in scope.space.names for name in names):
@@ -86,13 +76,13 @@ def _extent(eqn: Any, scope: Scope) -> str:
     groups = eqn.params.get("axis_index_groups")
     if groups is not None:
         return f"goes over groups {list(map(list, groups))}, not over all devices"
-    names = _names(eqn)
+    names = collective_axes(eqn)
     rest = tuple(name for name in scope.space.names if name not in names)
     return f"goes over {_told(names)} only, not over {_told(rest)}"
 
 
 def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list[Value]:
-    names = _names(eqn)
+    names = collective_axes(eqn)
     if any(name not in scope.space.names for name in names):
         return opaque(eqn, scope, f"asks for {_told(names)}, which is not mapped here")
     cause = Cause(None, eqn, "is another number on each device")

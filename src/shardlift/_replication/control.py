@@ -165,11 +165,9 @@ def _kernel(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Se
 
 def _made_of(params: Any, names: frozenset[str]) -> bool:
     """Do the jaxprs among ``params`` hold these primitives only?"""
-    import jax.extend.core as jex  # slow to import: see _compat
-
     return all(
         eqn.primitive.name in names and ours(eqn.primitive) and _made_of(eqn.params, names)
-        for jaxpr in jex.jaxprs_in_params(params)
+        for jaxpr in _compat.inner_jaxprs(params)
         for eqn in jaxpr.eqns
     )
 

@@ -84,7 +84,7 @@ def _trace(
         )
     if site is None and bare:
         options = check_options(
-            fun, axis_name, in_axes, 0, (), (), None, None, axis_size, "error", "global"
+            fun, axis_name=axis_name, in_axes=in_axes, axis_size=axis_size, view="global"
         )
         site = Site(lambda: fun, getattr(fun, "__name__", type(fun).__name__), options)
     if site is not None:

@@ -102,9 +102,18 @@ def pmap(
     [0.25 0.75]
     """
     options = check_options(
-        fun, axis_name, in_axes, out_axes, static_broadcasted_argnums, donate_argnums,
-        devices, backend, axis_size, reshard, view,
-    )  # fmt: skip
+        fun,
+        axis_name=axis_name,
+        in_axes=in_axes,
+        out_axes=out_axes,
+        static_broadcasted_argnums=static_broadcasted_argnums,
+        donate_argnums=donate_argnums,
+        devices=devices,
+        backend=backend,
+        axis_size=axis_size,
+        reshard=reshard,
+        view=view,
+    )
     site = site_of(fun, options)
 
     # `fun` stays alive through __wrapped__: the site itself holds it weakly. Nothing is checked

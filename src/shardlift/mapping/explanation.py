@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import jax
 from jax.sharding import Mesh, PartitionSpec
 
+from shardlift import _compat
 from shardlift.mapping.ahead_of_time import use_program
 from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.site import Site
@@ -42,7 +43,7 @@ class Explanation:
     mesh: Mesh
     inputs: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
-    collectives: tuple[tuple[str, tuple[str, ...], int], ...]  # kind, axes, how often
+    collectives: tuple[tuple[str, tuple[Hashable, ...], int], ...]  # kind, axes, how often
 
     def __str__(self) -> str:
         axes = ", ".join(f"{name}: {size}" for name, size in self.mesh.shape.items())
@@ -98,14 +99,9 @@ def type_of(leaf: Any) -> str:
     return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
 
 
-def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    import jax.extend.core as jex  # slow to import: see _compat
-
+def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[Hashable, ...]]]:
     for eqn in jaxpr.eqns:
-        kind = eqn.primitive.name
-        if kind in COLLECTIVES:
-            axes = eqn.params.get("axes", eqn.params.get("axis_name"))
-            names = axes if isinstance(axes, tuple) else (axes,)
-            yield kind, tuple(name for name in names if not isinstance(name, int))
-        for inner in jex.jaxprs_in_params(eqn.params):
+        if eqn.primitive.name in COLLECTIVES:
+            yield eqn.primitive.name, _compat.collective_axes(eqn)
+        for inner in _compat.inner_jaxprs(eqn.params):
             yield from _collectives(inner)

@@ -47,18 +47,19 @@ def flatten_axes(axes: Any) -> tuple[list[int | None], Any]:
 
 def check_options(
     fun: Callable[..., Any],
-    axis_name: Hashable | None,
-    in_axes: Any,
-    out_axes: Any,
-    static: int | Iterable[int],
-    donate: int | Iterable[int],
-    devices: Iterable[jax.Device] | None,
-    backend: str | None,
-    axis_size: int | None,
-    reshard: Reshard,
-    view: View,
+    *,
+    axis_name: Hashable | None = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Iterable[int] = (),
+    donate_argnums: int | Iterable[int] = (),
+    devices: Iterable[jax.Device] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    reshard: Reshard = "error",
+    view: View = "local",
 ) -> Options:
-    """Validate what was given to ``pmap``; raises as ``jax.pmap`` does."""
+    """Validate the arguments of ``pmap``; raises as ``jax.pmap`` does."""
     _check_callable(fun)
     hash(axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
@@ -70,7 +71,8 @@ def check_options(
     for what, given, allowed in (("reshard", reshard, Reshard), ("view", view, View)):
         if given not in get_args(allowed):
             raise ValueError(f"pmap {what} must be one of {get_args(allowed)}, but got {given!r}.")
-    static, donate = (_argnums(fun, nums) for nums in (static, donate))
+    static = _argnums(fun, static_broadcasted_argnums)
+    donate = _argnums(fun, donate_argnums)
     if both := sorted(set(static) & set(donate)):
         raise ValueError(
             f"pmap arguments {both} are both in static_broadcasted_argnums and in donate_argnums: "

@@ -135,7 +135,8 @@ class Site:
 
     def _run(self, plan: Plan, call: Call) -> Any:
         if plan.bridge is not None and _compat.tracing():
-            from shardlift.mapping.processes.traced import call_traced  # rare, and slow to import
+            # Here, not at the top: it is rare, and it imports jax.extend, which is slow.
+            from shardlift.mapping.processes.transformations import call_traced
 
             return call_traced(self.options, plan, call)
         if plan.inner or self._moves or in_context_mesh():

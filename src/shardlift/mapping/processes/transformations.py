@@ -1,9 +1,9 @@
-"""Local and global views of an array as JAX primitives, so that transformations go through them.
+"""A pmapped call under a JAX transformation, in a job of many processes.
 
-``grad``, ``vmap``, ``jvp`` and ``linearize`` of a pmapped function in a job of many processes need
-the two conversions of `bridge` to have rules: each is linear, the other is its transpose. They
-cannot be part of a compiled program, which has one view of its arrays: under ``jit``, ``scan`` or
-``cond`` a clear refusal takes the place of the wrong number that jax.pmap gives there.
+For ``grad``, ``vmap``, ``jvp`` and ``linearize`` the two conversions of `bridge`, local to global
+and back, are JAX primitives with rules: each is linear, and the other is its transpose. They
+cannot be part of a compiled program, which has one view of its arrays. Under ``jit``, ``scan`` or
+``cond`` such a call is therefore refused, where jax.pmap gives a wrong number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,45 @@ import jax.extend.core
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
+from shardlift.mapping.axes import Axis, prefix_leaves
+from shardlift.mapping.call import Call, with_static
+from shardlift.mapping.options import Options
+from shardlift.mapping.plan import Plan
 from shardlift.mapping.processes.bridge import Bridge
+
+
+def call_traced(options: Options, plan: Plan, call: Call) -> Any:
+    """The call, made of conversions and a program that transformations know how to go through.
+
+    A value that goes whole to every device is a row for each of them here, and an output
+    without a device axis is the first row of this process: then every gradient is the sum
+    over the rows of this process, as it was with the old pmap.
+    """
+    bridge = plan.bridge
+    assert bridge is not None
+    leaves = [
+        to_global(_row_each(leaf, axis, bridge.rows_here), bridge, axis or 0)
+        for leaf, axis in zip(call.leaves, call.axes, strict=True)
+    ]
+    args, kwargs = jax.tree.unflatten(call.tree, leaves)
+    out = plan.rowwise(*with_static(options, call.args, args), **kwargs)
+    out_axes = prefix_leaves(options.out_axes, out, "out_axes")
+    out_leaves, tree = jax.tree.flatten(out)
+    rows = [
+        to_local(leaf, bridge, axis or 0)[0] if axis is None else to_local(leaf, bridge, axis)
+        for leaf, axis in zip(out_leaves, out_axes, strict=True)
+    ]
+    return jax.tree.unflatten(tree, rows)
+
+
+def _row_each(leaf: Any, axis: Axis, rows: int) -> Any:
+    if axis is not None:
+        return leaf
+    leaf = jnp.asarray(leaf)
+    return jnp.broadcast_to(leaf, (rows, *leaf.shape))
+
+
+# ---- the two conversions
 
 to_global_p = jax.extend.core.Primitive("shardlift_to_global")
 to_local_p = jax.extend.core.Primitive("shardlift_to_local")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import functools
 import importlib
 import sys
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 import shardlift
-from shardlift._legacy import Session, names
+from shardlift._legacy import Session
 from shardlift._legacy.patches import Patches
 
 
@@ -185,15 +184,3 @@ def test_a_session_can_be_prepared_late():
     session.enter()
     session.exit()
     assert made == [1]
-
-
-@pytest.mark.parametrize(
-    "name", ["", ".names", ".patches", ".sharding", ".uses", ".pmaps", ".options"]
-)
-def test_examples_run(name: str):
-    outcome = doctest.testmod(importlib.import_module(f"shardlift._legacy{name}"))
-    assert outcome.failed == 0
-
-
-def test_the_doctests_are_found():
-    assert doctest.testmod(names).attempted

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 import functools
-import importlib
 
 import jax
 import jax.numpy as jnp
@@ -30,13 +28,6 @@ def step(state, batch):
 
 STATE = {"w": same(3, 2), "n": jnp.zeros(N, jnp.int32)}
 BATCH = {"x": rows(5, 3)}
-
-
-@pytest.mark.parametrize("name", ["partition", "equal", "prove"])
-def test_examples_run(name):
-    outcome = doctest.testmod(importlib.import_module(f"shardlift._replication.{name}"))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 def test_the_outcome():

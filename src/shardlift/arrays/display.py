@@ -50,7 +50,7 @@ def _row(path: str, leaf: Any) -> tuple[str, ...]:
         return (path, kind, "host", "-", "-", "-")
     if isinstance(leaf, jax.core.Tracer):
         return (path, _type(leaf), "traced", "-", "-", "-")
-    held = str(host_bits(leaf.addressable_data(0)).nbytes)
+    held = str(leaf.addressable_data(0).nbytes)
     return (path, _type(leaf), _spec(leaf), held, str(_copies(leaf)), _replicas(leaf))
 
 

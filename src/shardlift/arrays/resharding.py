@@ -11,13 +11,6 @@ from jax.sharding import Sharding
 Box = tuple[tuple[int, int], ...]
 
 
-def nbytes(array: jax.Array) -> int:
-    """The bytes of an array, typed PRNG keys included."""
-    if is_key(array):
-        return int(jax.random.key_data(array).nbytes)
-    return int(array.nbytes)
-
-
 def is_key(array: jax.Array) -> bool:
     """Is this an array of typed PRNG keys?"""
     return bool(jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import AxisType, NamedSharding
 
-from shardlift.arrays.resharding import move, nbytes, rewrap
+from shardlift.arrays.resharding import move, rewrap
 from shardlift.mapping.axes import Axis
 from shardlift.mapping.options import Reshard
 from shardlift.mapping.plan import Plan
@@ -137,7 +137,7 @@ def _ask(
     named = list(names())
     first = to_move[0]
     leaf, wanted = leaves[first], plan.sharding(axes[first])
-    total = sum(nbytes(leaves[k]) for k in to_move)
+    total = sum(leaves[k].nbytes for k in to_move)
     others = f" (and {len(to_move) - 1} more)" if len(to_move) > 1 else ""
     if policy == "warn":
         warnings.warn(

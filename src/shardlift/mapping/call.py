@@ -1,4 +1,4 @@
-"""The arguments of one call, with and without the static ones."""
+"""The arguments of one call, with and without the static arguments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from shardlift.mapping.options import Options
 
 
 class Call(NamedTuple):
-    """The arguments of one call, taken apart."""
+    """The arguments of one call, flattened."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     leaves: list[Any]  # of the arguments that are not static
     tree: Any
     axes: list[Axis]
-    size: int  # rows: how many devices the pmap's own axis needs
+    size: int  # the number of rows: of devices along the pmap's own axis
 
 
 def dynamic_args(options: Options, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -34,7 +34,7 @@ def dynamic_args(options: Options, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def with_static(options: Options, args: tuple[Any, ...], dynamic: Sequence[Any]) -> Sequence[Any]:
-    """``args`` with the ones that are not static replaced by ``dynamic``."""
+    """``args`` with those that are not static replaced by ``dynamic``."""
     if not options.static:
         return dynamic
     rest = iter(dynamic)

@@ -1,4 +1,4 @@
-"""What a pmapped call does, in words: ``pmapped.explain(*args)``."""
+"""A description of a pmapped call: ``pmapped.explain(*args)``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What one call does; prints as a few lines."""
+    """A description of one call; prints as a few lines."""
 
     name: str
     mesh: Mesh
@@ -48,7 +48,7 @@ class Explanation:
     def __str__(self) -> str:
         axes = ", ".join(f"{name}: {size}" for name, size in self.mesh.shape.items())
         devices = " ".join(f"{d.platform}:{d.id}" for d in self.mesh.devices.flat)
-        found = [
+        collectives = [
             f"{kind} over {', '.join(map(str, names))}" + (f", {times} times" if times > 1 else "")
             for kind, names, times in self.collectives
         ]
@@ -56,7 +56,7 @@ class Explanation:
             ("mesh", [f"({axes}) on {devices}"]),
             ("arguments", [*map(str, self.inputs)]),
             ("outputs", [*map(str, self.outputs)]),
-            ("collectives", found or ["none"]),
+            ("collectives", collectives or ["none"]),
         ]
         lines = [f"pmap of {self.name}"]
         for title, body in sections:
@@ -65,7 +65,7 @@ class Explanation:
 
 
 def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
-    """Trace a call, compute nothing, and say what it would do."""
+    """Describe a call from its trace; nothing is computed."""
     call = site.take_apart(args, kwargs)
     traced, plan = use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))
     inputs = [
@@ -74,13 +74,13 @@ def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explan
             site.names(call), call.leaves, call.axes, site.donated(call), strict=True
         )
     ]
-    found = Counter(_collectives(traced.jaxpr.jaxpr))
+    counts = Counter(_collectives(traced.jaxpr.jaxpr))
     return Explanation(
         name=site.name,
         mesh=plan.mesh,
         inputs=tuple(inputs),
         outputs=tuple(_outputs(site, traced.out_info, plan.label)),
-        collectives=tuple((kind, axes, times) for (kind, axes), times in found.items()),
+        collectives=tuple((kind, axes, times) for (kind, axes), times in counts.items()),
     )
 
 

@@ -2,9 +2,9 @@
 
 The program is a ``jax.jit(jax.shard_map(...))`` that is called with the user's own arguments, so
 that C++ does all the work of a call. It has no ``in_shardings``: the specs of the ``shard_map``
-say how its inputs lie, an input that lies otherwise on the same devices is rearranged by the
-program itself, and every transformation goes through it. Whatever else is wrong with the
-arguments shows while it is traced or placed, never on a call that is served from jit's cache.
+say how its inputs are laid out, the program itself rearranges an input that lies differently on
+the same devices, and every transformation goes through it. Anything else that is wrong with the
+arguments shows while they are traced or placed, never on a call served from jit's cache.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from shardlift.mapping.axes import (
 )
 from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.meshes import spans_processes
-from shardlift.mapping.nesting import Frame, InnerAxes, entered
+from shardlift.mapping.nesting import Frame, InnerAxes, enter_frame
 from shardlift.mapping.options import Options, flatten_axes
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Plan:
     label: str
     inner: InnerAxes
     program: Any  # jitted
-    ahead: Any  # the same for lower and trace: does not ask the other processes
-    bridge: Bridge | None  # between the arrays of this process and the program, where they differ
-    called: Any  # the program as the caller sees it: behind the bridge, if there is one
-    rowwise: Any  # with a bridge: a row for each device of everything, for transformations
+    ahead: Any  # the same for lower and trace: does not check with the other processes
+    bridge: Bridge | None  # converts arrays of this process for the program, where they differ
+    called: Any  # the program as the caller sees it: with conversions, if there is a bridge
+    rowwise: Any  # with a bridge: every argument has one row per device, for transformations
 
     @property
     def home(self) -> Mesh:
@@ -59,7 +59,7 @@ class Plan:
         return self.mesh if self.bridge is None else self.bridge.here
 
     def sharding(self, axis: Axis) -> NamedSharding:
-        """How an argument or output mapped over ``axis`` lies, as the caller has it."""
+        """The sharding of the caller's argument or output mapped over ``axis``."""
         return NamedSharding(self.home, spec_of(axis, self.label))
 
 
@@ -68,26 +68,25 @@ def make_plan(
 ) -> Plan:
     """Build the programs; nothing is traced yet."""
     label = mesh.axis_names[0]
-
     frame = Frame(axes=((label, mesh.shape[label]), *inner), depth=1)
 
     def program(*args: Any, **kwargs: Any) -> Any:
         return map_block(get_fun(), options, frame, args, kwargs, mesh)
 
     def rowwise(*args: Any, **kwargs: Any) -> Any:
-        return map_block(get_fun(), _rowwise(options), frame, args, kwargs, mesh)
+        return map_block(get_fun(), _map_everything(options), frame, args, kwargs, mesh)
 
-    def agreed(*args: Any, **kwargs: Any) -> Any:
-        out = program(*args, **kwargs)  # first, so that a body that raises does not come
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        out = program(*args, **kwargs)  # first: if the body raises, there is nothing to agree on
         divergence.agree(describe(get_fun(), options, mesh, args, kwargs))
         return out
 
     spans = spans_processes(list(mesh.devices.flat))
-    made = agreed if spans else program
-    for function in (program, made, rowwise):
+    called = checked if spans else program
+    for function in (program, called, rowwise):
         function.__name__ = function.__qualname__ = name
     argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
-    jitted = jax.jit(made, **argnums)
+    jitted = jax.jit(called, **argnums)
     ahead = jax.jit(program, **argnums) if spans else jitted
     if not spans or options.view == "global":
         return Plan(mesh, label, inner, jitted, ahead, None, jitted, None)
@@ -101,8 +100,8 @@ def make_plan(
     return Plan(mesh, label, inner, jitted, ahead, bridge, local, by_row)
 
 
-def _rowwise(options: Options) -> Options:
-    """The same options with a row for each device where there was one value for all."""
+def _map_everything(options: Options) -> Options:
+    """The same options, with axis 0 in place of None: one row per device of every value."""
 
     def mapped(axes: Any) -> Any:
         leaves, tree = flatten_axes(axes)
@@ -116,7 +115,7 @@ def _rowwise(options: Options) -> Options:
 def describe(
     fun: Fun, options: Options, mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str:
-    """What a program is, in words that are the same in every process that runs the same."""
+    """Describe a program, in the same words in every process that runs the same program."""
     code = getattr(inspect.unwrap(fun), "__code__", None)
     where = f" (line {code.co_firstlineno})" if code is not None else ""
     name = f"{getattr(fun, '__module__', '')}.{getattr(fun, '__qualname__', type(fun).__name__)}"
@@ -129,7 +128,7 @@ def describe(
         f"{options.in_axes}, out_axes {options.out_axes}, donated {options.donate}, "
         f"static ({static}), with ({types})"
     )
-    return re.sub(r" at 0x[0-9a-f]+", "", text)  # an address is another one in every process
+    return re.sub(r" at 0x[0-9a-f]+", "", text)  # addresses differ between processes
 
 
 def map_block(
@@ -142,7 +141,7 @@ def map_block(
 ) -> Any:
     """``shard_map`` of ``fun`` over the last mapped axis of ``frame``.
 
-    ``mesh`` is None in a nested pmap, whose mesh is the one around it.
+    ``mesh`` is None in a nested pmap, which uses the mesh of the outer pmap.
     """
     label, size = frame.axes[frame.depth - 1]
     dynamic = dynamic_args(options, args)
@@ -152,7 +151,7 @@ def map_block(
     def block(leaves: list[Any]) -> Any:
         rows = [unstack(leaf, axis, size) for leaf, axis in zip(leaves, axes, strict=True)]
         row_args, row_kwargs = jax.tree.unflatten(tree, rows)
-        with entered(frame):
+        with enter_frame(frame):
             out = fun(*with_static(options, args, row_args), **row_kwargs)
         return restack(out, options.out_axes)
 
@@ -163,8 +162,8 @@ def map_block(
         in_specs=([spec_of(axis, label) for axis in axes],),
         out_specs=out_specs,
         axis_names={label},
-        # With the check on, gradients of unvarying values are summed over the devices: not
-        # what pmap did (docs: gradients). It also refuses axis_index_groups.
+        # With the check on, gradients of unvarying values are summed over the devices, unlike
+        # with pmap (docs: gradients). It also refuses axis_index_groups.
         check_vma=False,
     )
     return mapped(leaves)
@@ -176,7 +175,7 @@ def _spec_axes(out_axes: Any) -> Any:
 
 
 def unstack(leaf: Any, axis: Axis, size: int) -> Any:
-    """The row of a block: its device axis, of size 1, taken off."""
+    """The row of a block: without its device axis, of size 1."""
     if axis is None:
         return leaf
     if shape_of(leaf)[axis] != 1:
@@ -185,7 +184,7 @@ def unstack(leaf: Any, axis: Axis, size: int) -> Any:
 
 
 def restack(out: Any, out_axes: Any) -> Any:
-    """The outputs of one row as a block: a device axis of size 1 put in."""
+    """The outputs of one row as a block: with a device axis of size 1."""
     axes = prefix_leaves(out_axes, out, "out_axes")
     leaves, tree = jax.tree.flatten(out)
     if any(axis is not None for axis in axes):

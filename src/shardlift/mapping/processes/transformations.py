@@ -23,16 +23,16 @@ from shardlift.mapping.processes.bridge import Bridge
 
 
 def call_traced(options: Options, plan: Plan, call: Call) -> Any:
-    """The call, made of conversions and a program that transformations know how to go through.
+    """The call as conversions and a program, all of which have rules for transformations.
 
-    A value that goes whole to every device is a row for each of them here, and an output
-    without a device axis is the first row of this process: then every gradient is the sum
-    over the rows of this process, as it was with the old pmap.
+    A value that every device gets whole has one row per device here, and an output without a
+    device axis is the first row of this process: then every gradient is the sum over the rows
+    of this process, as with the old pmap.
     """
     bridge = plan.bridge
     assert bridge is not None
     leaves = [
-        to_global(_row_each(leaf, axis, bridge.rows_here), bridge, axis or 0)
+        to_global(_broadcast(leaf, axis, bridge.rows_here), bridge, axis or 0)
         for leaf, axis in zip(call.leaves, call.axes, strict=True)
     ]
     args, kwargs = jax.tree.unflatten(call.tree, leaves)
@@ -46,7 +46,7 @@ def call_traced(options: Options, plan: Plan, call: Call) -> Any:
     return jax.tree.unflatten(tree, rows)
 
 
-def _row_each(leaf: Any, axis: Axis, rows: int) -> Any:
+def _broadcast(leaf: Any, axis: Axis, rows: int) -> Any:
     if axis is not None:
         return leaf
     leaf = jnp.asarray(leaf)
@@ -77,19 +77,19 @@ to_global_p.def_impl(lambda x, *, bridge, axis: bridge.to_global(x, axis))
 to_local_p.def_impl(_local_impl)
 
 
-def _resized(aval: Any, axis: int, rows: int) -> Any:
+def _resize(aval: Any, axis: int, rows: int) -> Any:
     shape = (*aval.shape[:axis], rows, *aval.shape[axis + 1 :])
     return jax.core.ShapedArray(shape, aval.dtype, weak_type=aval.weak_type)
 
 
-to_global_p.def_abstract_eval(lambda x, *, bridge, axis: _resized(x, axis, bridge.rows))
-to_local_p.def_abstract_eval(lambda x, *, bridge, axis: _resized(x, axis, bridge.rows_here))
+to_global_p.def_abstract_eval(lambda x, *, bridge, axis: _resize(x, axis, bridge.rows))
+to_local_p.def_abstract_eval(lambda x, *, bridge, axis: _resize(x, axis, bridge.rows_here))
 
 ad.deflinear2(to_global_p, lambda ct, _, **params: [to_local_p.bind(ct, **params)])
 ad.deflinear2(to_local_p, lambda ct, _, **params: [to_global_p.bind(ct, **params)])
 
 
-def _batched(primitive: Any) -> Any:
+def _batching_rule(primitive: Any) -> Any:
     def rule(args: Any, dims: Any, **params: Any) -> Any:
         (x,), (dim,) = args, dims
         return primitive.bind(jnp.moveaxis(x, dim, -1), **params), x.ndim - 1
@@ -103,11 +103,11 @@ def _refuse(*_: Any, **__: Any) -> Any:
         "that compiles, in a job of many processes. Its arguments are the rows of one process, "
         "and a compiled program cannot go from them to the rows of all: jax.pmap there computes "
         "over the devices of one process and gives a wrong number. Call the pmapped function "
-        'outside of that transformation, or use shardlift.pmap(..., view="global"), which takes '
+        'outside that transformation, or use shardlift.pmap(..., view="global"), which takes '
         "global arrays (shardlift.stitch makes them) and works under every transformation."
     )
 
 
 for _primitive in (to_global_p, to_local_p):
-    batching.primitive_batchers[_primitive] = _batched(_primitive)
+    batching.primitive_batchers[_primitive] = _batching_rule(_primitive)
     mlir.register_lowering(_primitive, _refuse)

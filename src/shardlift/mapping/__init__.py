@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -136,39 +137,31 @@ def pmap(
     return _with_methods(fun, pmapped, site)
 
 
+# Method -> its module, imported when one is called: a first call of the pmap needs none of them.
+_METHODS = {
+    "lower": "ahead_of_time",
+    "trace": "ahead_of_time",
+    "eval_shape": "ahead_of_time",
+    "as_shard_map": "ahead_of_time",
+    "explain": "explanation",
+}
+
+
 def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
-    # Imported when one of them is called: a first call of the pmap needs none of it.
-    def lower(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead_of_time
-
-        return ahead_of_time.lower(site, args, kwargs)
-
-    def trace(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead_of_time
-
-        return ahead_of_time.trace(site, args, kwargs)
-
-    def eval_shape(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead_of_time
-
-        return ahead_of_time.eval_shape(site, args, kwargs)
-
-    def explain(*args: Any, **kwargs: Any) -> Explanation:
-        from shardlift.mapping.explanation import explain as explain_call
-
-        return explain_call(site, args, kwargs)
-
-    def as_shard_map(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead_of_time
-
-        return ahead_of_time.plain_program(site, fun, args, kwargs)
-
-    methods: list[Any] = [lower, trace, eval_shape, explain, as_shard_map]
-    for method in methods:
-        method.__doc__ = getattr(Pmapped, method.__name__).__doc__
-        method.fun = fun  # must live as long as any method: pmap(f).lower(x)
-        setattr(pmapped, method.__name__, method)
+    for name in _METHODS:
+        setattr(pmapped, name, _method(name, fun, site))
     pmapped.clear_cache = site.clear
     remember(pmapped, site)
     typed: Pmapped = pmapped
     return typed
+
+
+def _method(name: str, fun: Callable[..., Any], site: Site) -> Callable[..., Any]:
+    def method(*args: Any, **kwargs: Any) -> Any:
+        module = importlib.import_module(f"{__name__}.{_METHODS[name]}")
+        return getattr(module, name)(site, args, kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = getattr(Pmapped, name).__doc__
+    method.fun = fun  # type: ignore[attr-defined] # must live as long as this: pmap(f).lower(x)
+    return method

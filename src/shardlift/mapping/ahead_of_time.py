@@ -9,7 +9,7 @@ import jax
 
 from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.call import dynamic_args, with_static
-from shardlift.mapping.plan import Fun, Plan, make_plan
+from shardlift.mapping.plan import Plan, make_plan
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
 
@@ -53,11 +53,12 @@ def eval_shape(site: Site, args: Args, kwargs: Kwargs) -> Any:
     return jax.tree.unflatten(tree, local)
 
 
-def plain_program(site: Site, fun: Fun, args: Args, kwargs: Kwargs) -> Any:
-    """The plain jitted ``shard_map`` that a call runs; it keeps ``fun`` alive by itself.
+def as_shard_map(site: Site, args: Args, kwargs: Kwargs) -> Any:
+    """The plain jitted ``shard_map`` that a call runs; it keeps the function alive by itself.
 
     In a job of many processes it takes and returns global arrays.
     """
+    fun = site.get_fun()
     _, plan = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
     return make_plan(lambda: fun, site.name, site.options, plan.mesh, plan.inner).ahead
 

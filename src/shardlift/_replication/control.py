@@ -21,13 +21,13 @@ from shardlift._replication.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, i
 
 
 def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
-    inner = inner_jaxpr(eqn)
+    inner = called_jaxpr(eqn)
     if inner is None:
         return opaque(eqn, scope, "calls a function in an unknown way")
     return walk.run(inner, operands, scope)
 
 
-def inner_jaxpr(eqn: Any) -> Any:
+def called_jaxpr(eqn: Any) -> Any:
     """The jaxpr that a call runs on its operands; None if there is none."""
     for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
         inner = _open(eqn.params.get(name))

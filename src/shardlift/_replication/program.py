@@ -10,7 +10,7 @@ import jax
 from jax.sharding import AbstractMesh, AxisType
 
 from shardlift import _compat
-from shardlift._replication.control import CALLS, inner_jaxpr
+from shardlift._replication.control import CALLS, called_jaxpr
 from shardlift.mapping.axes import argument_names
 from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.labels import label_of
@@ -160,7 +160,7 @@ def _origins(jaxpr: Any, inputs: list[Any], maps: list[Map]) -> list[Any]:
             maps.append(Map(eqn, numbers))
             outputs = [Result(maps[-1], k) for k in range(len(eqn.outvars))]
         elif eqn.primitive.name in CALLS:
-            inner = inner_jaxpr(eqn)
+            inner = called_jaxpr(eqn)
             outputs = [] if inner is None else _origins(inner, operands, maps)
         known.update(zip(map(id, eqn.outvars), outputs, strict=False))
     return [known.get(id(var)) for var in jaxpr.outvars]

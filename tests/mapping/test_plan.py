@@ -58,8 +58,9 @@ def test_the_description_is_the_same_in_every_process():
         return x
 
     options = check_options(fun, axis_name="i", static_broadcasted_argnums=1, donate_argnums=0)
-    texts = {plan.describe(fun, options, MESH, (X, Weird()), {"k": 1.0}) for _ in range(2)}
-    (text,) = texts  # without the addresses of the two objects
+    objects = [Weird(), Weird()]  # both alive: at two addresses
+    texts = {plan.describe(fun, options, MESH, (X, each), {"k": 1.0}) for each in objects}
+    (text,) = texts
     assert f"fun (line {fun.__code__.co_firstlineno}) over {{'i': 8}}" in text
     assert "donated (0,)" in text
     assert "Weird object" in text

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 
 from shardlift.mapping.axes import argument_names
-from shardlift.mapping.plan import with_static
+from shardlift.mapping.call import with_static
 from shardlift.mapping.site import Site
 from shardlift.recording.call_inspection import outputs_of
 

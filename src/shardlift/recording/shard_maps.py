@@ -24,7 +24,6 @@ from shardlift.recording.calls import PlainWay, Rows
 from shardlift.recording.compilations import Signature, signature
 from shardlift.recording.placements import placement_by, placement_of, spec_text
 from shardlift.recording.process import MOST_DEVICES
-from shardlift.recording.programs import inner_jaxprs
 
 _PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # what a jitted function has
 
@@ -117,7 +116,7 @@ def _shard_maps(jaxpr: Any) -> Iterator[Any]:
         if eqn.primitive.name == "shard_map":
             yield eqn
         else:
-            for inner in inner_jaxprs(eqn.params):
+            for inner in _compat.inner_jaxprs(eqn.params):
                 yield from _shard_maps(inner)
 
 

@@ -26,11 +26,6 @@ _LOCAL = frozenset({"jax.local_device_count", "jax.local_devices"})
 _GLOBAL = frozenset({"jax.device_count", "jax.devices"})
 
 
-def is_output(file: File, node: ast.expr) -> bool:
-    """Whether an expression can only be what a pmapped function returned, or a part of it."""
-    return all(isinstance(value, Output) for value in file.values(node))
-
-
 def takes_first(file: File, node: ast.expr) -> bool:
     """`lambda x: x[0]`, or a def that says the same."""
     value = file.only(node)

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.outputs import device_index
 
 
@@ -53,4 +53,5 @@ RULE = Rule(
         "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\ny = 3 * [y]\nprint(y[0])",
     ),
     since=(0, 8),
+    migrated=Migrated.BY_STEP,
 )

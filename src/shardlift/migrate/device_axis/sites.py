@@ -17,8 +17,8 @@ from shardlift.migrate.options import (
     literal,
     read_options,
 )
-from shardlift.migrate.references import OWN, Reference, references
 from shardlift.source.file import File
+from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.outputs import is_array, returned
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Mapped, Output
@@ -119,36 +119,30 @@ def find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
     """Every pmap of a file that could be read, in the order of the text."""
     inside = tangled(file)
     found: list[Site] = []
-    for reference, path in references(file):
-        node = _site_node(file, reference)
-        if path in OWN and node is not None:
-            site = _site(file, node)
-            if site is not None:
-                if node in inside:
-                    site.obstacles.append(inside[node])
-                site.facts = _recorded(site, facts)
-                found.append(site)
+    for mention in file.mentions:
+        if mention.is_own and _is_site(file, mention):
+            site = _site(file, mention.node)
+            if site.node in inside:
+                site.obstacles.append(inside[site.node])
+            site.facts = _recorded(site, facts)
+            found.append(site)
     return found
 
 
-def _site_node(file: File, reference: Reference) -> ast.expr | None:
-    """The call that maps a function, or the only decorator of one."""
-    parent = file.index.parents.get(reference)
-    if isinstance(parent, ast.FunctionDef) and parent.decorator_list == [reference]:
-        return reference
-    if not isinstance(parent, ast.Call):
-        return None
-    if parent.func is reference:
-        return parent if parent.args or any(k.arg == "fun" for k in parent.keywords) else None
-    around = file.index.parents.get(parent)
-    partial = file.called(parent) == "functools.partial" and len(parent.args) == 1
-    alone = isinstance(around, ast.FunctionDef) and around.decorator_list == [parent]
-    return parent if partial and alone else None
+def _is_site(file: File, mention: Mention) -> bool:
+    """Whether it is a call that maps a function, or the only decorator of one."""
+    if mention.use is Use.DECORATOR:
+        function = file.index.parents[mention.node]
+        return isinstance(function, ast.FunctionDef) and len(function.decorator_list) == 1
+    call = mention.node
+    if mention.use is not Use.CALL or not isinstance(call, ast.Call):
+        return False
+    return bool(call.args) or any(keyword.arg == "fun" for keyword in call.keywords)
 
 
-def _site(file: File, node: ast.expr) -> Site | None:
+def _site(file: File, node: ast.expr) -> Site:
     decorated = file.index.parents.get(node)
-    decorates = isinstance(decorated, ast.FunctionDef) and node in decorated.decorator_list
+    decorates = is_decorator(file, node)
     try:
         if decorates:
             options = Options(file, None, {})
@@ -212,7 +206,7 @@ def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
     """The one site of a capture that stands where this one does."""
     first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
     decorated = site.file.index.parents.get(site.node)
-    if isinstance(decorated, ast.FunctionDef) and site.node in decorated.decorator_list:
+    if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
         last = max(last, decorated.lineno)
     here = os.path.abspath(site.file.path)
     found = [

@@ -74,6 +74,11 @@ class Project:
         module = self._open(path)
         return module.exported(name) if module is not None else ()
 
+    def is_matched_elsewhere(self, pattern: re.Pattern[str], path: str) -> bool:
+        """Whether a pattern is found in any of the files but one."""
+        paths = (one for listed in self._by_name.values() for _, one in listed)
+        return any(pattern.search(self._text(one)) for one in paths if one != path)
+
     def _find(self, parts: tuple[str, ...], near: str) -> str | None:
         """The file of a dotted module name, as an import in the file `near` would mean it."""
         if not parts or parts[0] in LIBRARIES:
@@ -93,17 +98,21 @@ class Project:
         """Whether a file is worth parsing for a name: it has to do with pmap, or passes it on."""
         if path in self._files:
             return True
-        if path not in self._texts:
-            try:
-                self._texts[path] = self._read(path).text
-            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
-                self._texts[path] = ""
-        text = self._texts[path]
+        text = self._text(path)
         if name not in text:
             return "import *" in text
         return bool(_MATTERS.search(text)) or bool(
             re.search(rf"import (?:\([^)]*|[^\n(]*)\b{re.escape(name)}\b", text)
         )
+
+    def _text(self, path: str) -> str:
+        """The text of a file; nothing if it cannot be read."""
+        if path not in self._texts:
+            try:
+                self._texts[path] = self._read(path).text
+            except (UnreadableError, OSError, KeyError, RecursionError, MemoryError):
+                self._texts[path] = ""
+        return self._texts[path]
 
     def _open(self, path: str) -> File | None:
         if path not in self._files:

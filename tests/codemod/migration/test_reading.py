@@ -8,7 +8,10 @@ from shardlift.codemod.migration.reading import rewrite
 from shardlift.codemod.migration.rewrite import Goal
 from tests.codemod.migration.steps import migrated, results, rewritten
 
-STEP = "import jax\ndef step(s, b):\n    return s, jax.lax.pmean(b, 'i')\np = jax.pmap(step, 'i')\n"
+STEP = (
+    "import jax\ndef step(s, b):\n    return s, jax.lax.pmean(b / 2, 'i')\n"
+    "p = jax.pmap(step, 'i')\n"
+)
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ from shardlift.migrate.options import (
     read_options,
 )
 from shardlift.source.file import File
+from shardlift.source.inference import Inference, output_structure
 from shardlift.source.mentions import Mention, Use, is_decorator
-from shardlift.source.outputs import is_array, returned
 from shardlift.source.sites import mapped_function
-from shardlift.source.values import Mapped, Output
+from shardlift.source.structure import Parts, Structure, joined, part
+from shardlift.source.values import Mapped
 
 Key = int | str
 Axes = tuple[int | None, ...] | int | None
@@ -65,24 +66,38 @@ class Site:
 
     def structure(self, path: tuple[Key, ...]) -> str | None:
         """`leaf` or `tree` for a part of the output, None if it is not known."""
-        if self.facts is not None and self.facts.outputs and not self.facts.leaves_left_out:
-            paths = [leaf.path for leaf in self.facts.outputs]
-            for prefix in _spellings(path):
-                if prefix in paths:
-                    return "leaf"
-                if any(one.startswith(prefix) for one in paths):
-                    return "tree"
+        return self._by_text(path) or self._by_facts(path)
+
+    def _by_facts(self, path: tuple[Key, ...]) -> str | None:
+        """As a run had it; its programs may differ in all but the outermost parts."""
+        facts = self.facts
+        if facts is None or not facts.outputs or facts.leaves_left_out:
             return None
-        return self._by_text(path)
+        if facts.compile_count > 1 and (path or not facts.proofs):
+            return None
+        paths = [leaf.path for leaf in facts.outputs]
+        for prefix in _spellings(path):
+            if prefix in paths:
+                return "leaf"
+            if any(one.startswith((f"{prefix}[", f"{prefix}.")) for one in paths):
+                return "tree"
+        return None
 
     def _by_text(self, path: tuple[Key, ...]) -> str | None:
+        found = self._proven()
+        for step in path:
+            found = part(found, step)
+        if isinstance(found, Parts):
+            return "tree"
+        return "leaf" if found is not None else None
+
+    def _proven(self) -> Structure:
+        """What every call of it is proven to return."""
         if self.mapped is None:
             return None
-        found = list(returned(self.mapped, path))
-        if found and all(isinstance(node, (ast.Tuple, ast.Dict)) for _, node in found):
-            return "tree"
-        call = self.calls[0][1] if self.calls else ast.Call(ast.Name("f"), [], [])
-        return "leaf" if found and is_array(Output(self.mapped, call, path)) else None
+        mapped = self.mapped
+        calls = [output_structure(mapped, call, file) for file, call in self.calls]
+        return joined(calls) if calls else Inference(mapped.file).of_mapped(mapped, None)
 
     def length(self) -> int | None:
         """How many elements the output has, if it is a tuple."""
@@ -90,9 +105,8 @@ class Site:
             paths = [proof.path for proof in self.facts.proofs]
             listed = [f"output[{k}]" for k in range(len(paths))]
             return len(paths) if paths == listed else None
-        found = list(returned(self.mapped)) if self.mapped is not None else []
-        lengths = {len(node.elts) if isinstance(node, ast.Tuple) else None for _, node in found}
-        return lengths.pop() if len(lengths) == 1 else None
+        found = self._proven()
+        return len(found.of) if isinstance(found, Parts) and found.kind is tuple else None
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""

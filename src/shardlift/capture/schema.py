@@ -318,7 +318,6 @@ class Site:
     names: tuple[str, ...] = ()
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
-    hints: tuple[str, ...] = ()
     proofs: tuple[Proof, ...] = ()
 
     @property

@@ -206,7 +206,7 @@ class _Prover:
         return trial
 
     def _judged(self, after: running.Run) -> Outcome:
-        return running.judged(self.before, after, self.wanted.settings.tolerance)
+        return running.judge_runs(self.before, after, self.wanted.settings.tolerance)
 
     def _reached(
         self, outcome: Outcome, places: dict[Place, Where]
@@ -333,7 +333,7 @@ def wanted(
         lambda decisions: rewritten(decisions=decisions),
         contents,
         root,
-        running.understood(asked["verify"]),
+        running.parse_target(asked["verify"]),
         settings,
         asked["max_runs"],
         asked["only_verified"],

@@ -11,6 +11,7 @@ from shardlift.capture.histogram import Histogram, added
 from shardlift.capture.schema import (
     Collective,
     Compile,
+    Form,
     Leaf,
     Move,
     MovedBy,
@@ -20,7 +21,9 @@ from shardlift.capture.schema import (
     ReadBy,
     Reason,
     ReasonKind,
+    Sample,
     Site,
+    SiteKind,
     Times,
 )
 from shardlift.recording.compilations import Signature, reasons
@@ -44,9 +47,8 @@ class Key(NamedTuple):
 class SiteRecord:
     """One site, as far as it is known."""
 
-    def __init__(self, key: Key, index: int) -> None:
-        self.key = key
-        self.index = index
+    def __init__(self, key: Key, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
+        self.key, self.index, self.kind = key, index, kind
         self.made = self.calls = self.failed = self.nested = self.looked = self.compares = 0
         self.next_look = 0
         self.transformed: Counter[str] = Counter()
@@ -67,7 +69,19 @@ class SiteRecord:
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
         self.proved = 0  # programs that the proofs are of
-        self.unseen: set[str] = set()
+        self.unseen: dict[str, None] = {}
+        # What is on tape: see `recording.tape`.
+        self.names: dict[str, None] = {}  # of the functions that are mapped, of the variable
+        self.size = 0  # devices
+        self.taped = 0  # calls that were begun
+        self.forms: dict[tuple[Form, ...], int] = {}
+        self.samples: list[Sample] = []
+
+    def contain(self, inner: SiteRecord) -> None:
+        """A site that is called or made inside this one is part of it."""
+        self.names.update(inner.names)
+        if self.kind is SiteKind.JIT:  # of a function that is mapped
+            self.kind = inner.kind
 
     # ---- looks
 
@@ -109,7 +123,7 @@ class SiteRecord:
         elif len(self.moves) < MOST_MOVES:
             self.moves[key] = move
         else:
-            self.unseen.add(f"more than {MOST_MOVES} ways in which arguments were moved")
+            self.unseen[f"more than {MOST_MOVES} ways in which arguments were moved"] = None
 
     def note_compile(self, seen: Signature | None, at: float, seconds: float) -> None:
         """One more program, and why; the first ones and the last one are kept."""
@@ -139,7 +153,7 @@ class SiteRecord:
             key = ("…", 0, read.how, read.file, read.line)
             old = self.reads.get(key)
             if old is None and len(self.reads) >= 2 * MOST_READS:
-                self.unseen.add(f"more than {2 * MOST_READS} ways in which outputs were read")
+                self.unseen[f"more than {2 * MOST_READS} ways in which outputs were read"] = None
                 return
         self.reads[key] = dataclasses.replace(
             read,
@@ -156,11 +170,11 @@ class SiteRecord:
         """The site as a part of a capture."""
         return Site(
             *self.key,
-            **self.about,
+            **{"axis_size": self.size, **self.about},
             processes=(process,),
             made=self.made,
-            calls=self.calls,
-            failed=self.failed,
+            calls=self.calls or sum(not sample.failed for sample in self.samples),
+            failed=self.failed or sum(sample.failed for sample in self.samples),
             nested=self.nested,
             transformed=dict(self.transformed),
             times=self._times(),
@@ -173,7 +187,11 @@ class SiteRecord:
             moves=tuple(self.moves.values()),
             reads=tuple(self.reads.values()),
             collectives=self.collectives,
-            unseen=tuple(sorted(self.unseen)),
+            unseen=tuple(self.unseen),
+            kind=self.kind,
+            names=tuple(self.names),
+            forms=tuple(self.forms),
+            samples=tuple(self.samples),
             # A program of which nothing is known may do anything.
             proofs=(self.proofs or ()) if self.proved == self.compile_count else (),
         )

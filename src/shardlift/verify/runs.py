@@ -20,14 +20,16 @@ from shardlift.capture import files, values
 from shardlift.capture.schema import SCHEMA, Capture
 from shardlift.launch.job import launch
 from shardlift.launch.program import Program, virtual_devices
-from shardlift.launch.session import Watch
+from shardlift.launch.session import RunOptions, part_of
+from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
+from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import Recorded, judge, passed_over
 from shardlift.verify.compare.processes import of_processes
 from shardlift.verify.compare.verdicts import DIFFERENT, IDENTICAL, Outcome, Side
-from shardlift.verify.tape.child import KEEP, TAPPED, Task
 
 DEVICES = 8
+SEED = 0  # of what a program draws without a seed of its own, by random and numpy.random
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
 THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
@@ -70,14 +72,14 @@ class Source:
         return self.program is None
 
 
-def understood(text: str, args: Sequence[str] = ()) -> Source:
-    """What a word of the command line means.
+def parse_target(text: str, args: Sequence[str] = ()) -> Source:
+    """The program or the capture that a word of the command line names.
 
-    >>> understood("pytest -q tests").program
+    >>> parse_target("pytest -q tests").program
     Program(target='pytest', args=('-q', 'tests'), module=True)
-    >>> understood("-m pkg.train --lr 1", ["--steps", "3"]).program
+    >>> parse_target("-m pkg.train --lr 1", ["--steps", "3"]).program
     Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
-    >>> understood("SEED=1 python3 -u -m pytest -q tests").environ
+    >>> parse_target("SEED=1 python3 -u -m pytest -q tests").environ
     (('SEED', '1'),)
     """
     if "\0" in text:
@@ -178,13 +180,16 @@ def has_accelerator() -> bool:
     )
 
 
-def taped(
-    task: Task, env: Mapping[str, str], flags: Sequence[str], verbose: bool
-) -> tuple[int, str]:
-    """Run a program; its exit status, and the end of what it said if it failed."""
-    if task.processes > 1:
-        return _taped_in_many(task, env, verbose)
-    command = [sys.executable, *flags, "-m", "shardlift.verify.tape", task.to_json()]
+def run_taped(
+    source: Source, options: RunOptions, processes: int, env: Mapping[str, str],
+    reference: str | None, verbose: bool,
+) -> tuple[int, str]:  # fmt: skip
+    """Run a program; its exit status, and the end of what it printed if it failed."""
+    assert source.program is not None
+    if processes > 1:
+        return _run_in_many(source.program, options, processes, env, verbose)
+    argument = to_json(source.program, options, reference)
+    command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
     if verbose:
         return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
     done = subprocess.run(
@@ -193,23 +198,23 @@ def taped(
     return done.returncode, _end_of(done.stdout) if done.returncode else ""
 
 
-def _taped_in_many(task: Task, env: Mapping[str, str], verbose: bool) -> tuple[int, str]:
-    said: list[str] = []
+def _run_in_many(
+    program: Program, options: RunOptions, processes: int, env: Mapping[str, str], verbose: bool
+) -> tuple[int, str]:
+    lines: list[str] = []
 
     def emit(process: int, _: str, line: str) -> None:
-        said.append(f"[{process}] {line}")
+        lines.append(f"[{process}] {line}")
         if verbose:
-            print(said[-1], file=sys.stderr)
+            print(lines[-1], file=sys.stderr)
 
-    program = Program("shardlift.verify.tape", (task.to_json(),), module=True)
-    watch = Watch(patch=False, session=False)
     done = launch(
-        program, processes=task.processes, devices=None, emit=emit, watch=watch, environ=env
+        program, processes=processes, devices=None, emit=emit, options=options, environ=env
     )
     if done.interrupted:
         raise KeyboardInterrupt
     why = done.failure.traceback if done.failure else ""
-    return done.status, _end_of(why or "\n".join(said)) if done.status else ""
+    return done.status, _end_of(why or "\n".join(lines)) if done.status else ""
 
 
 def _end_of(text: str) -> str:
@@ -235,14 +240,16 @@ def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Ou
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
         first = record(before, settings, os.path.join(folder, "before.json"), tell)
         settings, notes = (
-            like(first.recorded.capture, settings) if before.capture else (settings, [])
+            settings_from_capture(first.recorded.capture, settings)
+            if before.capture
+            else (settings, [])
         )
         second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
         tell("comparing")
-        return judged(first, second, settings.tolerance, notes)
+        return judge_runs(first, second, settings.tolerance, notes)
 
 
-def judged(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
+def judge_runs(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
     """What two runs show."""
     one, two = before.recorded, after.recorded
     if len(before.parts) != len(after.parts):
@@ -260,7 +267,7 @@ def judged(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] =
     return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
 
 
-def like(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
+def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
     """Settings for a program to be compared with a capture: its devices, its random numbers."""
     process = capture.processes[0] if capture.processes else None
     if process is None:
@@ -285,24 +292,20 @@ def record(
         return _read(Side(source.text, status=None), source.text)
     after = before is not None
     tell(f"running {'after' if after else 'before'}: {source.text}")
-    task = Task(
-        program=source.program,
-        out=out,
-        patch=not after or settings.patch_after,
-        keep=settings.keep,
-        keep_inputs=settings.keep if settings.replay else 0,
-        tapped=settings.tapped,
-        oracle=settings.oracle_after if after else settings.oracle,
-        tutor=before.path if before is not None and settings.replay else None,
-        processes=settings.processes,
+    many = settings.processes > 1
+    # One process of many cannot run a call once more: the others would have to do the same.
+    replay = settings.replay and not many
+    oracle = settings.oracle_after if after else settings.oracle
+    tape = TapeOptions(
+        settings.keep, settings.keep if replay else 0, 0 if many else settings.tapped, oracle
     )
-    if settings.processes > 1:
-        # One process alone cannot run a call once more: the others would have to do the same.
-        task = replace(task, tapped=0, keep_inputs=0, tutor=None)
-    shared = environment(settings.devices, os.environ, settings.processes)
-    env = shared | dict(settings.environ if after else {})
-    status, error = taped(task, env | dict(source.environ), source.flags, settings.verbose)
-    parts = [task.part(process) for process in range(settings.processes)]
+    patch = (not after or settings.patch_after) and oracle != "jax.pmap"
+    options = RunOptions(patch, out, quiet=True, facts=False, tape=tape, seed=SEED)
+    reference = before.path if before is not None and replay else None
+    env = environment(settings.devices, os.environ, settings.processes)
+    env |= {**(settings.environ if after else {}), **dict(source.environ)}
+    status, error = run_taped(source, options, settings.processes, env, reference, settings.verbose)
+    parts = [part_of(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shardlift.verify.compare.layouts import Array, bits_of
+from shardlift.capture.layouts import Array, bits_of
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from shardlift.capture.files import CaptureError
+from shardlift.capture.layouts import (
+    Array,
+    from_root,
+    same_arrays,
+    same_digest,
+    together,
+)
 from shardlift.capture.schema import ArrayRole, Capture, Form, Sample, Site, SiteKind, Values
 from shardlift.capture.values import Bytes, name_of
 from shardlift.verify.compare import causes, key_and_index_checks
@@ -18,12 +26,6 @@ from shardlift.verify.compare.bits import (
     distance,
     numpy_dtype,
     within,
-)
-from shardlift.verify.compare.layouts import (
-    Array,
-    from_root,
-    same_arrays,
-    together,
 )
 from shardlift.verify.compare.leaves import identical, is_array, nearly, structure, words
 from shardlift.verify.compare.pairs import pair, pair_collectives, pair_leaves
@@ -143,6 +145,7 @@ class _Judge:
         self.own = False  # a call differs that was given the same
         self.told: dict[str, None] = {}  # causes that are seen in the calls, not in their outputs
         self.exchanged: dict[str, None] = {}  # collectives of one program only
+        self.exchanged_arguments: dict[str, None] = {}
         self.drifted = ""  # what is the matter with the first inputs that differ
 
     def verdict(self) -> SiteVerdict:
@@ -211,11 +214,25 @@ class _Judge:
         if bad and not same_inputs:
             self.notes["from some call on the inputs differ too, so the outputs must"] = None
             self._inputs(left, right)
+        if bad and same_inputs:
+            self._exchanged_arguments(left.inputs, right.inputs)
         if left.inside is not None and right.inside is not None and same_inputs:
             self._inside(left, right, left.inside, right.inside)
         if right.replayed is not None:
             self.replays += 1
             self.bad_replays += self._outputs(left, right, "replayed", right.replayed)
+
+    def _exchanged_arguments(self, before: Values | None, after: Values | None) -> None:
+        """Arguments of one name that hold what another one held before."""
+        if before is None or after is None:
+            return
+        forms = self._forms(0, before), self._forms(1, after)
+        old, new = before.digests, after.digests
+        moved = [(i, j) for i, j in pair_leaves(*forms)[0] if not same_digest(old[i], new[j])]
+        for (i, j), (k, n) in combinations(moved, 2):
+            if same_digest(old[i], new[n]) and same_digest(old[k], new[j]):
+                paths = f"{forms[0][i].path} and {forms[0][k].path}"
+                self.exchanged_arguments[f"{paths} are in each other's place"] = None
 
     def _forms(self, side: int, values: Values) -> tuple[Form, ...]:
         return self.sites[side].forms[values.forms]
@@ -428,7 +445,7 @@ class _Judge:
     def _seen(self) -> Iterator[str]:
         """What is known not from the outputs, but from what was tried and looked into."""
         if self.own:
-            yield from self.sites[1].hints
+            yield from self.exchanged_arguments
             yield from self.told
             if [site.kind for site in self.sites] == [
                 SiteKind.PMAP,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from shardlift.capture.layouts import Array
 from shardlift.capture.schema import ArrayRole, Form
-from shardlift.verify.compare.layouts import Array
 from shardlift.verify.compare.pairs import Pairs, pair_collectives
 
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlift.capture.layouts import Array, LayoutChange, layout_of, same_digest
 from shardlift.capture.schema import Form
 from shardlift.verify.compare.bits import (
     Distance,
@@ -11,7 +12,6 @@ from shardlift.verify.compare.bits import (
     numpy_dtype,
     within,
 )
-from shardlift.verify.compare.layouts import Array, layout_of, same_digest
 
 MOST_ULPS = 2**16  # more do not mean anything to a reader
 
@@ -35,7 +35,7 @@ def structure(before: Form, after: Form) -> tuple[str, str] | None:
 
 def identical(forms: tuple[Form, Form], digests: tuple[str, str]) -> bool:
     """The same bytes; only where one side has copies and the other has one, the same root."""
-    if layout_of(forms[0].shape, forms[1].shape) == "copies":
+    if layout_of(forms[0].shape, forms[1].shape) is LayoutChange.COPIES:
         return same_digest(*digests)
     return digests[0].partition("/")[0] == digests[1].partition("/")[0]
 

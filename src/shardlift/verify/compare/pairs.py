@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from shardlift.capture.layouts import layout_of
 from shardlift.capture.schema import Form, Site, SiteKind
-from shardlift.verify.compare.layouts import layout_of
 
 Pairs = list[tuple[int, int]]
 
 
 def names_of(site: Site) -> set[str]:
     """All names of a site that mean something."""
-    return {site.function, *site.names} - {"<lambda>", ""}
+    return _meaningful(site.function, site.names)
 
 
-def best_match(site: Site, others: Sequence[Site]) -> int | None:
+def _meaningful(function: str, names: Iterable[str]) -> set[str]:
+    return {function, *names} - {"<lambda>", ""}
+
+
+def best_match(function: str, names: Iterable[str], others: Sequence[Site]) -> int | None:
     """The site of the same name: of the function first, then any that both have."""
-    own = names_of(site)
+    own = _meaningful(function, names)
     same = [k for k, other in enumerate(others) if own and other.function in own]
     shared = same or [k for k, other in enumerate(others) if own & names_of(other)]
     return shared[0] if shared else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -93,19 +94,27 @@ def same_arrays(before: Sequence[str], after: Sequence[str]) -> bool:
 # ---- shapes
 
 
-def layout_of(before: Shape, after: Shape) -> str | None:
+class LayoutChange(StrEnum):
+    """How two shapes hold the same array."""
+
+    SAME = "same"
+    JOINED = "joined"  # stacked along an axis, or joined along it
+    COPIES = "copies"  # one value, or one for each device
+
+
+def layout_of(before: Shape, after: Shape) -> LayoutChange | None:
     """How two shapes hold the same array.
 
-    >>> layout_of((8, 4, 3), (32, 3)), layout_of((8, 3), (3,)), layout_of((8, 3), (8, 3))
-    ('joined', 'copies', 'same')
+    >>> layout_of((8, 4, 3), (32, 3))
+    <LayoutChange.JOINED: 'joined'>
     >>> layout_of((8, 3), (8, 4))
     """
     if before == after:
-        return "same"
+        return LayoutChange.SAME
     if math.prod(before) == math.prod(after) and (_joins(before, after) or _joins(after, before)):
-        return "joined"
+        return LayoutChange.JOINED
     if _drops(before, after) is not None or _drops(after, before) is not None:
-        return "copies"
+        return LayoutChange.COPIES
     return None
 
 
@@ -145,7 +154,7 @@ def together(
     axis = axes[0] if axes[0] is not None else axes[1]
     if before.shape == after.shape:
         return before, after, axis
-    if before.size == after.size and layout_of(before.shape, after.shape) == "joined":
+    if before.size == after.size and layout_of(before.shape, after.shape) is LayoutChange.JOINED:
         if before.ndim >= after.ndim:
             return before, after.reshape(before.shape), axes[0]
         return before.reshape(after.shape), after, axes[1]

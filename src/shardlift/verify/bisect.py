@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from shardlift.capture.schema import Capture, SiteKind
 from shardlift.verify.compare.judge import place_of
 from shardlift.verify.compare.verdicts import (
-    DIFFERENT,
-    NOT_COMPARED,
-    NOT_REACHED,
     Outcome,
     SiteVerdict,
+    Verdict,
+    in_one_only,
 )
 from shardlift.verify.compare.verdicts import Place as Called
 
@@ -139,20 +138,16 @@ def trial_of(
 def _is_bad(site: SiteVerdict, unstable: Collection[str], only_verified: bool) -> bool:
     if site.name in unstable:
         return only_verified
-    if site.verdict == NOT_COMPARED:
+    if site.verdict == Verdict.NOT_COMPARED:
         return only_verified
-    return site.verdict == DIFFERENT or (site.verdict == NOT_REACHED and in_one_only(site))
-
-
-def in_one_only(site: SiteVerdict) -> bool:
-    """Is it called in one of the programs, and not in the other?"""
-    calls = [place.calls if place else 0 for place in (site.before, site.after)]
-    return (calls[0] > 0) != (calls[1] > 0)
+    return site.verdict == Verdict.DIFFERENT or (
+        site.verdict == Verdict.NOT_REACHED and in_one_only(site)
+    )
 
 
 def reason(site: SiteVerdict) -> str:
     """Why a site is backed out, in a sentence."""
-    if site.verdict == NOT_COMPARED:
+    if site.verdict == Verdict.NOT_COMPARED:
         return f"not compared: {'; '.join(site.notes) or 'its outputs could not be read'}"
     if site.causes:
         return f"numbers differ: {site.causes[0]}"

@@ -26,7 +26,7 @@ from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import Recorded, judge, passed_over
 from shardlift.verify.compare.processes import of_processes
-from shardlift.verify.compare.verdicts import DIFFERENT, IDENTICAL, Outcome, Side
+from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
 
 DEVICES = 8
 SEED = 0  # of what a program draws without a seed of its own, by random and numpy.random
@@ -330,7 +330,7 @@ def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[st
     """The sites that differ between two runs of one program."""
     alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
     outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
-    return [site.name for site in outcome.sites if site.verdict != IDENTICAL]
+    return [site.name for site in outcome.sites if site.verdict != Verdict.IDENTICAL]
 
 
 def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
@@ -341,7 +341,7 @@ def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
         note = f"BEFORE differs from itself in two runs: {', '.join(differing)}"
     sites = tuple(
         replace(site, causes=("the program differs from itself: it is not deterministic",))
-        if site.name in differing and site.verdict == DIFFERENT
+        if site.name in differing and site.verdict == Verdict.DIFFERENT
         else site
         for site in outcome.sites
     )

@@ -30,14 +30,10 @@ from shardlift.verify.compare.bits import (
 from shardlift.verify.compare.leaves import identical, is_array, nearly, structure, words
 from shardlift.verify.compare.pairs import pair, pair_collectives, pair_leaves
 from shardlift.verify.compare.verdicts import (
-    CLOSE,
-    DIFFERENT,
-    IDENTICAL,
-    NOT_COMPARED,
-    NOT_REACHED,
     Finding,
     Place,
     SiteVerdict,
+    Verdict,
 )
 
 VMA = (
@@ -89,7 +85,7 @@ def judge(
             found += _without_partner(site, right)
     for k, site in enumerate(right):
         if k not in alone[1] and site.samples and site.kind is not SiteKind.JIT:
-            found.append(SiteVerdict(NOT_REACHED, None, place_of(site)))
+            found.append(SiteVerdict(Verdict.NOT_REACHED, None, place_of(site)))
     return found
 
 
@@ -118,10 +114,12 @@ def place_of(site: Site) -> Place:
 def _without_partner(site: Site, others: tuple[Site, ...]) -> list[SiteVerdict]:
     """A site that has none; one that was only called inside of others is part of those."""
     if site.samples or not (site.nested or site.transformed):
-        return [SiteVerdict(NOT_REACHED, place_of(site), _namesake(site, others))]
+        return [SiteVerdict(Verdict.NOT_REACHED, place_of(site), _namesake(site, others))]
     if not site.transformed:
         return []
-    return [SiteVerdict(NOT_COMPARED, place_of(site), _namesake(site, others), notes=(UNDER,))]
+    return [
+        SiteVerdict(Verdict.NOT_COMPARED, place_of(site), _namesake(site, others), notes=(UNDER,))
+    ]
 
 
 def _namesake(site: Site, others: tuple[Site, ...]) -> Place | None:
@@ -177,13 +175,13 @@ class _Judge:
             return True
         return False if self.replays else None
 
-    def _word(self) -> str:
+    def _word(self) -> Verdict:
         counted = [one for one in self.findings.values() if one.part != "replayed"]
         if any(not one.close for one in counted):
-            return DIFFERENT
+            return Verdict.DIFFERENT
         if self.uncompared or not self.leaves:
-            return NOT_COMPARED
-        return CLOSE if counted else IDENTICAL
+            return Verdict.NOT_COMPARED
+        return Verdict.CLOSE if counted else Verdict.IDENTICAL
 
     def _counts(self) -> None:
         left, right = (len(site.samples) for site in self.sites)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from shardlift.capture.layouts import Array
+from shardlift.capture.pairs import Pairs
 from shardlift.capture.schema import ArrayRole, Form
-from shardlift.verify.compare.pairs import Pairs, pair_collectives
+from shardlift.verify.compare.pairs import pair_collectives
 
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
 

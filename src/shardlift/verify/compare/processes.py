@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlift.verify.compare.verdicts import (
-    CLOSE,
-    DIFFERENT,
-    IDENTICAL,
-    NOT_COMPARED,
-    NOT_REACHED,
     Place,
     SiteVerdict,
+    Verdict,
 )
 
-WORST = (DIFFERENT, NOT_REACHED, NOT_COMPARED, CLOSE, IDENTICAL)
+WORST = [*Verdict]
 
 
 def of_processes(verdicts: Sequence[Sequence[SiteVerdict]]) -> list[SiteVerdict]:

@@ -9,6 +9,7 @@ from shardlift.capture.schema import Site
 __all__ = ["Pairs", "pair_sites"]
 
 Pairs = list[tuple[int, int]]
+_LAMBDA = "<lambda>"
 
 
 def pair_sites(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
@@ -24,7 +25,7 @@ def pair_sites(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
     )
     for key in keys:
         old, new = _groups(before, left, key), _groups(after, right, key)
-        for name in old.keys() & new.keys():
+        for name in (old.keys() & new.keys()) - {_LAMBDA}:
             pairs += _pair_group(before, old[name], after, new[name])
         taken = {i for i, _ in pairs}, {j for _, j in pairs}
         left = [i for i in left if i not in taken[0]]
@@ -44,7 +45,7 @@ def _groups(
 def _pair_group(
     before: Sequence[Site], old: list[int], after: Sequence[Site], new: list[int]
 ) -> Pairs:
-    several_lambdas = before[old[0]].function == "<lambda>" and len(old) > 1
+    several_lambdas = before[old[0]].function == _LAMBDA and len(old) > 1
     if len(old) == len(new) and not several_lambdas:
         return list(zip(old, new, strict=True))
     return [(i, j) for i in old for j in new if before[i].key == after[j].key]

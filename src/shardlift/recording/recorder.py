@@ -1,7 +1,7 @@
-"""Recording: a pmap whose calls are counted, timed and, now and then, looked at closely.
+"""The recorder: counts and times the calls of mapped functions, and inspects some of them.
 
-The program is left as it is. Nothing waits for a device but on the three calls of a site whose
-leaves are compared; a fault of the recorder's own is counted and never reaches the program.
+The program is left as it is. Nothing waits for a device except on the three calls of a site whose
+leaves are compared. An error inside the recorder is counted and never reaches the program.
 """
 
 from __future__ import annotations
@@ -378,7 +378,7 @@ class Recorder:
             self._faulty(error)
         self._looking += _clock() - left
 
-    # ---- told by others
+    # ---- events from elsewhere
 
     def fitted(self, site: Site, plan: Plan, call: Call, fit: Fit, seconds: float) -> None:
         """See `mapping.observer`: the pmap moved its arguments itself."""
@@ -434,7 +434,7 @@ class Recorder:
     # ---- what was recorded
 
     def capture(self) -> Capture:
-        """All that was seen so far."""
+        """The capture of what was seen so far."""
         with self._lock:
             records = list(self._sites.values())
         for record in records:
@@ -463,15 +463,16 @@ class Recorder:
 
     def _unseen(self) -> Iterator[str]:
         if self._unsure:
-            yield f"from which of several sites {self._unsure} outputs came that were read"
+            yield f"the origin of {self._unsure} outputs that were read (several sites match)"
         if self._sites_left_out:
             yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
         if self._facts and not self._patched:
             yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
         if self._waiter.lost:
-            yield f"the waiting of {self._waiter.lost} sampled calls, whose outputs were donated"
+            lost = self._waiter.lost
+            yield f"the waiting time of {lost} sampled calls, whose outputs were donated"
         for fault, count in self._faults.items():
-            yield f"what a fault of the recorder hid, {count} times: {fault}"
+            yield f"what an error of the recorder hid, {count} times: {fault}"
 
     def write(self, path: str | os.PathLike[str]) -> Capture | None:
         """Write the capture, in one step; again if asked again. A forked child writes nothing."""

@@ -11,6 +11,7 @@ import jax
 from shardlift._legacy.indexing import first_row, one_row_a_device
 from shardlift._legacy.modules import when_imported
 from shardlift._legacy.patches import Patches
+from shardlift.arrays.reads import observe_reads
 
 __all__ = ["restore"]
 
@@ -60,17 +61,11 @@ def _read_by(function: Callable[[Any], Any], how: str, read: Read | None) -> Cal
     if read is None:
         return function
 
-    def reads(tree: Any) -> Any:
-        out = function(tree)
-        for leaf in jax.tree.leaves(tree):
-            if _is_placed(leaf) and one_row_a_device(leaf) is not None:
-                rows = leaf.shape[0] if how == "unreplicate" else 1
-                read(leaf, how, leaf.nbytes // rows)
-        return out
+    def tell(array: jax.Array, how: str, nbytes: int, _: float) -> None:
+        if one_row_a_device(array) is not None:
+            read(array, how, nbytes)
 
-    reads.__name__ = reads.__qualname__ = how
-    reads.__wrapped__ = function  # type: ignore[attr-defined]
-    return reads
+    return observe_reads(function, how, tell)
 
 
 def _is_placed(leaf: Any) -> bool:

@@ -43,7 +43,7 @@ from shardlift.recording.compilations import Running, here
 from shardlift.recording.completion_times import Waiter
 from shardlift.recording.hooks import Mapped, hook_every, hook_pmap, hook_shard_maps_in
 from shardlift.recording.origins import Origins
-from shardlift.recording.output_reads import watched_reads
+from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
 from shardlift.recording.process import kind_of_trace, process_facts
 from shardlift.recording.programs import collectives
@@ -104,7 +104,7 @@ class Recorder:
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
         """Record for the length of a ``with``; reads of outputs are seen only here."""
-        with watched_reads(self._told):
+        with observed_reads(self.read):
             self._start()
             try:
                 yield
@@ -422,9 +422,6 @@ class Recorder:
                 record.note_read(read)
         except Exception as error:
             self._faulty(error)
-
-    def _told(self, array: jax.Array, how: str, nbytes: int, seconds: float) -> None:
-        self.read(array, how, nbytes, seconds)
 
     def used(self, name: str) -> None:
         """A name that was restored in the program was used."""

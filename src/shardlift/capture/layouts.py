@@ -46,7 +46,7 @@ def root(array: Array, axis: int | None = None) -> Array:
 
 
 def from_root(least: Array, shape: Sequence[int], axis: int | None) -> Array:
-    """The array that has this root."""
+    """Rebuild an array from its root."""
     shape = tuple(shape)
     if not axis:
         return np.broadcast_to(least.reshape(_ending(least, shape)), shape)
@@ -73,14 +73,14 @@ def _hash(array: Array) -> str:
 
 
 def same_digest(before: str, after: str) -> bool:
-    """Are the bytes the same, or one a number of copies of the other?"""
+    """Are the bytes equal, or is one array several copies of the other?"""
     whole, _, least = before.partition("/")
     other, _, other_least = after.partition("/")
     return whole == other or (least or whole) == (other_least or other)
 
 
 def same_arrays(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Do two lists of digests stand for the same arrays, whatever their layout and order?"""
+    """Do two lists of digests stand for the same arrays, in any layout and order?"""
 
     def parts(digests: Sequence[str]) -> set[str]:
         return {part for digest in digests for part in digest.split("/")}
@@ -139,7 +139,7 @@ def _joined_once(split: Shape, joined: Shape) -> bool:
 
 
 def _drops(more: Shape, fewer: Shape) -> int | None:
-    """Which axis of ``more`` goes to make it ``fewer``; the first that does."""
+    """The first axis of ``more`` without which it is ``fewer``."""
     if len(more) == len(fewer) + 1:
         for k in range(len(more)):
             if (*more[:k], *more[k + 1 :]) == fewer:
@@ -150,7 +150,7 @@ def _drops(more: Shape, fewer: Shape) -> int | None:
 def together(
     before: Array, after: Array, axes: tuple[int | None, int | None] = (None, None)
 ) -> tuple[Array, Array, int | None]:
-    """Both in one layout, that with more rows, and which axis its rows are; shapes that fit."""
+    """Bring both arrays to the layout with more rows; also returns the axis of the rows."""
     axis = axes[0] if axes[0] is not None else axes[1]
     if before.shape == after.shape:
         return before, after, axis

@@ -103,7 +103,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
-        """Record for the length of a ``with``; reads of outputs are seen only here."""
+        """Record inside a ``with`` block; only here are reads of outputs observed."""
         with observed_reads(self.read):
             self._start()
             try:
@@ -223,7 +223,7 @@ class Recorder:
             return None
 
     def _count(self, record: SiteRecord) -> None:
-        """Put the calls that are still to be counted where they belong."""
+        """Move pending calls into the histogram and the timeline."""
         spans, record.pending = record.pending, []
         record.plain.add_all([end - start for start, end in spans])
         self._timeline.add(record.index, spans)
@@ -261,7 +261,7 @@ class Recorder:
         kwargs: dict[str, Any],
         now: float,
     ) -> CallInspection | None:
-        """A look at a call that is about to run, if it is time for one and there is time."""
+        """Inspect a call that is about to run, if one is due and within the time budget."""
         record.later()
         late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
         if mapped.inspect is None or late:
@@ -283,7 +283,7 @@ class Recorder:
         out: Any,
         span: tuple[float, float],
     ) -> None:
-        """A call that was looked at, that compiled a program, or that moved arguments."""
+        """Record a call that was inspected, compiled a program, or moved arguments."""
         entered, left = span
         took = left - entered
         compiled = _compiled(running, mapped)
@@ -472,7 +472,7 @@ class Recorder:
             yield f"what an error of the recorder hid, {count} times: {fault}"
 
     def write(self, path: str | os.PathLike[str]) -> Capture | None:
-        """Write the capture, in one step; again if asked again. A forked child writes nothing."""
+        """Write the capture, atomically. A forked child writes nothing."""
         if os.getpid() == self._process_id:
             capture = self.capture()
             if self._tape is not None:
@@ -499,14 +499,14 @@ class Recorder:
 
 
 def _compiled(running: Running, mapped: Mapped) -> bool:
-    """Was the site's own program among what was compiled, rather than a helper of JAX's?"""
+    """Was the program of the site itself compiled, and not only a helper of JAX?"""
     own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
     return any(name in own for name, _ in running.compiled)
 
 
 @functools.cache
 def annotation_cost() -> float:
-    """What naming a call for XProf takes, which cannot be timed within a call."""
+    """The time it takes to name a call for XProf, which cannot be measured within a call."""
     start = _clock()
     for _ in range(1000):
         with jax.profiler.TraceAnnotation("shardlift"):

@@ -1,4 +1,4 @@
-"""What is gathered of one site while a program runs, within bounds that do not grow with calls."""
+"""What is recorded of one site while a program runs; bounded for any number of calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROBES = 3
 
 
 class Key(NamedTuple):
-    """What makes a site this one."""
+    """What identifies a site."""
 
     file: str
     line: int
@@ -45,7 +45,7 @@ class Key(NamedTuple):
 
 
 class SiteRecord:
-    """One site, as far as it is known."""
+    """One site, as recorded so far."""
 
     def __init__(self, key: Key, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
         self.key, self.index, self.kind = key, index, kind
@@ -86,15 +86,15 @@ class SiteRecord:
     # ---- looks
 
     def compare_now(self) -> bool:
-        """Is it one to compare the leaves of?"""
+        """Are the leaves of this call to be compared?"""
         return self.compares < len(COMPARE_AT) and self.calls >= COMPARE_AT[self.compares]
 
     def later(self) -> None:
-        """Look again after half as many calls more."""
+        """Schedule the next inspection, after half as many calls again."""
         self.next_look = self.calls + 1 if self.calls < 2 else self.calls + self.calls // 2 + 1
 
     def note_leaves(self, into: dict[str, Leaf], leaves: Iterable[Leaf]) -> None:
-        """Keep the newest sight of each leaf, and what all looks at it said."""
+        """Keep the latest state of each leaf, and the comparisons of all inspections."""
         found = sorted(leaves, key=lambda leaf: -leaf.nbytes)
         kept = {leaf.path for leaf in found[:MOST_LEAVES]}
         self.left_out = max(self.left_out, len(found) - len(kept))
@@ -105,14 +105,14 @@ class SiteRecord:
                 into[leaf.path] = _joined(old.get(leaf.path), _clipped(leaf))
 
     def note_kept(self, paths: Iterable[str]) -> None:
-        """Donated leaves that were not reused in a call that was looked at."""
+        """Count donated leaves that were not reused in an inspected call."""
         for path in paths:
             leaf = self.arguments.get(clip(path))
             if leaf is not None:
                 self.arguments[leaf.path] = dataclasses.replace(leaf, kept=leaf.kept + 1)
 
     def note_move(self, move: Move) -> None:
-        """One more time that an argument was moved."""
+        """Count a move of an argument."""
         move = dataclasses.replace(move, path=clip(move.path))
         key = (move.path, move.source, move.target, move.by)
         old = self.moves.get(key)
@@ -126,7 +126,7 @@ class SiteRecord:
             self.unseen[f"more than {MOST_MOVES} ways in which arguments were moved"] = None
 
     def note_compile(self, seen: Signature | None, at: float, seconds: float) -> None:
-        """One more program, and why; the first ones and the last one are kept."""
+        """Add a compilation and its reasons; the first ones and the last one are kept."""
         self.compile_count += 1
         why = [Reason(ReasonKind.UNKNOWN)] if seen is None else reasons(seen, self.signatures)
         kept = tuple(map(_clipped_reason, why[:MOST_REASONS]))
@@ -138,14 +138,14 @@ class SiteRecord:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
 
     def note_proofs(self, proofs: tuple[Proof, ...]) -> None:
-        """What was proven of one more program; what counts is what holds of all."""
+        """Add the proofs of one more program; only what holds for all programs counts."""
         from shardlift.recording.proofs import of_all_programs
 
         self.proofs = of_all_programs(self.proofs, proofs)
         self.proved += 1
 
     def note_read(self, read: Read) -> None:
-        """One more time that an output was read on a line."""
+        """Count a read of an output on one line."""
         read = dataclasses.replace(read, path=clip(read.path))
         key = (read.path, read.others, read.how, read.file, read.line)
         old = self.reads.get(key)
@@ -205,7 +205,7 @@ class SiteRecord:
 
 
 def clip(text: str) -> str:
-    """A text that is not longer than it may be; its end says more than its beginning."""
+    """Cut a text to the maximum length, keeping its end."""
     return text if len(text) <= LONGEST_TEXT else "…" + text[1 - LONGEST_TEXT :]
 
 
@@ -219,7 +219,7 @@ def _clipped_reason(reason: Reason) -> Reason:
 
 
 def _joined(old: Leaf | None, new: Leaf) -> Leaf:
-    """What two looks at a leaf say together: it is equal if it was equal each time."""
+    """Merge two inspections of a leaf: it is equal if it was equal each time."""
     if old is None:
         return new
     equal = new.equal if old.equal is None else old.equal and new.equal is not False

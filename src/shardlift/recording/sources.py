@@ -1,4 +1,4 @@
-"""The texts that a program consists of, by their digests: what was proven is proven of them."""
+"""Digests of the source files of a program. What is proven holds for these texts only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_FILES, LARGEST = 2000, 8_000_000
 
 
 def sources() -> dict[str, str]:
-    """The Python files of this program, not of what is installed, as they are now."""
+    """Digests of the Python files of this program, without installed packages."""
     found: dict[str, str] = {}
     for path in sorted({*_files()})[:MOST_FILES]:
         try:

@@ -1,4 +1,4 @@
-"""Which of the rewritten places can stay: those with which the program computes what it did.
+"""Finds which rewritten places can stay: those with which the program computes the same.
 
 `search` is given the places and a function that runs the program with some of them rewritten.
 What a verdict names is backed out; where none is named, because the program fails or something
@@ -44,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run with some of the places rewritten showed."""
+    """The result of a run with some of the places rewritten."""
 
     holds: bool
     blamed: Mapping[Place, str] = field(default_factory=dict)  # and why
@@ -53,7 +53,7 @@ class Trial:
 
 @dataclass
 class Found:
-    """What may stay, what may not and why, and how often the program was run to know it."""
+    """Which places may stay, which may not and why, and how many runs it took."""
 
     kept: frozenset[Place]
     out: dict[Place, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ Try = Callable[[frozenset[Place]], Trial]
 
 
 def search(places: Collection[Place], attempt: Try, most: int) -> Found:
-    """The places that may stay; nothing stays that a run with just those did not show to hold."""
+    """The places that may stay: a run with exactly those places rewritten was identical."""
     found = Found(frozenset())
     found.kept = _grown(frozenset(), sorted(places), attempt, most, found)
     return found

@@ -72,7 +72,7 @@ class ReferenceRun:
 
 
 def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
-    """An array in the layout of another shape; None where there is no such."""
+    """Bring an array to the layout of another shape; None if that is impossible."""
     kind = layout_of(array.shape, shape)
     if kind is None:
         return None
@@ -98,7 +98,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def place_like(array: Array, leaf: Any) -> Any:
-    """An array as another one lies, which may be deleted by now."""
+    """Place an array like ``leaf``, which may be deleted by now."""
     if not isinstance(leaf, jax.Array):
         return np.array(array)
     if _is_key(leaf):

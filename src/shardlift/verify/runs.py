@@ -1,4 +1,4 @@
-"""Two programs, run one after the other on tape, and compared."""
+"""Running two programs on tape, one after the other, and comparing them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ Tell = Callable[[str], None]
 
 
 class CannotRunError(Exception):
-    """What was given is neither a program nor a capture, or left nothing to compare."""
+    """The target is neither a program nor a capture, or there is nothing to compare."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compare; the options of the command."""
+    """The options of a comparison."""
 
     tolerance: Tolerance
     devices: int | None = None  # of each process
@@ -117,7 +117,7 @@ def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Source:
 
 
 def _taken_off(words: list[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """What a shell and python itself take from the front of a command: settings and flags."""
+    """Remove environment settings and flags of python from the front of a command."""
     environ: dict[str, str] = {}
     while words and _ASSIGNED.match(words[0]):
         name, _, value = words.pop(0).partition("=")
@@ -158,7 +158,7 @@ def _is_capture(path: str) -> bool:
 def environment(
     devices: int | None, environ: Mapping[str, str], processes: int = 1
 ) -> dict[str, str]:
-    """What both programs run in: the same devices, the same hashes of texts."""
+    """The environment of both programs: the same devices, the same hash seed."""
     # Nor is anything compiled left behind by a program that may be put back as it was.
     env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     chosen = devices
@@ -236,7 +236,7 @@ class Run(NamedTuple):
 
 
 def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
-    """Run what is a program, read what is a capture, and judge."""
+    """Run programs, read captures, and compare."""
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
         first = record(before, settings, os.path.join(folder, "before.json"), tell)
         settings, notes = (
@@ -250,7 +250,7 @@ def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Ou
 
 
 def judge_runs(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
-    """What two runs show."""
+    """Compare two runs."""
     one, two = before.recorded, after.recorded
     if len(before.parts) != len(after.parts):
         raise CannotRunError(
@@ -334,7 +334,7 @@ def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[st
 
 
 def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
-    """Say what a program that was run twice showed."""
+    """Add the result of running one program twice."""
     if not differing:
         note = "BEFORE gave the same numbers in two runs"
     else:

@@ -1,4 +1,4 @@
-"""What two programs compared have to say, as text, Markdown and JSON."""
+"""The outcome of a comparison as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINES = "\n\t"  # what a program printed is shown line by line
 
 
 def headline(outcome: Outcome) -> str:
-    """The first thing to know."""
+    """The number of sites with each verdict."""
     counts = [(outcome.count(word), word) for word in Verdict]
     parts = [f"{count} {word}" for count, word in counts if count]
     sites = f"{len(outcome.sites)} site{'s' * (len(outcome.sites) != 1)}"
@@ -39,7 +39,7 @@ def headline(outcome: Outcome) -> str:
 
 
 def compared(site: SiteVerdict) -> str:
-    """What a verdict rests on."""
+    """What was compared."""
     if not site.calls:
         return "no call was compared"
     parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
@@ -115,7 +115,7 @@ def advice(outcome: Outcome) -> list[str]:
 
 
 def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
-    """Print it for people."""
+    """Print the outcome to a console."""
     if not quiet:
         for name, side in (("before", outcome.before), ("after", outcome.after)):
             _show_side(name, side, console)
@@ -157,7 +157,7 @@ def _indented(text: str, console: Console, by: int = 4) -> None:
 
 
 def markdown(outcome: Outcome) -> str:
-    """For a pull request."""
+    """The outcome as Markdown, for a pull request."""
     from shardlift.report.markdown import code, text
 
     lines = [f"### shardlift verify: {headline(outcome)}", ""]
@@ -181,7 +181,7 @@ def markdown(outcome: Outcome) -> str:
 
 
 def machine(outcome: Outcome) -> str:
-    """As JSON; places and distances in full."""
+    """The outcome as JSON, with all places and distances."""
     tree = {
         "status": outcome.status,
         "verdicts": {word: outcome.count(word) for word in COLOURS},

@@ -1,4 +1,4 @@
-"""Why two arrays are not the same, as far as the numbers tell. Each says nothing if unsure."""
+"""Likely causes of differences between two arrays; empty if unsure."""
 
 from __future__ import annotations
 

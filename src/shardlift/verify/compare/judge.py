@@ -1,4 +1,4 @@
-"""Two captures in, a verdict for each site out."""
+"""Compares two captures: one verdict per site."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def place_of(site: Site) -> Place:
 
 
 def _without_partner(site: Site, others: tuple[Site, ...]) -> list[SiteVerdict]:
-    """A site that has none; one that was only called inside of others is part of those."""
+    """The verdict of a site without a partner; none if it was only called inside others."""
     if site.samples or not (site.nested or site.transformed):
         return [SiteVerdict(Verdict.NOT_REACHED, place_of(site), _namesake(site, others))]
     if not site.transformed:
@@ -364,7 +364,7 @@ class _Judge:
         self.exchanged.update(dict.fromkeys(key_and_index_checks.only_one(*forms)))
 
     def _inputs(self, left: Sample, right: Sample) -> None:
-        """What is the matter with the first inputs that differ."""
+        """Explain the first inputs that differ."""
         if self.drifted or left.inputs is None or right.inputs is None:
             return
         forms = self._forms(0, left.inputs), self._forms(1, right.inputs)
@@ -441,7 +441,7 @@ class _Judge:
             yield f"its inputs differ: {self.drifted}"
 
     def _seen(self) -> Iterator[str]:
-        """What is known not from the outputs, but from what was tried and looked into."""
+        """Causes that are known from the calls themselves, not from their outputs."""
         if self.own:
             yield from self.exchanged_arguments
             yield from self.told

@@ -1,4 +1,4 @@
-"""The verdicts of many processes, which each compared their own part, as those of one job."""
+"""Merging the verdicts of the processes of one job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORST = [*Verdict]
 
 
 def of_processes(verdicts: Sequence[Sequence[SiteVerdict]]) -> list[SiteVerdict]:
-    """One verdict a site: the worst, with the findings of each process that has any.
+    """One verdict per site: the worst, with the findings of each process.
 
     A job of one process is left as it is.
     """

@@ -1,4 +1,4 @@
-"""What there is to say of two programs: a verdict for each site, and what it rests on."""
+"""The result of a comparison: one verdict per site, with its findings and causes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Finding:
-    """One leaf that is not the same, where it first was not."""
+    """The first difference in one leaf."""
 
     path: str
     call: int
@@ -99,12 +99,12 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
     def count(self, verdict: Verdict) -> int:
-        """How many sites have it."""
+        """The number of sites with this verdict."""
         return sum(site.verdict == verdict for site in self.sites)
 
     @property
     def failed(self) -> list[str]:
-        """Which of the programs did not come to a good end."""
+        """Which of the programs failed."""
         sides = (("before", self.before), ("after", self.after))
         return [name for name, side in sides if side.status]
 

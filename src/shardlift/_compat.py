@@ -6,6 +6,7 @@ Each entry says when it was last checked, and has a public fallback that is test
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import itertools
 import os
@@ -288,11 +289,11 @@ def source_line(eqn: Any) -> tuple[str, int, str] | None:
     chosen = _line_public(eqn)
     if chosen is None or chosen[0].startswith(_HERE):
         return None
-    if not _is_installed(chosen[0]):
+    if not is_installed(chosen[0]):
         return chosen
     # Frames outside those of shardlift called the map: they are not the mapped function.
     body = itertools.takewhile(lambda line: not line[0].startswith(_HERE), lines_of(eqn))
-    return next((line for line in body if not _is_installed(line[0])), chosen)
+    return next((line for line in body if not is_installed(line[0])), chosen)
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -437,7 +438,8 @@ def axis_names() -> list[Any]:
         return list(jax.sharding.get_abstract_mesh().manual_axes)
 
 
-def _is_installed(file: str) -> bool:
+@functools.cache
+def is_installed(file: str) -> bool:
     """Does a file belong to Python or to an installed package?"""
     paths = sysconfig.get_paths()
     homes = [paths[name] + os.sep for name in ("stdlib", "purelib", "platlib")]

@@ -12,9 +12,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shardlift.launch.session import Watching
+    from shardlift.launch.session import RunSession
 
-_watching: list[Watching] = []
+_sessions: list[RunSession] = []
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -27,29 +27,29 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_load_initial_conftests(early_config: Any) -> None:
     """Start the session, before conftest files are imported."""
     from shardlift.launch.program import Program
-    from shardlift.launch.session import Watch
+    from shardlift.launch.session import RunOptions
 
     options = early_config.known_args_namespace
     record = options.shardlift_record
     worker = os.environ.get("PYTEST_XDIST_WORKER")  # each writes a file of its own
-    watch = Watch(
+    chosen = RunOptions(
         patch=not options.shardlift_no_patch,
         record=f"{record}.{worker}" if record and worker else record,
     )
-    _watching.append(watch.begin(Program("pytest", tuple(sys.argv[1:]), module=True)))
+    _sessions.append(chosen.begin(Program("pytest", tuple(sys.argv[1:]), module=True)))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what was used."""
-    for watching in _watching:
-        watching.write()
-        for line in watching.lines():
+    """Say what was used."""
+    for session in _sessions:
+        session.write()
+        for line in session.lines():
             terminalreporter.write_line(f"shardlift: {line}")
 
 
 def pytest_unconfigure() -> None:
-    """Write the record, and restore JAX."""
-    while _watching:
-        watching = _watching.pop()
-        watching.write()
-        watching.session.exit()
+    """Write the record, and take everything out."""
+    while _sessions:
+        session = _sessions.pop()
+        session.write()
+        session.session.exit()

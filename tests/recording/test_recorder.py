@@ -38,7 +38,7 @@ def recorder():
 
 def only_site(recorder: Recorder) -> Site:
     capture = recorder.capture()
-    assert not [text for text in capture.unseen if "fault" in text]
+    assert not [text for text in capture.unseen if "error of the recorder" in text]
     (site,) = capture.sites
     return site
 
@@ -363,11 +363,11 @@ def test_a_fault_of_the_recorder_does_not_reach_the_program(recorder, monkeypatc
     def broken(*_, **__):
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr("shardlift.recording.call_inspection.Look.arguments", broken)
-    monkeypatch.setattr("shardlift.recording.recorder.user_line", broken)
+    monkeypatch.setattr("shardlift.recording.call_inspection.PmapInspection.arguments", broken)
+    monkeypatch.setattr("shardlift.recording.hooks.user_line", broken)
     assert np.array_equal(recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X), X + 1)
     monkeypatch.undo()
-    monkeypatch.setattr("shardlift.recording.call_inspection.Look.arguments", broken)
+    monkeypatch.setattr("shardlift.recording.call_inspection.PmapInspection.arguments", broken)
     assert np.array_equal(recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X), X + 1)
     assert any("RuntimeError: a fault" in text for text in recorder.capture().unseen)
 

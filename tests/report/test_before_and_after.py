@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.facts import read
-from shardlift.report.comparison import pair_sites
+from shardlift.report.comparison import pairs_of
 
 TRAIN = """
 import jax, jax.numpy as jnp, numpy as np
@@ -50,7 +50,7 @@ def test_before_and_after(tmp_path: Path):
     assert "pmap(" not in (tmp_path / "train.py").read_text()
     assert shardlift(*run, "after.json", "train.py") == first
     before, after = (read(tmp_path / f"{name}.json") for name in ("before", "after"))
-    (pair,) = pair_sites(before, after)
+    (pair,) = pairs_of(before, after)
     assert pair.before is not None
     assert pair.after is not None
     assert (pair.before.kind, pair.after.kind) == ("pmap", "shard_map")

@@ -113,15 +113,17 @@ def test_what_recording_cost_is_said():
 
 
 def pairs(before, after):
-    found = comparison.pair_sites(Capture(sites=before), Capture(sites=after))
+    found = comparison.pairs_of(Capture(sites=before), Capture(sites=after))
     return [(b and b.line, a and a.line) for b, a in found]
 
 
-def test_sites_are_paired_by_place_then_by_name():
+def test_sites_are_paired_by_name_and_order():
     assert pairs((site(),), (site(),)) == [(12, 12)]
     assert pairs((site(),), (site(line=20),)) == [(12, 20)]
     assert pairs((site(),), (site(file="new.py", line=3),)) == [(12, 3)]
-    assert pairs((site(), site(line=13)), (site(line=13), site(line=14))) == [(13, 13), (12, 14)]
+    assert pairs((site(), site(line=13)), (site(line=13), site(line=14))) == [(12, 13), (13, 14)]
+    one_gone = (site(), site(line=13)), (site(line=13),)
+    assert pairs(*one_gone) == [(13, 13), (12, None)]
     two = (site(file="a.py"), site(file="b.py"))
     assert pairs((site(file="c.py"),), two) == [(12, None), (None, 12), (None, 12)]
     assert pairs((), ()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import jax
 import numpy as np
@@ -12,13 +13,14 @@ import numpy as np
 import shardlift
 from shardlift.capture import files
 from shardlift.capture.schema import Sample, SiteKind
+from shardlift.facts import Recorder
+from shardlift.recording.site_records import Key
+from shardlift.recording.tape.host_arrays import read_array
+from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
+from shardlift.recording.tape.tape import Tape
 from shardlift.verify.compare.judge import Recorded, judge
 from shardlift.verify.compare.verdicts import SiteVerdict
-from shardlift.verify.tape.child import KEEP, TAPPED
-from shardlift.verify.tape.hooks import Hooks
-from shardlift.verify.tape.host_arrays import hold
-from shardlift.verify.tape.reference_run import Tutor
-from shardlift.verify.tape.site_tape import Tape
+from shardlift.verify.reference_run import ReferenceRun
 
 
 def taped(
@@ -26,17 +28,23 @@ def taped(
     *,
     patch: bool = False,
     oracle: str = "shardlift.pmap",
-    tutor: Recorded | None = None,
+    reference: Recorded | None = None,
     keep: int = KEEP,
     tapped: int = TAPPED,
 ) -> Recorded:
     """Run a program with its calls on tape; what it raises is passed over."""
-    tape = Tape(keep, keep, tapped)
-    hooks = Hooks(tape, oracle, Tutor(*tutor) if tutor else None)
-    with shardlift.legacy(patch=patch, recorder=hooks), hooks.installed():
-        with contextlib.suppress(ArithmeticError):  # of programs that crash on purpose
-            program()
-    return Recorded(files.loads(files.dumps(tape.capture())), tape.arrays)
+    options = TapeOptions(keep, keep, tapped, oracle)
+    tape = Tape(options, ReferenceRun(*reference) if reference else None)
+    recorder = Recorder(facts=False, tape=tape)
+    with shardlift.legacy(patch=patch, recorder=recorder):
+        with mock.patch.object(jax, "shard_map", recorder.shard_map(jax.shard_map)):
+            with contextlib.suppress(ArithmeticError):  # of programs that crash on purpose
+                program()
+    return recorded(recorder, tape)
+
+
+def recorded(recorder: Recorder, tape: Tape) -> Recorded:
+    return Recorded(files.loads(files.dumps(recorder.capture())), tape.arrays)
 
 
 def before(program: Callable[[], Any], **options: Any) -> Recorded:
@@ -49,7 +57,7 @@ def compared(
 ) -> list[SiteVerdict]:
     """Both on tape, and the verdicts."""
     one = before(old, **options)
-    return judge(one, taped(new, tutor=one, **options), tolerance)
+    return judge(one, taped(new, reference=one, **options), tolerance)
 
 
 def by_hand(
@@ -59,15 +67,18 @@ def by_hand(
     devices: int = 0,
 ) -> Recorded:
     """A capture of sites and the outputs of their calls, by path."""
-    tape = Tape(keep, keep)
+    tape = Tape(TapeOptions(keep, keep))
+    recorder = Recorder(facts=False, tape=tape)
     for line, (name, outputs) in enumerate(calls.items()):
-        site = tape.site(("by_hand.py", line + 1, name), SiteKind.PMAP, [name])
+        site = recorder.site(Key("by_hand.py", line + 1, name), SiteKind.PMAP)
+        assert site is not None
+        site.names[name] = None
         site.size = devices
         for number, leaves in enumerate(outputs):
-            held = [hold(path, x, (axes or {}).get(path)) for path, x in leaves.items()]
+            held = [read_array(path, x, (axes or {}).get(path)) for path, x in leaves.items()]
             values = tape.put(site, number, "outputs", held)
             tape.add(site, Sample(number, outputs=values))
-    return Recorded(files.loads(files.dumps(tape.capture())), tape.arrays)
+    return recorded(recorder, tape)
 
 
 def one(verdicts: list[SiteVerdict]) -> SiteVerdict:

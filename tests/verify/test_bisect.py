@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.capture.schema import SiteKind
-from shardlift.verify.bisect import Place, Trial, in_one_only, reached, search, trial_of
+from shardlift.verify.bisect import Place, Trial, reached, search, trial_of
 from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.verdicts import Outcome, Side, SiteVerdict
+from shardlift.verify.compare.verdicts import Outcome, Side, SiteVerdict, Verdict, in_one_only
 from shardlift.verify.compare.verdicts import Place as Called
 from tests.verify.recording import batch, by_hand
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_compared(verdict):
 
 def test_a_site_of_one_program_only():
     place = Called("a.py", 1, "one", SiteKind.PMAP, 2)
-    alone = SiteVerdict("not reached", place, None)
+    alone = SiteVerdict(Verdict.NOT_REACHED, place, None)
     assert in_one_only(alone)
     assert set(trial_of(outcome(alone), PLACES).blamed) == {PLACES[1]}
 

@@ -7,7 +7,7 @@ import pytest
 from shardlift.facts import Capture, write
 from shardlift.launch import Program
 from shardlift.verify import runs
-from shardlift.verify.runs import CannotRunError, environment, understood
+from shardlift.verify.runs import CannotRunError, environment, parse_target
 
 
 def test_what_is_what(tmp_path, monkeypatch):
@@ -15,15 +15,15 @@ def test_what_is_what(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text("")
     (tmp_path / "pkg").mkdir()
     write(Capture(), tmp_path / "run.json")
-    assert understood("train.py", ["-x"]).program == Program("train.py", ("-x",))
-    assert understood("python train.py -a", ["-x"]).program == Program("train.py", ("-a", "-x"))
-    assert understood("-m pkg.go").program == Program("pkg.go", (), module=True)
-    assert understood("pkg.go --fast").program == Program("pkg.go", ("--fast",), module=True)
-    assert understood("pytest -k x").program == Program("pytest", ("-k", "x"), module=True)
-    assert understood("run.json").capture
+    assert parse_target("train.py", ["-x"]).program == Program("train.py", ("-x",))
+    assert parse_target("python train.py -a", ["-x"]).program == Program("train.py", ("-a", "-x"))
+    assert parse_target("-m pkg.go").program == Program("pkg.go", (), module=True)
+    assert parse_target("pkg.go --fast").program == Program("pkg.go", ("--fast",), module=True)
+    assert parse_target("pytest -k x").program == Program("pytest", ("-k", "x"), module=True)
+    assert parse_target("run.json").capture
     for bad in ("nowhere.py", "no.such.thing", "  ", "./x y"):
         with pytest.raises(CannotRunError, match="neither|no such file"):
-            understood(bad)
+            parse_target(bad)
 
 
 def test_devices(monkeypatch):

@@ -11,6 +11,7 @@ import jax
 from shardlift._legacy.indexing import first_row, row_buffers
 from shardlift._legacy.modules import when_imported
 from shardlift._legacy.patches import Patches
+from shardlift.arrays.reads import observe_reads
 
 __all__ = ["restore"]
 
@@ -62,17 +63,11 @@ def _report_reads(
     if read is None:
         return function
 
-    def reading(tree: Any) -> Any:
-        out = function(tree)
-        for leaf in jax.tree.leaves(tree):
-            if _is_placed(leaf) and row_buffers(leaf) is not None:
-                rows = leaf.shape[0] if how == "unreplicate" else 1
-                read(leaf, how, leaf.nbytes // rows)
-        return out
+    def tell(array: jax.Array, how: str, nbytes: int, _: float) -> None:
+        if row_buffers(array) is not None:
+            read(array, how, nbytes)
 
-    reading.__name__ = reading.__qualname__ = how
-    reading.__wrapped__ = function  # type: ignore[attr-defined]
-    return reading
+    return observe_reads(function, how, tell)
 
 
 def _is_placed(leaf: Any) -> bool:

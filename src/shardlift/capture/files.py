@@ -1,4 +1,4 @@
-"""Reading and writing captures. Nothing in a file is executed, and a damaged one says so."""
+"""Reading and writing captures. Nothing in a file is executed; a damaged file raises an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CaptureError(ValueError):
 
 
 def read(path: str | os.PathLike[str]) -> Capture:
-    """The capture in a file; `CaptureError` says what is wrong with it."""
+    """Read a capture from a file; raises `CaptureError` if it is damaged or is not one."""
     with open(path, "rb") as file:
         data = file.read(LARGEST_FILE + 1)  # of a device there is no end
     if len(data) > LARGEST_FILE:
@@ -38,7 +38,7 @@ def read(path: str | os.PathLike[str]) -> Capture:
 
 
 def loads(data: bytes | str) -> Capture:
-    """The capture in a text of JSON."""
+    """Read a capture from JSON."""
     try:
         tree = json.loads(data, parse_constant=_refuse_constant)
     except RecursionError:
@@ -72,7 +72,7 @@ def _check_head(tree: Any) -> None:
 
 
 def _check_sense(capture: Any) -> None:
-    """What types do not say: references inside the capture hold."""
+    """Check that references inside the capture are valid."""
     for event in capture.timeline:
         if event.site >= len(capture.sites):
             raise CaptureError(f"is damaged: its timeline names site {event.site}")
@@ -94,7 +94,7 @@ def _fits(values: Any, forms: Any) -> bool:
 
 
 def _decode(wanted: Any, value: Any, where: str) -> Any:
-    """``value`` as ``wanted``, a type of the schema."""
+    """Convert ``value`` to ``wanted``, a type of the schema."""
     if dataclasses.is_dataclass(wanted):
         return _decode_part(typing.cast("type", wanted), value, where)
     origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
@@ -137,7 +137,7 @@ _known: dict[type, dict[str, tuple[Any, bool]]] = {}
 
 
 def _fields(part: type) -> dict[str, tuple[Any, bool]]:
-    """Each field with its type, and whether it has no default."""
+    """The type of each field, and whether it is required."""
     if part not in _known:
         hints = typing.get_type_hints(part)
         _known[part] = {
@@ -182,7 +182,7 @@ def _demand(fine: bool, where: str, what: str) -> None:
 
 
 def dumps(capture: Capture) -> str:
-    """The capture as JSON on one line; times to the nanosecond."""
+    """Convert a capture to JSON on one line, times rounded to a nanosecond."""
     tree = dataclasses.asdict(capture)
     return json.dumps(_rounded(tree), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -196,5 +196,5 @@ def _rounded(tree: Any) -> Any:
 
 
 def write(capture: Capture, path: str | os.PathLike[str]) -> None:
-    """Write a file that is, at every moment, the old one or the new one."""
+    """Write a capture to a file, atomically."""
     replace_file(path, (dumps(capture) + "\n").encode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""Times counted by bucket: any number of calls in a bounded place, and two can be added."""
+"""Histograms of times: bounded in size for any number of calls, and they can be added."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Histogram:
         self.buckets: dict[int, int] = {}
 
     def add(self, seconds: float) -> None:
-        """Count one more time."""
+        """Add one time."""
         self.count += 1
         self.total += seconds
         self.max = max(self.max, seconds)
         self._count(bucket_of(seconds), 1)
 
     def add_all(self, seconds: Sequence[float]) -> None:
-        """Count many at once: a tenth of a microsecond each."""
+        """Add many times at once, at a tenth of a microsecond each."""
         times = np.asarray(seconds)
         self.count += len(times)
         self.total += float(times.sum())
@@ -45,7 +45,7 @@ class Histogram:
         self.buckets[bucket] = self.buckets.get(bucket, 0) + count
 
     def frozen(self) -> Distribution:
-        """As it is written."""
+        """The distribution for a capture."""
         return Distribution(
             self.count, self.total, self.max, tuple(sorted(self.buckets.copy().items()))
         )
@@ -66,7 +66,7 @@ def bucket_of(seconds: float) -> int:
 
 
 def added(distributions: Iterable[Distribution]) -> Distribution:
-    """All times of several distributions in one."""
+    """The sum of several distributions."""
     found = list(distributions)
     buckets: dict[int, int] = {}
     for one in found:

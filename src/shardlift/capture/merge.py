@@ -1,4 +1,4 @@
-"""The captures of the processes of one job, as one."""
+"""Merging the captures of the processes of one job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def merge(captures: Iterable[Capture]) -> Capture:
-    """One capture of a job: counts, times and bytes are added, what is seen once is kept once.
+    """Merge the captures of a job: counts, times and bytes are added, everything else is kept once.
 
     A leaf is equal on all devices if it was in every process, with the same value.
     """
@@ -52,7 +52,7 @@ def merge(captures: Iterable[Capture]) -> Capture:
 
 
 def _same(sides: Sequence[dict[str, str]]) -> dict[str, str]:
-    """The digest of each text; none, which no text has, where two processes had other texts."""
+    """The digest of each source text; empty where two processes had different texts."""
     merged: dict[str, str] = {}
     for side in sides:
         for path, digest in side.items():
@@ -94,7 +94,7 @@ def _site(sites: Sequence[Site]) -> Site:
 
 
 def _proofs(sides: Sequence[tuple[Proof, ...]]) -> tuple[Proof, ...]:
-    """The same in every process, or none: the programs of a job are the same."""
+    """The proofs if they are the same in every process, else none."""
     return sides[0] if sides and all(_conditions(s) == _conditions(sides[0]) for s in sides) else ()
 
 
@@ -135,7 +135,7 @@ def _leaf(leaves: Sequence[Leaf]) -> Leaf:
 
 
 def _grouped(parts: Iterable[T], by: tuple[str, ...]) -> tuple[T, ...]:
-    """Those that agree in the fields ``by`` as one, their other fields added."""
+    """Merge the parts that agree in the fields ``by``; their other fields are added."""
     found: dict[Any, Any] = {}
     for part in parts:
         key = tuple(getattr(part, name) for name in by)

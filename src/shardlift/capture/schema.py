@@ -1,8 +1,8 @@
-"""The capture: what a run writes down, field by field. No JAX here: readers need none.
+"""The schema of a capture. No JAX here: readers need none.
 
-`docs/capture.md` says what each field means; a test holds the two together. A capture is JSON.
-A reader passes over keys that it does not know, so a field may be added; when a field changes
-its meaning, `VERSION` goes up and older readers refuse the file.
+`docs/capture.md` documents each field; a test compares the two. A capture is JSON. A reader
+ignores unknown keys, so fields can be added; when a field changes its meaning, `VERSION` is
+raised and older readers refuse the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUCKETS = PER_OCTAVE * (HIGHEST - LOWEST + 1)
 
 @dataclass(frozen=True)
 class Distribution:
-    """Times, in seconds: how many, their sum, the longest, and how they are spread."""
+    """A distribution of times in seconds: count, sum, maximum and buckets."""
 
     count: int = 0
     total: float = 0.0
@@ -31,11 +31,11 @@ class Distribution:
 
     @property
     def mean(self) -> float:
-        """The mean; 0 of nothing."""
+        """The mean; 0 if there are no times."""
         return self.total / self.count if self.count else 0.0
 
     def quantile(self, q: float) -> float:
-        """The time below which a part ``q`` of the times lies; 0 of nothing.
+        """The time below which a part ``q`` of the times lies; 0 if there are none.
 
         >>> Distribution(3, 6.0, 4.0, ((480, 2), (512, 1))).quantile(0.5)
         1.03125
@@ -121,7 +121,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Proof:
-    """On what condition a part of the output is the same on all devices, whatever is computed."""
+    """The condition under which a part of the output is equal on all devices, for any inputs."""
 
     path: str
     leaves: int
@@ -156,7 +156,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Compile:
-    """One time that a program was compiled."""
+    """One compilation of a program."""
 
     call: int
     at: float
@@ -174,7 +174,7 @@ class MovedBy(StrEnum):
 
 @dataclass(frozen=True)
 class Move:
-    """An argument that did not lie where the site wants it."""
+    """An argument that was not where the site needs it."""
 
     path: str
     source: Placement
@@ -221,7 +221,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Times:
-    """Where the time of the calls went, on the thread that made them."""
+    """How the time of the calls was spent, on the thread that made them."""
 
     call: Distribution = field(default_factory=Distribution)
     dispatch: Distribution = field(default_factory=Distribution)
@@ -244,7 +244,7 @@ class ArrayRole(StrEnum):
 
 @dataclass(frozen=True)
 class Form:
-    """What an array of a call is: of an argument, of an output, of an operand of a collective."""
+    """Name, type and role of an array of a call."""
 
     path: str
     dtype: str
@@ -259,7 +259,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Values:
-    """The arrays of one side of a call; what they are is said once for all calls alike."""
+    """Digests of the arrays of one part of a call; ``forms`` is an index into the site's forms."""
 
     forms: int
     digests: tuple[str, ...]
@@ -318,12 +318,11 @@ class Site:
     names: tuple[str, ...] = ()
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
-    hints: tuple[str, ...] = ()
     proofs: tuple[Proof, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What makes it this site."""
+        """What identifies the site."""
         return (self.file, self.line, self.function)
 
 
@@ -340,7 +339,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What recording itself took."""
+    """The time that recording itself took."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -350,7 +349,7 @@ class Overhead:
 
 @dataclass(frozen=True)
 class Capture:
-    """The facts of one run."""
+    """Everything recorded of one run."""
 
     schema: str = SCHEMA
     version: int = VERSION

@@ -1,4 +1,4 @@
-"""Digests of source texts: a capture's facts are believed only of the texts they were seen in."""
+"""Digests of source texts. The facts of a capture hold only for the texts it was recorded with."""
 
 from __future__ import annotations
 

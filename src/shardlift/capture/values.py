@@ -1,4 +1,4 @@
-"""The values of arrays beside a capture: ``FILE.npz``, a NumPy archive of bytes, without pickle."""
+"""The values of arrays, in ``FILE.npz`` beside a capture: a NumPy archive of bytes, no pickle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def path_of(capture: str | os.PathLike[str]) -> str:
-    """The file that belongs to a capture."""
+    """The path of the archive beside a capture."""
     return f"{os.fspath(capture)}.npz"
 
 
@@ -29,7 +29,7 @@ def name_of(site: int, call: int, part: str, leaf: int) -> str:
 
 
 def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
-    """Write them beside the capture, in one step; no file where there are none."""
+    """Write the arrays beside a capture, atomically; no file if there are none."""
     target = path_of(capture)
     if not arrays:
         if os.path.exists(target):
@@ -46,7 +46,7 @@ def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
 
 
 def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
-    """The arrays beside a capture."""
+    """Read the arrays beside a capture."""
     path = path_of(capture)
     if not os.path.exists(path):
         return {}

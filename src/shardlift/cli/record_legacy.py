@@ -31,7 +31,7 @@ def record_legacy(out: str, force: bool) -> None:
     and writes what its pmapped functions took and gave. `shardlift verify capture.json
     train_new.py` compares the new program with that.
     """
-    text = resources.files("shardlift.verify.tape").joinpath("record_legacy.py").read_text("utf-8")
+    text = resources.files("shardlift.verify").joinpath("record_legacy.py").read_text("utf-8")
     if out == "-":
         click.echo(text, nl=False)
         return

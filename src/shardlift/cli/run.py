@@ -17,13 +17,14 @@ from shardlift.launch import (
     Diagnosis,
     Failure,
     Program,
-    Watch,
+    RunOptions,
     WhenStuck,
     launch,
     merge_records,
     report_uncaught,
     virtual_devices,
 )
+from shardlift.recording.tape.options import TapeOptions
 
 __all__ = ["run"]
 
@@ -113,20 +114,23 @@ def run(
         )
     refuse_old_jax("run")
     what = Program(program, args, module)
-    watch = Watch(patch=not no_patch, record=record, quiet=quiet, record_inputs=record_inputs)
+    tape = None
+    if record_inputs is not None:
+        tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs, jit=False)
+    options = RunOptions(patch=not no_patch, record=record, quiet=quiet, tape=tape)
     if processes == 1:
-        run_here(what, devices, watch)
+        run_here(what, devices, options)
     else:
         when_stuck = WhenStuck(stuck_after, _report, end_when_stuck) if stuck_after else None
-        run_many(what, processes, devices, start_timeout, watch, when_stuck)
+        run_many(what, processes, devices, start_timeout, options, when_stuck)
 
 
-def run_here(program: Program, devices: int | None, watch: Watch) -> None:
+def run_here(program: Program, devices: int | None, options: RunOptions) -> None:
     """Run it in this process, and exit with its status."""
     if devices is not None:
         virtual_devices(devices, os.environ)
         _tell_jax(devices)
-    watching = watch.begin(program)
+    session = options.begin(program)
     status: Any = 0
     try:
         program.run()
@@ -138,7 +142,7 @@ def run_here(program: Program, devices: int | None, watch: Watch) -> None:
     except BaseException as error:
         status = report_uncaught(error)[0]
     finally:
-        written = watching.end()
+        written = session.end()
     sys.exit(status if status or written else 2)
 
 
@@ -162,7 +166,7 @@ def run_many(
     processes: int,
     devices: int | None,
     start_timeout: int,
-    watch: Watch,
+    options: RunOptions,
     when_stuck: WhenStuck | None,
 ) -> None:
     """Run it in many processes, say what went wrong, and exit with the status of that."""
@@ -174,7 +178,7 @@ def run_many(
         devices=devices,
         emit=_emit,
         start_timeout=start_timeout,
-        watch=watch,
+        options=options,
         when_stuck=when_stuck,
     )
     if outcome.failure:
@@ -183,8 +187,8 @@ def run_many(
         click.echo(explain_stuck(outcome.stuck, ended=True), err=True)
     elif outcome.interrupted:
         click.echo(f"shardlift: interrupted; all {processes} processes were ended", err=True)
-    if watch.record is not None:
-        _merge(watch.record, processes, watch.quiet)
+    if options.record is not None:
+        _merge(options.record, processes, options.quiet)
     sys.exit(outcome.status)
 
 

@@ -29,11 +29,9 @@ from shardlift.verify.bisect import (
 )
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.verdicts import (
-    CLOSE,
-    IDENTICAL,
-    NOT_COMPARED,
     Outcome,
     SiteVerdict,
+    Verdict,
 )
 from shardlift.verify.verdict_text import what_it_rests_on
 
@@ -134,7 +132,9 @@ class _Prover:
             self.wanted.command, settings, path, lambda text: self.tell(f"{text} (once more)")
         )
         sites = self._judged(again).sites
-        return {site.name for site in sites if site.verdict not in (IDENTICAL, CLOSE)}
+        return {
+            site.name for site in sites if site.verdict not in (Verdict.IDENTICAL, Verdict.CLOSE)
+        }
 
     # ---- which places stay
 
@@ -206,7 +206,7 @@ class _Prover:
         return trial
 
     def _judged(self, after: running.Run) -> Outcome:
-        return running.judged(self.before, after, self.wanted.settings.tolerance)
+        return running.judge_runs(self.before, after, self.wanted.settings.tolerance)
 
     def _reached(
         self, outcome: Outcome, places: dict[Place, Where]
@@ -256,7 +256,7 @@ class _Prover:
             elif site.name in self.__dict__.get("unstable", ()):
                 yield Fate(where, "not compared", SAME_AS_ITSELF)
             else:
-                word = NOT_COMPARED if site.verdict == NOT_COMPARED else "verified"
+                word = Verdict.NOT_COMPARED if site.verdict == Verdict.NOT_COMPARED else "verified"
                 said = f"{site.verdict}, {what_it_rests_on(site)}"
                 yield Fate(where, word, said, self._form(where))
 
@@ -333,7 +333,7 @@ def wanted(
         lambda decisions: rewritten(decisions=decisions),
         contents,
         root,
-        running.understood(asked["verify"]),
+        running.parse_target(asked["verify"]),
         settings,
         asked["max_runs"],
         asked["only_verified"],

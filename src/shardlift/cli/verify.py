@@ -132,7 +132,7 @@ def verify(
     )
     progress = Console(stderr=True)
     try:
-        sources = [runs.understood(text, args) for text in (before, after)]
+        sources = [runs.parse_target(text, args) for text in (before, after)]
         with progress.status("starting") as status:
             notes: list[str] = []
             if check_determinism and not sources[0].capture:

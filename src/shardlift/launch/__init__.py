@@ -3,7 +3,7 @@
 from shardlift.launch.diagnosis import Cause, Diagnosis, ProcessState
 from shardlift.launch.job import STUCK_STATUS, Emit, Failure, Outcome, launch
 from shardlift.launch.program import Program, report_uncaught, virtual_devices
-from shardlift.launch.session import Watch, merge_records
+from shardlift.launch.session import RunOptions, merge_records
 from shardlift.launch.stacks import Frame, Mapped, Stack
 from shardlift.launch.waits import Wait
 from shardlift.launch.watchdog import WhenStuck
@@ -19,9 +19,9 @@ __all__ = [
     "Outcome",
     "ProcessState",
     "Program",
+    "RunOptions",
     "Stack",
     "Wait",
-    "Watch",
     "WhenStuck",
     "launch",
     "merge_records",

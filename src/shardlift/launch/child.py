@@ -18,7 +18,7 @@ from typing import Any
 from shardlift._import_hook import AfterImport
 from shardlift.launch.control import Control
 from shardlift.launch.program import Program, report_uncaught
-from shardlift.launch.session import Watch
+from shardlift.launch.session import RunOptions
 
 __all__ = ["Place", "main"]
 
@@ -34,9 +34,9 @@ class Place:
     link: int  # file descriptor of a socket to the launcher
     dump: int  # and of another one, for stacks
 
-    def to_json(self, program: Program, watch: Watch) -> str:
+    def to_json(self, program: Program, options: RunOptions) -> str:
         """The argument of this module."""
-        told = {"place": asdict(self), "program": asdict(program), "watch": asdict(watch)}
+        told = {"place": asdict(self), "program": asdict(program), "options": asdict(options)}
         return json.dumps(told)
 
 
@@ -45,13 +45,13 @@ def main(argument: str) -> None:
     told = json.loads(argument)
     place = Place(**told["place"])
     program = Program(**{**told["program"], "args": tuple(told["program"]["args"])})
-    watch = Watch(**told["watch"]).of_process(place.process)
+    options = RunOptions.from_tree(told["options"]).of_process(place.process)
     control = Control(place.link, place.dump)
     control.start()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
     AfterImport("jax", lambda jax: _join(jax, place, control)).install()
-    watching = watch.begin(program)
+    session = options.begin(program)
     failed = True  # then the launcher has more important things to say
     try:
         program.run()
@@ -66,7 +66,7 @@ def main(argument: str) -> None:
         sys.exit(status)
     finally:
         control.finished = True
-        watching.end(quiet=failed)
+        session.end(quiet=failed)
 
 
 def _join(jax: ModuleType, place: Place, control: Control) -> None:

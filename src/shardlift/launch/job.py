@@ -26,7 +26,7 @@ from shardlift.launch.control import DUMP_SIGNAL
 from shardlift.launch.diagnosis import Diagnosis, diagnose
 from shardlift.launch.output_lines import Lines
 from shardlift.launch.program import Program, virtual_devices
-from shardlift.launch.session import Watch
+from shardlift.launch.session import RunOptions
 from shardlift.launch.stacks import Answer, parse_dump
 from shardlift.launch.watchdog import Watchdog, WhenStuck
 
@@ -77,7 +77,7 @@ def launch(
     emit: Emit,
     grace: float = 3.0,
     start_timeout: int = 300,
-    watch: Watch | None = None,
+    options: RunOptions | None = None,
     environ: Mapping[str, str] | None = None,
     when_stuck: WhenStuck | None = None,
 ) -> Outcome:
@@ -90,7 +90,7 @@ def launch(
         emit: is called with each line that a process prints.
         grace: seconds that processes have to end when they are told to, before they are killed.
         start_timeout: seconds in which all processes must have imported JAX.
-        watch: what is restored in each process, and recorded of it; nothing by default.
+        options: what is restored in each process, and recorded of it; nothing by default.
         environ: the environment of the processes; that of this one by default.
         when_stuck: what to do when no process uses the CPU or prints; nothing by default.
 
@@ -98,8 +98,8 @@ def launch(
         Status 0, or that of the first process that failed: the others are ended then. SIGINT and
         SIGTERM end all processes, and so does SIGTERM to one of them.
     """
-    watch = watch or Watch(patch=False)
-    job = Job(program, processes, devices, emit, start_timeout, watch, environ, when_stuck)
+    options = options or RunOptions(patch=False)
+    job = Job(program, processes, devices, emit, start_timeout, options, environ, when_stuck)
     stops: list[int] = []
     before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
     try:
@@ -141,14 +141,14 @@ class Job:
         devices: int | None,
         emit: Emit,
         start_timeout: int,
-        watch: Watch,
+        options: RunOptions,
         environ: Mapping[str, str] | None = None,
         when_stuck: WhenStuck | None = None,
     ) -> None:
         """Nothing is started yet. The arguments are those of ``launch``."""
         self.environ = os.environ if environ is None else environ
         self.program, self.processes, self.devices = program, processes, devices
-        self.emit, self.start_timeout, self.watch_as = emit, start_timeout, watch
+        self.emit, self.start_timeout, self.options = emit, start_timeout, options
         self.workers: list[_Worker] = []
         self.selector = selectors.DefaultSelector()
         self.heard = 0  # how often a process has said something
@@ -172,7 +172,7 @@ class Job:
                     sys.executable,
                     "-m",
                     "shardlift.launch",
-                    place.to_json(self.program, self.watch_as),
+                    place.to_json(self.program, self.options),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

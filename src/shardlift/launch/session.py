@@ -1,87 +1,140 @@
-"""Around a program: what is restored while it runs, what is recorded of it, what is said."""
+"""Running a program: what is restored in it, what is recorded of it, what is printed at its end."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from shardlift._legacy import Session, Uses
+from shardlift._legacy import Recorder, Session, Uses
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.launch.program import Program
+from shardlift.recording.tape.options import TapeOptions
 
-__all__ = ["Watch", "Watching", "merge_records"]
+if TYPE_CHECKING:
+    from shardlift.recording.tape.tape import Reference
+
+__all__ = ["Observer", "RunOptions", "RunSession", "merge_records"]
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__))
 _NAMES = 6  # how many names are listed at the end
 
 
+class Observer(Recorder, Protocol):
+    """What a session asks of whoever observes its program."""
+
+    def write(self, path: str | os.PathLike[str], /) -> Any:
+        """Write what was seen so far."""
+
+    def summary(self) -> str:
+        """A few lines for the end of a run."""
+
+
 @dataclass(frozen=True)
-class Watch:
-    """What is wanted: ``patch`` restores what JAX removed, ``record`` names a file."""
+class RunOptions:
+    """How a program is run.
+
+    Args:
+      patch: restores what JAX removed.
+      record: the file for what is recorded; None records nothing.
+      quiet: prints nothing at the end.
+      facts: records times, placements and reads.
+      tape: records the arrays of every call.
+      seed: of ``random`` and ``numpy.random``, before the program starts.
+    """
 
     patch: bool = True
     record: str | None = None
     quiet: bool = False
-    record_inputs: int | None = None  # bytes of inputs, and of outputs, whose values are kept
-    session: bool = True  # False: the program begins one of its own
+    facts: bool = True
+    tape: TapeOptions | None = None
+    seed: int | None = None
 
-    def of_process(self, process: int) -> Watch:
-        """The same in one process of many: the first one talks.
+    @staticmethod
+    def from_tree(tree: Mapping[str, Any]) -> RunOptions:
+        """The options that ``dataclasses.asdict`` made a tree of."""
+        tape = tree["tape"] and TapeOptions(**tree["tape"])
+        return RunOptions(**{**tree, "tape": tape})
 
-        Each records to a file of its own, and the launcher talks about what these make together.
+    def of_process(self, process: int) -> RunOptions:
+        """The same in one process of many: the first one prints.
+
+        Each records to a file of its own, and the launcher tells what these make together.
         """
         if self.record is not None:
             return replace(self, record=part_of(self.record, process), quiet=True)
         return replace(self, quiet=self.quiet or process > 0)
 
-    def begin(self, program: Program) -> Watching:
-        """From now on, until ``end``."""
-        return Watching(self, program)
+    def begin(
+        self, program: Program, reference: Callable[[], Reference] | None = None
+    ) -> RunSession:
+        """Start observing, until ``end``; ``reference`` is called when JAX has been imported."""
+        return RunSession(self, program, reference)
 
 
-class Watching:
-    """The time in which a program is watched.
+class RunSession:
+    """The time in which a program is observed.
 
     What is restored stays until the process ends: threads and exit handlers come after it.
     """
 
-    def __init__(self, watch: Watch, program: Program) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        program: Program,
+        reference: Callable[[], Reference] | None = None,
+    ) -> None:
         """Begins at once."""
-        self.watch, self.program = watch, program
+        self.options, self.program, self.reference = options, program, reference
         self.process = os.getpid()
-        self.recorder: Any = None
-        self.session = Session(patch=watch.patch, prepare=self._prepare)
-        self.uses = self.session.enter() if watch.session else self.session.uses
-        if watch.record is not None:
+        self.observer: Observer | None = None
+        self.session = Session(patch=options.patch, prepare=self._prepare)
+        self.uses = self.session.enter()
+        if options.seed is not None:
+            random.seed(options.seed)
+        if options.record is not None:
             self._write_when_terminated()
         self._filter_threads()
 
-    def _prepare(self) -> Any:
+    def _prepare(self) -> Observer | None:
         from shardlift import _compat
 
         _compat.leave_out_of_tracebacks(_FOLDER)
-        if self.watch.record is None:
+        options = self.options
+        if options.seed is not None:
+            import numpy as np
+
+            np.random.seed(options.seed)
+        if options.record is None:
             return None
+        self.observer = self._recorder()
+        return self.observer
+
+    def _recorder(self) -> Observer:
+        import jax
+
+        from shardlift._legacy.patches import Patches
         from shardlift.recording.recorder import Recorder
+        from shardlift.recording.tape.tape import Tape
 
-        command = [*(["-m"] if self.program.module else []), self.program.target]
-        self.recorder = Recorder(command=[*command, *self.program.args], patched=self.watch.patch)
-        if self.watch.record_inputs is not None:
-            from shardlift.verify.tape.both import Both
-
-            self.recorder = Both(self.recorder, self.watch.record_inputs)
-        return self.recorder
+        options, program, tape = self.options, self.program, None
+        if options.tape is not None:
+            tape = Tape(options.tape, None if self.reference is None else self.reference())
+        command = [*(["-m"] if program.module else []), program.target, *program.args]
+        recorder = Recorder(command=command, patched=options.patch, facts=options.facts, tape=tape)
+        Patches().set(jax, "shard_map", recorder.shard_map(jax.shard_map))
+        return recorder
 
     def end(self, *, quiet: bool = False) -> bool:
-        """Write the record and say what was used; in a child that the program forked, nothing.
+        """Write the record and print what was used; in a child that the program forked, nothing.
 
         False: there is a record, and it could not be written.
         """
@@ -89,38 +142,39 @@ class Watching:
             return True
         if not self.write():
             return False
-        if not (quiet or self.watch.quiet):
-            self._say(self.lines())
+        if not (quiet or self.options.quiet):
+            self._print(self.lines())
         return True
 
     def write(self) -> bool:
-        """Write what was recorded so far; False, and a line that says why, if it cannot be."""
-        if self.recorder is None or os.getpid() != self.process:
+        """Write what was recorded so far; False, with a line that says why, if that fails."""
+        path = self.options.record
+        if self.observer is None or path is None or os.getpid() != self.process:
             return True
         try:
-            self.recorder.write(self.watch.record)
+            self.observer.write(path)
         except OSError as error:
             why = error.strerror or str(error)
-            self._say([f"the record {self.watch.record} could not be written: {why}"])
+            self._print([f"the record {path} could not be written: {why}"])
             return False
         return True
 
-    def _say(self, lines: Iterable[str]) -> None:
+    def _print(self, lines: Iterable[str]) -> None:
         with contextlib.suppress(OSError, ValueError):  # stderr is closed
             for line in lines:
                 print(f"shardlift: {line}", file=sys.stderr)
 
     def lines(self) -> list[str]:
-        """What there is to say at the end."""
+        """The lines that are printed at the end."""
         jax: Any = sys.modules.get("jax")
         if jax is None:
-            recorded = self.watch.record is not None
+            recorded = self.options.record is not None
             return ["nothing was recorded: the program did not import jax"] if recorded else []
-        if self.recorder is not None:
-            return self.recorder.summary().splitlines()
-        if not self.watch.patch:
+        if self.observer is not None:
+            return self.observer.summary().splitlines()
+        if not self.options.patch:
             return []
-        return told(self.uses, jax.__version__, self.program)
+        return uses_text(self.uses, jax.__version__, self.program)
 
     def _write_when_terminated(self) -> None:
         """SIGTERM ends the program as ever, but the record is written first."""
@@ -151,10 +205,10 @@ class Watching:
         threading.excepthook = excepthook
 
 
-def told(uses: Uses, version: str, program: Program) -> list[str]:
-    """What a run without a record says at its end.
+def uses_text(uses: Uses, version: str, program: Program) -> list[str]:
+    """What a run without a record prints at its end.
 
-    >>> told(Uses({"jax.pmap": 2, "jax.tree_map": 5}), "0.12.0", Program("my code/train.py"))
+    >>> uses_text(Uses({"jax.pmap": 2, "jax.tree_map": 5}), "0.12.0", Program("my code/train.py"))
     ... # doctest: +NORMALIZE_WHITESPACE
     ['restored for this run, which JAX 0.12.0 no longer has: jax.tree_map (5); jax.pmap (2) ran
     as before 0.8',
@@ -180,7 +234,7 @@ def part_of(record: str, process: int) -> str:
 
 
 def merge_records(record: str, processes: int) -> Sequence[str]:
-    """Make one record of those of all processes; returns the parts that there were."""
+    """Merge the records of all processes into one; returns the files that there were."""
     from shardlift.capture.files import read, write
     from shardlift.capture.merge import merge
 

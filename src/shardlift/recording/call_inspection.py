@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import jax
-from jax.sharding import Sharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from shardlift import _compat
 from shardlift.capture.schema import HOST, IN_PLACE, Leaf, Move, MovedBy, Placement, Proof
-from shardlift.mapping.axes import Axis, prefix_leaves, shape_of, spec_of
+from shardlift.mapping.axes import Axis, shape_of, spec_of
 from shardlift.mapping.call import with_static
 from shardlift.mapping.meshes import in_context_mesh
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
+from shardlift.recording.calls import FlatCall, PmapAdapter, Rows
 from shardlift.recording.compilations import Signature, signature
 from shardlift.recording.placements import placement_by, placement_of, spec_text
 from shardlift.recording.process import MOST_DEVICES
@@ -31,144 +33,209 @@ PATIENCE = 0.2  # seconds that comparing the leaves of one call may take
 LARGEST_PROBE = 256 * 2**20  # bytes of arguments that are placed once more to time it
 
 
-class Look:
-    """One call of a site, looked at before and after it runs."""
+class Argument(NamedTuple):
+    """A leaf of the arguments, and where the site wants it."""
 
-    def __init__(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.site = site
-        self.call = site.take_apart(args, kwargs)
-        self.paths = list(site.names(self.call))
-        self.seen: dict[str, Comparison] = {}
-        self._plan: Plan | None = None
+    path: str
+    leaf: Any
+    axis: Axis
+    spec: PartitionSpec
+    target: Sharding | None  # None: an array may lie anywhere
+    donated: bool
 
-    @property
-    def name(self) -> str:
-        """What its program is called."""
-        return self.site.name
+
+class CallInspection:
+    """One call of a site, inspected before and after it runs.
+
+    Subclasses say how the call was taken apart (``flat``), where its arguments belong, and how
+    its program is asked.
+    """
+
+    name: str  # of its program
+    flat: FlatCall
+    mesh: Mesh
+    axis_name: str  # of the mapped axis, as the user gave it
+    label: str  # of the mapped axis in the mesh
+    copies: int  # devices that hold a copy of what is not split
+
+    def __init__(self) -> None:
+        self.compared: dict[str, Comparison] = {}
 
     def about(self) -> dict[str, Any]:
-        """Axis, mesh and devices of the plan."""
-        plan, options = self.plan, self.site.options
-        devices = [f"{device.platform}:{device.id}" for device in plan.mesh.devices.flat]
-        name = "" if options.axis_name is None else clip(str(options.axis_name))
+        """Axis, mesh and devices."""
+        devices = [f"{device.platform}:{device.id}" for device in self.mesh.devices.flat]
         return {
-            "axis_name": name,
-            "axis_size": plan.mesh.shape[plan.label],
-            "mesh": {clip(str(axis)): size for axis, size in plan.mesh.shape.items()},
+            "axis_name": clip(self.axis_name),
+            "axis_size": int(self.mesh.shape[self.label]),
+            "mesh": {clip(str(axis)): int(size) for axis, size in self.mesh.shape.items()},
             "devices": tuple(devices[:MOST_DEVICES]),
         }
 
-    # ---- before
-
     def compare_inputs(self) -> None:
         """Compare the rows of each argument; before the call, which may free them."""
-        leaves = zip(self.paths, self.call.leaves, self.call.axes, strict=True)
-        self.seen |= compared(leaf for leaf in leaves if leaf[2] is not None)
+        self.compared = compare_leaves(row for row in self.flat.rows if row[2] is not None)
 
-    # ---- after
+    # ---- after the call
 
-    @property
-    def plan(self) -> Plan:
-        """The plan that the call ran by."""
-        if self._plan is None:
-            self._plan = self.site.with_plan(self.call, lambda plan: plan)
-        return self._plan
+    @cached_property
+    def given(self) -> list[Argument]:
+        """Every leaf of the arguments."""
+        raise NotImplementedError
+
+    def spec_of_output(self, leaf: Any, axis: Axis) -> PartitionSpec:
+        """How an output is split."""
+        raise NotImplementedError
+
+    def rows_of(self, out: Any) -> Rows:
+        """Path, leaf and axis of every output."""
+        raise NotImplementedError
+
+    def signature(self) -> Signature:
+        """What decides which program the call needs."""
+        raise NotImplementedError
+
+    def traced(self, fitted: list[Any] | None) -> Any:
+        """The program that ran, None where it cannot be asked without tracing it anew.
+
+        ``fitted`` are the leaves that it ran with, if they are not those that were given.
+        """
+        raise NotImplementedError
+
+    def proofs(self, known: dict[str, Leaf], traced: Any) -> tuple[Proof, ...]:  # noqa: ARG002
+        """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
+        return ()
 
     def arguments(self) -> list[Leaf]:
         """Every argument as it was given."""
-        donated = self.site.donated(self.call)
-        places = self.places()
         return [
-            self._leaf(path, leaf, axis, place, self.seen.get(path), free)
-            for path, leaf, axis, place, free in zip(
-                self.paths, self.call.leaves, self.call.axes, places, donated, strict=True
+            make_leaf(
+                one.path, one.leaf, one.axis, one.spec, self.copies, placement,
+                self.compared.get(one.path), one.donated,
             )
-        ]
+            for one, placement in zip(self.given, self.placements, strict=True)
+        ]  # fmt: skip
 
-    def places(self) -> list[Placement]:
-        """Where each argument lay: in place, or where else."""
+    def outputs(self, out: Any, comparing: bool) -> list[Leaf]:
+        """Every output; ``comparing`` waits for them."""
+        rows = self.rows_of(out)
+        compared = compare_leaves(rows) if comparing else {}
+        return [
+            make_leaf(
+                path, leaf, axis, self.spec_of_output(leaf, axis), self.copies, IN_PLACE,
+                compared.get(path), False,
+            )
+            for path, leaf, axis in rows
+        ]  # fmt: skip
+
+    @cached_property
+    def placements(self) -> list[Placement]:
+        """Where each argument lay."""
         known: dict[Any, bool] = {}
         return [
-            IN_PLACE if self._is_in_place(leaf, axis, known) else placement_of(leaf)
-            for leaf, axis in zip(self.call.leaves, self.call.axes, strict=True)
+            IN_PLACE if _is_in_place(one, known) else placement_of(one.leaf) for one in self.given
         ]
-
-    def _is_in_place(self, leaf: Any, axis: Axis, known: dict[Any, bool]) -> bool:
-        if not isinstance(leaf, jax.Array):
-            return False
-        key = (id(leaf.sharding), axis, leaf.ndim)  # most leaves share a sharding
-        if key not in known:
-            known[key] = leaf.sharding.is_equivalent_to(self.plan.sharding(axis), leaf.ndim)
-        return known[key]
 
     def moves(self, already: Iterable[str]) -> list[Move]:
         """The arguments that the program itself had to bring to its devices."""
         moved = set(already)
-        found = []
-        rows = zip(self.paths, self.call.leaves, self.call.axes, self.places(), strict=True)
-        for path, leaf, axis, place in rows:
-            if place != IN_PLACE and path not in moved:
-                copies = self.plan.home.size if axis is None else 1
-                target = placement_by(self.plan.sharding(axis))
-                found.append(Move(path, place, target, copies * nbytes(leaf), 1, MovedBy.PROGRAM))
-        return found
+        return [
+            Move(
+                one.path, placement, placement_by(self._target(one)),
+                nbytes(one.leaf) * (self.copies if one.axis is None else 1), 1, MovedBy.PROGRAM,
+            )
+            for one, placement in zip(self.given, self.placements, strict=True)
+            if placement != IN_PLACE and one.path not in moved
+        ]  # fmt: skip
+
+    def _target(self, one: Argument) -> Sharding:
+        return one.target or NamedSharding(self.mesh, PartitionSpec())
 
     def probe(self, paths: set[str]) -> float | None:
         """How long it takes to place these arguments; they are placed once more, and waited for.
 
         The program does it as part of the call, where nobody can time it.
         """
-        if self.plan.bridge is not None:
-            return None
-        return placing_time(
-            [
-                (leaf, self.plan.sharding(axis))
-                for path, leaf, axis in zip(
-                    self.paths, self.call.leaves, self.call.axes, strict=True
-                )
-                if path in paths
-            ]
-        )
+        chosen = [one for one in self.given if one.path in paths]
+        return placing_time([(one.leaf, self._target(one)) for one in chosen])
 
     def kept(self) -> list[str]:
         """The donated arguments whose memory was not reused."""
         return [
-            path
-            for path, leaf, donated in zip(
-                self.paths, self.call.leaves, self.site.donated(self.call), strict=True
-            )
-            if donated and isinstance(leaf, jax.Array) and not leaf.is_deleted()
+            one.path
+            for one in self.given
+            if one.donated and isinstance(one.leaf, jax.Array) and not one.leaf.is_deleted()
         ]
 
-    def _leaf(
-        self,
-        path: str,
-        leaf: Any,
-        axis: Axis,
-        placement: Placement,
-        seen: Comparison | None,
-        donated: bool,
-    ) -> Leaf:
-        spec = spec_text(spec_of(axis, self.plan.label))
-        return make_leaf(path, leaf, axis, spec, self.plan.home.size, placement, seen, donated)
 
-    def rows_of(self, out: Any) -> list[tuple[str, Any, Axis]]:
-        """Path, leaf and axis of every output."""
-        return outputs_of(self.site, out)
+def _is_in_place(one: Argument, known: dict[Any, bool]) -> bool:
+    if not isinstance(one.leaf, jax.Array) or one.target is None:
+        return isinstance(one.leaf, jax.Array)
+    sharding, ndim = one.leaf.sharding, one.leaf.ndim
+    key = (id(sharding), id(one.target), ndim)  # most leaves share a sharding
+    if key not in known:
+        known[key] = sharding.is_equivalent_to(one.target, ndim)
+    return known[key]
 
-    def outputs(self, out: Any, comparing: bool) -> list[Leaf]:
-        """Every output; ``comparing`` waits for them."""
-        rows = self.rows_of(out)
-        seen = compared(rows) if comparing else {}
+
+class PmapInspection(CallInspection):
+    """One call of a pmap."""
+
+    def __init__(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__()
+        self.site, self.name = site, site.name
+        self.adapter = PmapAdapter(site)
+        self.call = site.take_apart(args, kwargs)
+        self.flat = self.adapter.flat(self.call)
+        name = site.options.axis_name
+        self.axis_name = "" if name is None else str(name)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan that the call ran by."""
+        return self.site.with_plan(self.call, lambda plan: plan)
+
+    @property
+    def mesh(self) -> Mesh:  # type: ignore[override]
+        """The mesh of the plan."""
+        return self.plan.mesh
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        """The mapped axis in the mesh."""
+        return self.plan.label
+
+    @property
+    def copies(self) -> int:  # type: ignore[override]
+        """Devices of the pmap."""
+        return self.plan.home.size
+
+    @cached_property
+    def given(self) -> list[Argument]:
+        """Every leaf of the arguments."""
+        rows = zip(self.flat.rows, self.site.donated(self.call), strict=True)
         return [
-            self._leaf(path, leaf, axis, IN_PLACE, seen.get(path), False)
-            for path, leaf, axis in rows
+            Argument(
+                path, leaf, axis, spec_of(axis, self.plan.label), self.plan.sharding(axis), donated
+            )
+            for (path, leaf, axis), donated in rows
         ]
+
+    def rows_of(self, out: Any) -> Rows:
+        """Path, leaf and axis of every output."""
+        return self.adapter.outputs(out)
+
+    def spec_of_output(self, leaf: Any, axis: Axis) -> PartitionSpec:  # noqa: ARG002
+        """How an output is split."""
+        return spec_of(axis, self.plan.label)
+
+    def probe(self, paths: set[str]) -> float | None:
+        """How long it takes to place these arguments; not known in a job of many processes."""
+        return None if self.plan.bridge is not None else super().probe(paths)
 
     def signature(self) -> Signature:
         """What decides which program the call needs."""
         static = {k: self.call.args[k] for k in self.site.options.static}
-        leaves = dict(zip(self.paths, self.call.leaves, strict=True))
+        leaves = {path: leaf for path, leaf, _ in self.flat.rows}
         return signature(leaves, self.call.tree, static)
 
     def traced(self, fitted: list[Any] | None) -> Any:
@@ -201,14 +268,14 @@ class Look:
         """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
         owners = self.owners()
         # Leaves beyond the bound of a record were not compared for long: it goes without them.
-        rows = zip(owners, self.paths, self.call.axes, strict=True)
         differ = {
             owner
-            for owner, path, axis in rows
+            for owner, (path, _, axis) in zip(owners, self.flat.rows, strict=True)
             if axis is not None and (leaf := known.get(clip(path))) and leaf.equal is not True
         }
         seen = {owner for owner in owners if owner is not None} - differ
-        return proofs(traced.jaxpr, traced.out_info, self.paths, owners, seen)
+        paths = [path for path, _, _ in self.flat.rows]
+        return proofs(traced.jaxpr, traced.out_info, paths, owners, seen)
 
     def _global_types(self, bridge: Bridge) -> list[Any]:
         """What the program was traced with: the arrays themselves may have been donated to it."""
@@ -241,16 +308,6 @@ def placing_time(wanted: Iterable[tuple[Any, Sharding]]) -> float | None:
     return min(times)
 
 
-def outputs_of(site: Site, out: Any) -> list[tuple[str, Any, Axis]]:
-    """Path, leaf and axis of every output."""
-    axes = prefix_leaves(site.options.out_axes, out, "out_axes")
-    flat = jax.tree_util.tree_flatten_with_path(out)[0]
-    return [
-        ("output" + jax.tree_util.keystr(path), leaf, axis if axis is None else max(axis, 0))
-        for (path, leaf), axis in zip(flat, axes, strict=True)
-    ]
-
-
 def nbytes(leaf: Any) -> int:
     """The bytes of a leaf, of all its rows."""
     size = 1
@@ -260,40 +317,40 @@ def nbytes(leaf: Any) -> int:
     return size * int(getattr(dtype, "itemsize", 8))
 
 
-def compared(rows: Iterable[tuple[str, Any, Axis]]) -> dict[str, Comparison]:
-    """The largest leaves first, until it takes too long."""
+def compare_leaves(rows: Iterable[tuple[str, Any, Axis]]) -> dict[str, Comparison]:
+    """Compare the rows of leaves, the largest first, until it takes too long."""
     deadline = time.perf_counter() + PATIENCE
-    found = {}
+    comparisons = {}
     for path, leaf, axis in sorted(rows, key=lambda row: -nbytes(row[1])):
         if time.perf_counter() > deadline:
             break
-        seen = compare(leaf, axis)
-        if seen is not None:
-            found[path] = seen
-    return found
+        comparison = compare(leaf, axis)
+        if comparison is not None:
+            comparisons[path] = comparison
+    return comparisons
 
 
 def make_leaf(
     path: str,
     leaf: Any,
     axis: Axis,
-    spec: str,
+    spec: PartitionSpec,
     copies: int,
     placement: Placement,
-    seen: Comparison | None,
+    compared: Comparison | None,
     donated: bool,
 ) -> Leaf:
-    """What is known of a leaf, in the words of the schema."""
+    """What is known of a leaf, for the capture."""
     return Leaf(
         path=path,
         dtype=str(getattr(leaf, "dtype", type(leaf).__name__)),
         shape=shape_of(leaf),
         nbytes=nbytes(leaf) * (copies if axis is None and placement != HOST else 1),
         axis=axis,
-        spec=spec,
+        spec=spec_text(spec),
         placement=placement,
         donated=donated,
-        compared=int(seen is not None),
-        equal=None if seen is None else seen.equal,
-        digest=None if seen is None else seen.digest,
+        compared=int(compared is not None),
+        equal=None if compared is None else compared.equal,
+        digest=None if compared is None else compared.digest,
     )

@@ -1,4 +1,4 @@
-"""Which line of the user's program is at work."""
+"""Which frame and which line are the program's own, and which a library's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import functools
 import os
 import sys
 from types import FrameType
+
+from shardlift._compat import is_installed
 
 # Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
@@ -21,9 +23,20 @@ def user_line() -> tuple[str, int]:
     outermost = frame
     while frame is not None and _passes_on(frame):
         outermost, frame = frame, frame.f_back
-    found = frame or outermost
-    assert found is not None
-    return shown(found.f_code.co_filename), found.f_lineno
+    chosen = frame or outermost
+    assert chosen is not None
+    return shown(chosen.f_code.co_filename), chosen.f_lineno
+
+
+def is_users(frame: FrameType) -> bool:
+    """Does the program call here, or a library for it? Not JAX or this package themselves.
+
+    What a library maps while it is imported is not the program's.
+    """
+    file = frame.f_code.co_filename
+    if file.startswith(tuple(map(_folder, GLUE[:3]))):
+        return False
+    return frame.f_code.co_name != "<module>" or not is_installed(file)
 
 
 def _passes_on(frame: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""How the arguments and outputs of a mapped function are taken apart, by what maps it."""
+"""Calls taken apart: path, leaf and device axis of every argument and output."""
 
 from __future__ import annotations
 
@@ -6,30 +6,25 @@ import functools
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from shardlift.mapping.axes import argument_names
-from shardlift.mapping.call import with_static
+from shardlift.mapping.axes import Axis, argument_names, prefix_leaves
+from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.site import Site
-from shardlift.recording.call_inspection import outputs_of
 
-Rows = list[tuple[str, Any, int | None]]
+Rows = list[tuple[str, Any, Axis]]
 _NO_NAMES = {"<lambda>", "wrapper", "wrapped", "inner", "block", "_fun"}
 
 
-class Apart(NamedTuple):
-    """The arguments of a call: path, leaf and device axis of each, and how to put them together."""
+class FlatCall(NamedTuple):
+    """The arguments of a call: path, leaf and device axis of each, and how to rebuild the call."""
 
     rows: Rows
     size: int  # devices; 0: not known
-    rebuilt: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
-    args: tuple[Any, ...] = ()  # as they were given
-    kwargs: Mapping[str, Any] = MappingProxyType({})
-    static: tuple[int, ...] = ()  # which of them are not arrays
+    rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
     @property
     def leaves(self) -> list[Any]:
@@ -37,46 +32,51 @@ class Apart(NamedTuple):
         return [leaf for _, leaf, _ in self.rows]
 
 
-class Way(Protocol):
-    """What is asked of each."""
+class CallAdapter(Protocol):
+    """Knows how the calls of one mapped function are taken apart."""
 
-    def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Apart:
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """Take the arguments of a call apart."""
 
     def outputs(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""
 
 
-class PmapWay:
+class PmapAdapter:
     """A pmap knows which axis of everything is the devices'."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
 
-    def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Apart:
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """Take the arguments of a call apart."""
-        call, options = self.site.take_apart(args, kwargs), self.site.options
+        return self.flat(self.site.take_apart(args, kwargs))
 
-        def rebuilt(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def flat(self, call: Call) -> FlatCall:
+        """The same of a call that pmap itself has taken apart."""
+
+        def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             dynamic, named = jax.tree.unflatten(call.tree, leaves)
-            return tuple(with_static(options, args, dynamic)), named
+            return tuple(with_static(self.site.options, call.args, dynamic)), named
 
         rows = list(zip(self.site.names(call), call.leaves, call.axes, strict=True))
-        return Apart(rows, call.size, rebuilt, args, kwargs, tuple(options.static))
+        return FlatCall(rows, call.size, rebuild)
 
     def outputs(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""
-        return outputs_of(self.site, out)
+        axes = prefix_leaves(self.site.options.out_axes, out, "out_axes")
+        rows = zip(output_leaves(out), axes, strict=True)
+        return [(path, leaf, axis if axis is None else max(axis, 0)) for (path, leaf), axis in rows]
 
 
-class PlainWay:
+class JitAdapter:
     """Of jit and shard_map only the arrays themselves know how they lie."""
 
     def __init__(self, fun: Any, options: dict[str, Any]) -> None:
         self.fun = fun
         self.static, self.static_names = _static(fun, options)
 
-    def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Apart:
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """Take the arguments of a call apart."""
         static = {k % len(args) for k in self.static if -len(args) <= k < len(args)}
         numbers = [k for k in range(len(args)) if k not in static]
@@ -85,19 +85,24 @@ class PlainWay:
         named = {name: value for name, value in kwargs.items() if name not in fixed}
         leaves, tree = jax.tree.flatten((dynamic, named))
 
-        def rebuilt(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             given, rest = jax.tree.unflatten(tree, leaves)
             new = dict(zip(numbers, given, strict=True))
             return tuple(new.get(k, arg) for k, arg in enumerate(args)), {**rest, **fixed}
 
         paths = argument_names(self.fun, dynamic, named, numbers)
         rows: Rows = [(path, leaf, None) for path, leaf in zip(paths, leaves, strict=True)]
-        return Apart(rows, 0, rebuilt, args, kwargs, tuple(sorted(static)))
+        return FlatCall(rows, 0, rebuild)
 
     def outputs(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""
-        flat = jax.tree_util.tree_flatten_with_path(out)[0]
-        return [("output" + jax.tree_util.keystr(path), leaf, None) for path, leaf in flat]
+        return [(path, leaf, None) for path, leaf in output_leaves(out)]
+
+
+def output_leaves(out: Any) -> list[tuple[str, Any]]:
+    """Path and leaf of every output."""
+    flat = jax.tree_util.tree_flatten_with_path(out)[0]
+    return [("output" + jax.tree_util.keystr(path), leaf) for path, leaf in flat]
 
 
 def _static(fun: Any, options: dict[str, Any]) -> tuple[set[int], set[str]]:
@@ -117,7 +122,7 @@ def _static(fun: Any, options: dict[str, Any]) -> tuple[set[int], set[str]]:
 
 
 def names_of(fun: Any) -> Iterator[str]:
-    """What a function is called, and what it wraps, the outermost first."""
+    """The names of a function and of what it wraps, the outermost first."""
     seen: set[int] = set()
     while fun is not None and id(fun) not in seen:
         seen.add(id(fun))
@@ -130,5 +135,5 @@ def names_of(fun: Any) -> Iterator[str]:
 
 def assigned_name(file: str, line: int) -> str | None:
     """The variable that a line assigns to."""
-    found = re.match(r"\s*(?:self\.)?(\w+)\s*(?::[^=]+)?=[^=]", linecache.getline(file, line))
-    return found[1] if found else None
+    match = re.match(r"\s*(?:self\.)?(\w+)\s*(?::[^=]+)?=[^=]", linecache.getline(file, line))
+    return match[1] if match else None

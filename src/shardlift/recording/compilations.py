@@ -1,4 +1,4 @@
-"""When programs are compiled, and what about the arguments made it necessary."""
+"""Compilations of programs, and which change of the arguments caused them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 120  # characters of a static value that are kept
 
 
 class Running:
-    """What is seen of a call while it runs."""
+    """What is observed of a call while it runs."""
 
     __slots__ = ("busy", "compiled", "conversion", "fitted", "moved", "moving", "traced")
 
@@ -41,7 +41,7 @@ here = _Thread()  # the call that this thread is in
 
 
 def on_duration(event: str, duration_secs: float, **details: Any) -> None:
-    """Told by ``jax.monitoring`` how long something took, on the thread that did it."""
+    """Listener of ``jax.monitoring``; called on the thread that compiled or traced."""
     running = here.running
     if running is None or event not in (_COMPILED, _TRACED):
         return
@@ -53,18 +53,18 @@ def on_duration(event: str, duration_secs: float, **details: Any) -> None:
 
 
 def listen() -> None:
-    """Have JAX tell."""
+    """Register the listener."""
     jax.monitoring.register_event_duration_secs_listener(on_duration)
 
 
 def stop_listening() -> None:
-    """Have JAX tell no more; the program may have cleared all listeners meanwhile."""
+    """Remove the listener; the program may have cleared all listeners meanwhile."""
     with contextlib.suppress(AssertionError, ValueError):
         jax.monitoring.unregister_event_duration_listener(on_duration)
 
 
 class Signature(NamedTuple):
-    """What decides which program a call needs."""
+    """What determines which program a call needs."""
 
     tree: str
     types: dict[str, str]  # by path: dtype, shape
@@ -105,7 +105,7 @@ def _clipped(value: Any) -> str:
 
 
 def reasons(new: Signature, seen: list[Signature]) -> list[Reason]:
-    """Why a program was needed, against the most similar call before."""
+    """Why a program was compiled: what differs from the most similar earlier call."""
     if not seen:
         return [Reason(ReasonKind.FIRST_CALL)]
     nearest = min((_differences(old, new) for old in reversed(seen)), key=len)

@@ -1,4 +1,4 @@
-"""When outputs become ready, seen from a thread of its own, so that the program never waits.
+"""When outputs become ready, observed from a separate thread so that the program never waits.
 
 Devices work through their programs in order. What one call keeps them busy for is therefore the
 time from when the call before it was ready, or this one was made, to when this one is ready. So
@@ -43,7 +43,7 @@ class Waiter:
         self._free: float | None = None  # when the first of a pair was ready, if it was
 
     def hand_over(self, out: Any, left: float, into: Histogram) -> None:
-        """Wait, elsewhere, until the outputs of a call are ready."""
+        """Wait, in the other thread, until the outputs of a call are ready."""
         array = _smallest(out)
         if array is None or (self._first and self._open):
             self.next, self._first = left + FIRST_PAUSE, True
@@ -72,7 +72,7 @@ class Waiter:
             self._open -= 1
 
     def close(self, timeout: float = 1.0) -> None:
-        """Let the thread end; it may be in the middle of a wait that never ends."""
+        """End the thread, or give up after ``timeout``: it may be in a wait that never ends."""
         if self._thread is not None and self._thread.is_alive():
             self._items.put(None)
             with contextlib.suppress(RuntimeError):

@@ -1,4 +1,4 @@
-"""Which output of which site an array is, asked when it is read."""
+"""Finds the site and the output that an array came from, when it is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Origin(NamedTuple):
 
 
 class Origins:
-    """Knows outputs by the identity of what they share: nothing is done at a call."""
+    """Identifies outputs by the type objects that they share, at no cost per call."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], Origin] = {}

@@ -1,4 +1,4 @@
-"""What there is to know of a pmap when it is made, and of the process it is made in."""
+"""Facts about a pmap when it is made, and about the process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPTIONS = set(inspect.signature(pmap).parameters) - {"fun", "reshard", "view"}
 
 
 def name_of(fun: Any) -> str:
-    """What a function is called; a pmap of a pmap, on the same line, is another site."""
+    """The name of a function; a pmap of a pmap on the same line is another site."""
     inner = fun
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -58,13 +58,13 @@ def site_behind(
 
 
 def kind_of_trace(tree: Any) -> str:
-    """Under which transformation a call was made, from its arguments."""
+    """The transformation under which a call was made, judged by its arguments."""
     kinds = {type(leaf).__name__ for leaf in jax.tree.leaves(tree)}
     return next((words for name, words in _TRACES.items() if name in kinds), "other")
 
 
 def process_facts(devices_in_use: bool) -> Process:
-    """This process and its versions; its devices only where the program has touched them."""
+    """This process and its versions; its devices only if the program has used them."""
     devices = jax.local_devices()[:MOST_DEVICES] if devices_in_use else []
     return Process(
         index=jax.process_index() if devices else 0,

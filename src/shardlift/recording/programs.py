@@ -1,4 +1,4 @@
-"""What a traced program says of itself: its collectives, and which of them are in a gradient."""
+"""The collectives of a traced program, and which of them are in a backward pass."""
 
 from __future__ import annotations
 

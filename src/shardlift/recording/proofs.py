@@ -50,7 +50,7 @@ def proofs(
 
 
 def _needs(proven: Any, positions: set[int]) -> list[tuple[int, ...] | None]:
-    """For each output the positions without which it is not proven."""
+    """For each output, the positions of the arguments that its proof needs."""
     everything = tuple(sorted(positions))
     best = [bool(one) for one in proven(positions)]
     if len(positions) > MOST_ARGUMENTS:
@@ -68,7 +68,7 @@ def _needs(proven: Any, positions: set[int]) -> list[tuple[int, ...] | None]:
 
 
 def joined(old: Proof, new: Proof) -> Proof:
-    """What holds of two leaves, or of two programs, together."""
+    """What holds for both of two leaves, or of two programs."""
     first = old if old.why else new
     needs = None
     if old.needs is not None and new.needs is not None:
@@ -77,7 +77,7 @@ def joined(old: Proof, new: Proof) -> Proof:
 
 
 def of_all_programs(old: Sequence[Proof] | None, new: Sequence[Proof]) -> tuple[Proof, ...]:
-    """What holds of the programs so far and of a further one; nothing where their parts differ."""
+    """What holds for all programs so far and for one more; nothing if their outputs differ."""
     if old is None:
         return tuple(new)
     if [one.path for one in old] != [one.path for one in new]:

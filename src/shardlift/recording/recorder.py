@@ -1,7 +1,7 @@
-"""Recording: a pmap whose calls are counted, timed and, now and then, looked at closely.
+"""The recorder: counts and times the calls of mapped functions, and inspects some of them.
 
-The program is left as it is. Nothing waits for a device but on the three calls of a site whose
-leaves are compared; a fault of the recorder's own is counted and never reaches the program.
+The program is left as it is. Nothing waits for a device except on the three calls of a site whose
+leaves are compared. An error inside the recorder is counted and never reaches the program.
 """
 
 from __future__ import annotations
@@ -28,25 +28,30 @@ from shardlift.capture.schema import (
     Process,
     Read,
     ReadBy,
+    SiteKind,
 )
-from shardlift.mapping import nesting, observer, registry
+from shardlift.mapping import nesting, observer
 from shardlift.mapping.call import Call
 from shardlift.mapping.placement import Fit
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import Site
 from shardlift.recording import compilations
-from shardlift.recording.call_inspection import Look, nbytes
+from shardlift.recording.call_inspection import CallInspection, nbytes
 from shardlift.recording.caller import user_line
+from shardlift.recording.calls import assigned_name, names_of
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.completion_times import Waiter
+from shardlift.recording.hooks import Mapped, hook_every, hook_pmap, hook_shard_maps_in
 from shardlift.recording.origins import Origins
-from shardlift.recording.output_reads import watched_reads
+from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
-from shardlift.recording.process import kind_of_trace, name_of, process_facts, site_behind
+from shardlift.recording.process import kind_of_trace, process_facts
 from shardlift.recording.programs import collectives
-from shardlift.recording.shard_maps import Mapped, ShardMapLook, recorded_jit
 from shardlift.recording.site_records import PROBES, Key, SiteRecord, clip
 from shardlift.recording.sources import sources
+from shardlift.recording.tape import oracles
+from shardlift.recording.tape.tape import Tape
+from shardlift.recording.tape.taped_calls import TapedFunction, note_made
 from shardlift.recording.timeline import Timeline
 
 MOST_SITES, MOST_NAMES = 256, 500
@@ -55,8 +60,6 @@ BATCH = 512  # calls that are counted together
 EARLY = 8  # looks at a site that are always made
 SHARE = 0.01  # of the time of the run, that the looks after those may take
 _clock = time.perf_counter
-AnyLook = Look | ShardMapLook
-LookAt = Callable[[tuple[Any, ...], dict[str, Any]], AnyLook]
 
 
 class Recorder:
@@ -65,11 +68,20 @@ class Recorder:
     Args:
       command: how the program was started, for the reader of the capture.
       patched: is ``jax.pmap`` replaced in the program, or only observed?
+      facts: False records neither times nor placements: only what is on the tape.
+      tape: where the arrays of every call go, if they are wanted.
     """
 
-    def __init__(self, *, command: Sequence[str] = (), patched: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        command: Sequence[str] = (),
+        patched: bool = True,
+        facts: bool = True,
+        tape: Tape | None = None,
+    ) -> None:
         self._command = tuple(command)
-        self._patched = patched
+        self._patched, self._facts, self._tape = patched, facts, tape
         self._began = _clock()
         self._started = time.time()
         self._process_id = os.getpid()
@@ -91,8 +103,8 @@ class Recorder:
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
-        """Record for the length of a ``with``; reads of outputs are seen only here."""
-        with watched_reads(self._told):
+        """Record inside a ``with`` block; only here are reads of outputs observed."""
+        with observed_reads(self.read):
             self._start()
             try:
                 yield
@@ -116,70 +128,68 @@ class Recorder:
 
     def pmap(self, pmap: Callable[..., Any]) -> Callable[..., Any]:
         """The given pmap, with its sites recorded."""
-        self._start()
-
-        @functools.wraps(pmap)
-        def recorded_pmap(*args: Any, **kwargs: Any) -> Any:
-            pmapped = pmap(*args, **kwargs)
-            try:
-                return self._recorded(pmapped, args, kwargs)
-            except Exception as error:
-                self._faulty(error)
-                return pmapped
-
-        return recorded_pmap
-
-    def _recorded(self, pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        fun = args[0] if args else kwargs.get("fun")
-        site, real = site_behind(pmapped, args, kwargs)
-        key = Key(*user_line(), name_of(fun))
-        look_at = None if site is None else functools.partial(Look, site)
-        recorded = self._watched(pmapped, key, site.name if site else key.function, look_at, real)
-        if recorded is not pmapped:
-            recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
-            if real and site is not None:
-                registry.remember(recorded, site)
-        return recorded
+        if self._facts:
+            self._start()
+        if self._tape is not None:
+            pmap = oracles.choose(self._tape.options.oracle, pmap)
+        return hook_pmap(pmap, self._observe, self._faulty)
 
     def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
         """The given jit; its functions that call shard_map are sites too."""
+        if self._facts:
+            return hook_shard_maps_in(jit, self._observe, self._faulty)
+        return self._hook_for_tape(jit, SiteKind.JIT)
 
-        def record(mapped: Mapped, place: tuple[str, int]) -> Any:
-            name = name_of(mapped.fun)
-            look_at = functools.partial(ShardMapLook, mapped)
-            return self._watched(mapped.jitted, Key(*place, name), name, look_at, True)
+    def shard_map(self, shard_map: Callable[..., Any]) -> Callable[..., Any]:
+        """The given shard_map; its functions are sites where calls are on tape."""
+        return self._hook_for_tape(shard_map, SiteKind.SHARD_MAP)
 
-        return recorded_jit(jit, record)
+    def _hook_for_tape(self, transform: Callable[..., Any], kind: SiteKind) -> Callable[..., Any]:
+        if self._tape is None or not self._tape.options.jit:
+            return transform
+        return hook_every(transform, kind, self._observe, self._faulty)
 
-    def _watched(self, mapped: Any, key: Key, name: str, look_at: LookAt | None, real: bool) -> Any:
-        """A mapped function whose calls are recorded; ``name`` is that of its program.
-
-        ``real``: may its program be asked?
-        """
-        record = self._record(key)
+    def _observe(self, mapped: Mapped) -> Any:
+        """A mapped function whose calls are recorded; itself, where they cannot be."""
+        record = self.site(mapped.key, mapped.kind)
         if record is None:
-            return mapped
+            return mapped.call
         record.made += 1
+        call = self._taped(record, mapped)
+        return self._recorded(record, mapped, call) if self._facts else call
+
+    def _taped(self, record: SiteRecord, mapped: Mapped) -> Any:
+        if self._tape is None or mapped.adapter is None:
+            return mapped.call
+        key = mapped.key
+        record.names.update(dict.fromkeys(names_of(mapped.fun)))
+        if variable := assigned_name(key.file, key.line):
+            record.names[variable] = None
+        note_made(record)
+        under = (lambda *_: None) if self._facts else self._under  # then it is counted already
+        return TapedFunction(mapped.call, mapped.fun, self._tape, record, mapped.adapter, under)
+
+    def _recorded(self, record: SiteRecord, mapped: Mapped, call: Any) -> Any:
         label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"
         tracing, annotation, clock = _compat.tracing, jax.profiler.TraceAnnotation, _clock
         waiter = self._waiter
 
         # What every call pays; see bench/record_overhead.py before you add to it.
-        @functools.wraps(mapped)
+        @functools.wraps(call)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             began = clock()
             if tracing():
-                self._under(record, args, kwargs)
-                return mapped(*args, **kwargs)
+                self._under(record, nesting.current_frame() is not None, (args, kwargs))
+                return call(*args, **kwargs)
             outer, running = here.running, here.spare or Running()
             look = None
             if record.calls >= record.next_look:
-                look = self._before(record, look_at, args, kwargs, began)
+                look = self._before(record, mapped, args, kwargs, began)
             here.running, here.spare = running, None
             entered = clock()
             try:
                 with annotation(label):
-                    out = mapped(*args, **kwargs)
+                    out = call(*args, **kwargs)
             except BaseException:
                 record.failed += 1
                 raise
@@ -187,8 +197,9 @@ class Recorder:
                 here.running = outer
             left = clock()
             if running.busy or look is not None:
-                made = (name, look_at, real, args, kwargs)
-                self._after(record, running, look, made, out, (entered, left))
+                if look is None and mapped.inspect is not None and _compiled(running, mapped):
+                    look = self._inspect(mapped, args, kwargs)
+                self._after(record, mapped, running, look, out, (entered, left))
             else:
                 here.spare = running
                 record.pending.append((entered, left))
@@ -202,20 +213,30 @@ class Recorder:
 
         return recorded
 
+    def _inspect(
+        self, mapped: Mapped, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> CallInspection | None:
+        try:
+            return None if mapped.inspect is None else mapped.inspect(args, kwargs)
+        except Exception as error:
+            self._faulty(error)
+            return None
+
     def _count(self, record: SiteRecord) -> None:
-        """Put the calls that are still to be counted where they belong."""
+        """Move pending calls into the histogram and the timeline."""
         spans, record.pending = record.pending, []
         record.plain.add_all([end - start for start, end in spans])
         self._timeline.add(record.index, spans)
 
-    def _record(self, key: Key) -> SiteRecord | None:
+    def site(self, key: Key, kind: SiteKind) -> SiteRecord | None:
+        """The record of a site; None beyond the bound of a capture."""
         with self._lock:
             if key not in self._sites:
-                if len(self._sites) >= MOST_SITES:
+                if self._facts and len(self._sites) >= MOST_SITES:
                     if len(self._sites_left_out) < MOST_LEFT_OUT:
                         self._sites_left_out.add(key)
                     return None
-                self._sites[key] = SiteRecord(key, len(self._sites))
+                self._sites[key] = SiteRecord(key, len(self._sites), kind)
             return self._sites[key]
 
     def _faulty(self, error: BaseException) -> None:
@@ -225,28 +246,29 @@ class Recorder:
 
     # ---- a call
 
-    def _under(self, record: SiteRecord, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if nesting.current_frame() is not None:
+    def _under(self, record: SiteRecord, nested: bool, arguments: Any) -> None:
+        """A call inside another one, or under a transformation."""
+        if nested:
             record.nested += 1
         else:
-            record.transformed[kind_of_trace((args, kwargs))] += 1
+            record.transformed[kind_of_trace(arguments)] += 1
 
     def _before(
         self,
         record: SiteRecord,
-        look_at: LookAt | None,
+        mapped: Mapped,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         now: float,
-    ) -> AnyLook | None:
-        """A look at a call that is about to run, if it is time for one and there is time."""
+    ) -> CallInspection | None:
+        """Inspect a call that is about to run, if one is due and within the time budget."""
         record.later()
         late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
-        if look_at is None or late:
+        if mapped.inspect is None or late:
             return None
         look = None
-        with contextlib.suppress(Exception):  # of the arguments: the call itself will say so
-            look = look_at(args, kwargs)
+        with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
+            look = mapped.inspect(args, kwargs)
             if record.compare_now():
                 look.compare_inputs()
         self._looked(record, _clock() - now)
@@ -255,24 +277,21 @@ class Recorder:
     def _after(
         self,
         record: SiteRecord,
+        mapped: Mapped,
         running: Running,
-        look: AnyLook | None,
-        made: tuple[str, LookAt | None, bool, tuple[Any, ...], dict[str, Any]],
+        look: CallInspection | None,
         out: Any,
         span: tuple[float, float],
     ) -> None:
-        """A call that was looked at, that compiled a program, or that moved arguments."""
-        name, look_at, real, args, kwargs = made
+        """Record a call that was inspected, compiled a program, or moved arguments."""
         entered, left = span
         took = left - entered
-        compiled = _made_program(running, name)
+        compiled = _compiled(running, mapped)
         self._timeline.add(record.index, [span], compiled)
         try:
             if look is not None and not compiled and record.compare_now():
                 jax.block_until_ready(out)  # its outputs are going to be read: time that
                 record.waiting.add(_clock() - left)
-            if look is None and compiled and look_at is not None:
-                look = look_at(args, kwargs)
             if compiled:
                 record.compiling.add(took)
                 seconds = sum(seconds for _, seconds in running.compiled)
@@ -288,7 +307,7 @@ class Recorder:
             for path, source, target, size in running.moved:
                 record.note_move(Move(path, source, target, size, 1, MovedBy.PMAP))
             if look is not None:
-                self._note(record, running, look, out, real, compiled)
+                self._note(record, mapped, running, look, out, compiled)
         except Exception as error:
             self._faulty(error)
         self._looked(record, _clock() - left)
@@ -301,10 +320,10 @@ class Recorder:
     def _note(
         self,
         record: SiteRecord,
+        mapped: Mapped,
         running: Running,
-        look: AnyLook,
+        look: CallInspection,
         out: Any,
-        real: bool,
         compiled: bool,
     ) -> None:
         comparing = record.compare_now()
@@ -326,10 +345,12 @@ class Recorder:
             seconds = look.probe({move.path for move in moves})
             if seconds is not None:
                 record.probes.add(seconds)
-        if compiled and real and record.traces:
+        if compiled and mapped.traceable and record.traces:
             self._ask_program(record, look, running.fitted)
 
-    def _ask_program(self, record: SiteRecord, look: AnyLook, fitted: list[Any] | None) -> None:
+    def _ask_program(
+        self, record: SiteRecord, look: CallInspection, fitted: list[Any] | None
+    ) -> None:
         running = here.running = Running()
         try:
             traced = look.traced(fitted)
@@ -342,12 +363,13 @@ class Recorder:
         finally:
             here.running = None
         if found is None:
-            record.unseen.add("the collectives of a program that could not be asked for them")
+            record.unseen["the collectives of a program that could not be asked for them"] = None
         else:
             record.collectives = found
         if look.name in running.traced:  # once is once too often
             record.traces = False
-            record.unseen.add("collectives of later programs: the function was traced once more")
+            later = "collectives of later programs: the function was traced once more"
+            record.unseen[later] = None
 
     def _sample(self, record: SiteRecord, out: Any, left: float) -> None:
         try:
@@ -356,10 +378,10 @@ class Recorder:
             self._faulty(error)
         self._looking += _clock() - left
 
-    # ---- told by others
+    # ---- events from elsewhere
 
     def fitted(self, site: Site, plan: Plan, call: Call, fit: Fit, seconds: float) -> None:
-        """See `mapping.watch`: the pmap moved its arguments itself."""
+        """See `mapping.observer`: the pmap moved its arguments itself."""
         running = here.running
         if running is None:
             return
@@ -380,7 +402,7 @@ class Recorder:
             self._faulty(error)
 
     def converted(self, seconds: float) -> None:
-        """See `mapping.watch`: arrays of this process were made global ones, or the reverse."""
+        """See `mapping.observer`: arrays of this process were made global ones, or the reverse."""
         running = here.running
         if running is not None:
             running.busy = True
@@ -401,9 +423,6 @@ class Recorder:
         except Exception as error:
             self._faulty(error)
 
-    def _told(self, array: jax.Array, how: str, nbytes: int, seconds: float) -> None:
-        self.read(array, how, nbytes, seconds)
-
     def used(self, name: str) -> None:
         """A name that was restored in the program was used."""
         if name in self._used or len(self._used) < MOST_NAMES:
@@ -412,13 +431,14 @@ class Recorder:
     # ---- what was recorded
 
     def capture(self) -> Capture:
-        """All that was seen so far."""
+        """The capture of what was seen so far."""
         with self._lock:
             records = list(self._sites.values())
         for record in records:
             self._count(record)
         calls = sum(record.calls for record in records)
-        process = self._process or process_facts(calls > 0)
+        used = calls > 0 or any(record.samples for record in records)
+        process = self._process or process_facts(used)
         began = self._began
         return Capture(
             command=self._command,
@@ -435,25 +455,28 @@ class Recorder:
             used=dict(self._used),
             overhead=Overhead(calls, self._own, self._looking, annotation_cost()),
             unseen=tuple(self._unseen()),
-            sources=sources() if calls else {},
+            sources=sources() if calls and self._facts else {},
         )
 
     def _unseen(self) -> Iterator[str]:
         if self._unsure:
-            yield f"from which of several sites {self._unsure} outputs came that were read"
+            yield f"the origin of {self._unsure} outputs that were read (several sites match)"
         if self._sites_left_out:
             yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
-        if not self._patched:
+        if self._facts and not self._patched:
             yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
         if self._waiter.lost:
-            yield f"the waiting of {self._waiter.lost} sampled calls, whose outputs were donated"
+            lost = self._waiter.lost
+            yield f"the waiting time of {lost} sampled calls, whose outputs were donated"
         for fault, count in self._faults.items():
-            yield f"what a fault of the recorder hid, {count} times: {fault}"
+            yield f"what an error of the recorder hid, {count} times: {fault}"
 
     def write(self, path: str | os.PathLike[str]) -> Capture | None:
-        """Write the capture, in one step; again if asked again. A forked child writes nothing."""
+        """Write the capture, atomically. A forked child writes nothing."""
         if os.getpid() == self._process_id:
             capture = self.capture()
+            if self._tape is not None:
+                self._tape.save(path)
             files.write(capture, path)
             self._written = str(path), capture
             return capture
@@ -475,15 +498,15 @@ class Recorder:
         return "\n".join(lines)
 
 
-def _made_program(running: Running, function: str) -> bool:
-    """Was the site's own program among what was compiled, rather than a helper of JAX's?"""
-    own = {f"jit({function})", function, "jit(_fun)", "_fun", ""}
+def _compiled(running: Running, mapped: Mapped) -> bool:
+    """Was the program of the site itself compiled, and not only a helper of JAX?"""
+    own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
     return any(name in own for name, _ in running.compiled)
 
 
 @functools.cache
 def annotation_cost() -> float:
-    """What naming a call for XProf takes, which cannot be timed within a call."""
+    """The time it takes to name a call for XProf, which cannot be measured within a call."""
     start = _clock()
     for _ in range(1000):
         with jax.profiler.TraceAnnotation("shardlift"):

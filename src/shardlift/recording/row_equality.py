@@ -21,7 +21,7 @@ LARGEST = 256 * 2**20  # bytes of a leaf that is looked at at all, on the host
 
 
 class Comparison(NamedTuple):
-    """What was seen of one leaf."""
+    """The result for one leaf."""
 
     equal: bool
     digest: str  # of the first row: processes compare theirs when captures are merged
@@ -56,7 +56,7 @@ def _compare_array(leaf: jax.Array, axis: int | None) -> Comparison | None:
 
 
 def _on_host(leaf: jax.Array) -> Any:
-    """An array whose rows do not lie one on each device, if it is cheap to look at."""
+    """The values of an array without one row per device, if they are cheap to read."""
     small = leaf.is_fully_addressable and leaf.size * leaf.dtype.itemsize <= SMALL
     return host_bits(leaf) if small else None
 
@@ -75,7 +75,7 @@ def _compare_blocks(blocks: list[jax.Array]) -> Comparison | None:
 
 
 def on_host(block: jax.Array) -> bool:
-    """Can the host read it where it lies?"""
+    """Is it in host memory?"""
     return all(device.platform == "cpu" for device in block.devices())
 
 

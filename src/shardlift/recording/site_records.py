@@ -1,4 +1,4 @@
-"""What is gathered of one site while a program runs, within bounds that do not grow with calls."""
+"""What is recorded of one site while a program runs; bounded for any number of calls."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from shardlift.capture.histogram import Histogram, added
 from shardlift.capture.schema import (
     Collective,
     Compile,
+    Form,
     Leaf,
     Move,
     MovedBy,
@@ -20,7 +21,9 @@ from shardlift.capture.schema import (
     ReadBy,
     Reason,
     ReasonKind,
+    Sample,
     Site,
+    SiteKind,
     Times,
 )
 from shardlift.recording.compilations import Signature, reasons
@@ -34,7 +37,7 @@ PROBES = 3
 
 
 class Key(NamedTuple):
-    """What makes a site this one."""
+    """What identifies a site."""
 
     file: str
     line: int
@@ -42,11 +45,10 @@ class Key(NamedTuple):
 
 
 class SiteRecord:
-    """One site, as far as it is known."""
+    """One site, as recorded so far."""
 
-    def __init__(self, key: Key, index: int) -> None:
-        self.key = key
-        self.index = index
+    def __init__(self, key: Key, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
+        self.key, self.index, self.kind = key, index, kind
         self.made = self.calls = self.failed = self.nested = self.looked = self.compares = 0
         self.next_look = 0
         self.transformed: Counter[str] = Counter()
@@ -67,20 +69,32 @@ class SiteRecord:
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
         self.proved = 0  # programs that the proofs are of
-        self.unseen: set[str] = set()
+        self.unseen: dict[str, None] = {}
+        # What is on tape: see `recording.tape`.
+        self.names: dict[str, None] = {}  # of the functions that are mapped, of the variable
+        self.size = 0  # devices
+        self.taped = 0  # calls that were begun
+        self.forms: dict[tuple[Form, ...], int] = {}
+        self.samples: list[Sample] = []
+
+    def contain(self, inner: SiteRecord) -> None:
+        """A site that is called or made inside this one is part of it."""
+        self.names.update(inner.names)
+        if self.kind is SiteKind.JIT:  # of a function that is mapped
+            self.kind = inner.kind
 
     # ---- looks
 
     def compare_now(self) -> bool:
-        """Is it one to compare the leaves of?"""
+        """Are the leaves of this call to be compared?"""
         return self.compares < len(COMPARE_AT) and self.calls >= COMPARE_AT[self.compares]
 
     def later(self) -> None:
-        """Look again after half as many calls more."""
+        """Schedule the next inspection, after half as many calls again."""
         self.next_look = self.calls + 1 if self.calls < 2 else self.calls + self.calls // 2 + 1
 
     def note_leaves(self, into: dict[str, Leaf], leaves: Iterable[Leaf]) -> None:
-        """Keep the newest sight of each leaf, and what all looks at it said."""
+        """Keep the latest state of each leaf, and the comparisons of all inspections."""
         found = sorted(leaves, key=lambda leaf: -leaf.nbytes)
         kept = {leaf.path for leaf in found[:MOST_LEAVES]}
         self.left_out = max(self.left_out, len(found) - len(kept))
@@ -91,14 +105,14 @@ class SiteRecord:
                 into[leaf.path] = _joined(old.get(leaf.path), _clipped(leaf))
 
     def note_kept(self, paths: Iterable[str]) -> None:
-        """Donated leaves that were not reused in a call that was looked at."""
+        """Count donated leaves that were not reused in an inspected call."""
         for path in paths:
             leaf = self.arguments.get(clip(path))
             if leaf is not None:
                 self.arguments[leaf.path] = dataclasses.replace(leaf, kept=leaf.kept + 1)
 
     def note_move(self, move: Move) -> None:
-        """One more time that an argument was moved."""
+        """Count a move of an argument."""
         move = dataclasses.replace(move, path=clip(move.path))
         key = (move.path, move.source, move.target, move.by)
         old = self.moves.get(key)
@@ -109,10 +123,10 @@ class SiteRecord:
         elif len(self.moves) < MOST_MOVES:
             self.moves[key] = move
         else:
-            self.unseen.add(f"more than {MOST_MOVES} ways in which arguments were moved")
+            self.unseen[f"more than {MOST_MOVES} ways in which arguments were moved"] = None
 
     def note_compile(self, seen: Signature | None, at: float, seconds: float) -> None:
-        """One more program, and why; the first ones and the last one are kept."""
+        """Add a compilation and its reasons; the first ones and the last one are kept."""
         self.compile_count += 1
         why = [Reason(ReasonKind.UNKNOWN)] if seen is None else reasons(seen, self.signatures)
         kept = tuple(map(_clipped_reason, why[:MOST_REASONS]))
@@ -124,14 +138,14 @@ class SiteRecord:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
 
     def note_proofs(self, proofs: tuple[Proof, ...]) -> None:
-        """What was proven of one more program; what counts is what holds of all."""
+        """Add the proofs of one more program; only what holds for all programs counts."""
         from shardlift.recording.proofs import of_all_programs
 
         self.proofs = of_all_programs(self.proofs, proofs)
         self.proved += 1
 
     def note_read(self, read: Read) -> None:
-        """One more time that an output was read on a line."""
+        """Count a read of an output on one line."""
         read = dataclasses.replace(read, path=clip(read.path))
         key = (read.path, read.others, read.how, read.file, read.line)
         old = self.reads.get(key)
@@ -139,7 +153,7 @@ class SiteRecord:
             key = ("…", 0, read.how, read.file, read.line)
             old = self.reads.get(key)
             if old is None and len(self.reads) >= 2 * MOST_READS:
-                self.unseen.add(f"more than {2 * MOST_READS} ways in which outputs were read")
+                self.unseen[f"more than {2 * MOST_READS} ways in which outputs were read"] = None
                 return
         self.reads[key] = dataclasses.replace(
             read,
@@ -156,11 +170,11 @@ class SiteRecord:
         """The site as a part of a capture."""
         return Site(
             *self.key,
-            **self.about,
+            **{"axis_size": self.size, **self.about},
             processes=(process,),
             made=self.made,
-            calls=self.calls,
-            failed=self.failed,
+            calls=self.calls or sum(not sample.failed for sample in self.samples),
+            failed=self.failed or sum(sample.failed for sample in self.samples),
             nested=self.nested,
             transformed=dict(self.transformed),
             times=self._times(),
@@ -173,7 +187,11 @@ class SiteRecord:
             moves=tuple(self.moves.values()),
             reads=tuple(self.reads.values()),
             collectives=self.collectives,
-            unseen=tuple(sorted(self.unseen)),
+            unseen=tuple(self.unseen),
+            kind=self.kind,
+            names=tuple(self.names),
+            forms=tuple(self.forms),
+            samples=tuple(self.samples),
             # A program of which nothing is known may do anything.
             proofs=(self.proofs or ()) if self.proved == self.compile_count else (),
         )
@@ -187,7 +205,7 @@ class SiteRecord:
 
 
 def clip(text: str) -> str:
-    """A text that is not longer than it may be; its end says more than its beginning."""
+    """Cut a text to the maximum length, keeping its end."""
     return text if len(text) <= LONGEST_TEXT else "…" + text[1 - LONGEST_TEXT :]
 
 
@@ -201,7 +219,7 @@ def _clipped_reason(reason: Reason) -> Reason:
 
 
 def _joined(old: Leaf | None, new: Leaf) -> Leaf:
-    """What two looks at a leaf say together: it is equal if it was equal each time."""
+    """Merge two inspections of a leaf: it is equal if it was equal each time."""
     if old is None:
         return new
     equal = new.equal if old.equal is None else old.equal and new.equal is not False

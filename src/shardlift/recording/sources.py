@@ -1,12 +1,12 @@
-"""The texts that a program consists of, by their digests: what was proven is proven of them."""
+"""Digests of the source files of a program. What is proven holds for these texts only."""
 
 from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from pathlib import Path
 
+from shardlift._compat import is_installed
 from shardlift.capture.text_digest import digest
 from shardlift.recording.caller import GLUE, shown
 from shardlift.source.text import UnreadableError, read_source
@@ -15,7 +15,7 @@ MOST_FILES, LARGEST = 2000, 8_000_000
 
 
 def sources() -> dict[str, str]:
-    """The Python files of this program, not of what is installed, as they are now."""
+    """Digests of the Python files of this program, without installed packages."""
     found: dict[str, str] = {}
     for path in sorted({*_files()})[:MOST_FILES]:
         try:
@@ -28,14 +28,11 @@ def sources() -> dict[str, str]:
 
 
 def _files() -> list[str]:
-    installed = tuple(
-        os.path.join(os.path.realpath(path), "") for path in sysconfig.get_paths().values()
-    )
     found = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str) and path.endswith(".py") and name.partition(".")[0] not in GLUE:
             whole = os.path.abspath(path)
-            if "site-packages" not in whole and not os.path.realpath(whole).startswith(installed):
+            if not is_installed(whole) and not is_installed(os.path.realpath(whole)):
                 found.append(whole)
     return found

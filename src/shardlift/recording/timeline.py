@@ -1,4 +1,4 @@
-"""When calls ran: all of them at first, then every second, every fourth, within a bound."""
+"""When calls ran: all calls at first, then every second, every fourth and so on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Timeline:
         self._compiling: list[Call] = []
 
     def add(self, site: int, spans: Sequence[tuple[float, float]], compiled: bool = False) -> None:
-        """More calls of one site."""
+        """Add calls of one site."""
         if compiled and len(self._compiling) < MOST_CALLS // 8:
             self._compiling += [(site, start, end, True) for start, end in spans]
             return
@@ -31,5 +31,5 @@ class Timeline:
             self.stride *= 2
 
     def calls(self) -> Iterator[Call]:
-        """Those kept, by their start; calls that compiled something are kept by themselves."""
+        """The calls that were kept, ordered by their start."""
         yield from sorted(self._calls + self._compiling, key=lambda call: call[1])

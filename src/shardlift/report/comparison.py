@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
+from shardlift.capture.pairs import pair_sites
 from shardlift.capture.schema import Capture, Site
 from shardlift.report.numbers import TIMES, amount, moved_bytes, parts_of, percent, seconds, share
 
@@ -54,28 +54,16 @@ def _moving(site: Site) -> float:
     return share(parts.moving_data, parts.total)
 
 
-def pair_sites(before: Capture, after: Capture) -> list[Pair]:
-    """Sites that are the same: by place and name, else by file and name, else by a lone name."""
-    left, right = list(before.sites), list(after.sites)
-    pairs: list[Pair] = []
-    for key in (
-        lambda site: site.key,
-        lambda site: (site.file, site.function),
-        lambda site: site.function,
-    ):
-        olds, news = _lone(left, key), _lone(right, key)
-        found = [Pair(old, news[name]) for name, old in olds.items() if name in news]
-        pairs += found
-        paired = {id(site) for pair in found for site in pair}
-        left = [site for site in left if id(site) not in paired]
-        right = [site for site in right if id(site) not in paired]
-    return [*pairs, *(Pair(old, None) for old in left), *(Pair(None, new) for new in right)]
-
-
-def _lone(sites: Sequence[Site], key: Callable[[Site], Any]) -> dict[Any, Site]:
-    """The sites that no other one shares a key with, by that."""
-    counts = Counter(map(key, sites))
-    return {key(site): site for site in sites if counts[key(site)] == 1}
+def pairs_of(before: Capture, after: Capture) -> list[Pair]:
+    """The sites of both runs, those that are the same in pairs."""
+    left, right = before.sites, after.sites
+    both = pair_sites(left, right)
+    taken = {i for i, _ in both}, {j for _, j in both}
+    return [
+        *(Pair(left[i], right[j]) for i, j in both),
+        *(Pair(site, None) for k, site in enumerate(left) if k not in taken[0]),
+        *(Pair(None, site) for k, site in enumerate(right) if k not in taken[1]),
+    ]
 
 
 def rows(pair: Pair) -> list[tuple[str, str, str, str]]:
@@ -96,7 +84,7 @@ def rows(pair: Pair) -> list[tuple[str, str, str, str]]:
 def as_text(before: Capture, after: Capture) -> str:
     """A small table a site."""
     parts = []
-    for pair in pair_sites(before, after):
+    for pair in pairs_of(before, after):
         lines = [pair.name]
         lines += [
             f"  {name:<20}{old:>12}{new:>12}{ratio:>10}".rstrip()
@@ -111,7 +99,7 @@ def as_markdown(before: Capture, after: Capture) -> str:
     from shardlift.report.markdown import text
 
     lines = ["| site | | before | after | |", "| --- | --- | ---: | ---: | ---: |"]
-    for pair in pair_sites(before, after):
+    for pair in pairs_of(before, after):
         name = text(pair.name)
         for k, (measure, old, new, ratio) in enumerate(rows(pair)):
             lines.append(f"| {name if not k else ''} | {measure} | {old} | {new} | {ratio} |")
@@ -128,5 +116,5 @@ def as_tree(before: Capture, after: Capture) -> list[dict[str, object]]:
                 for side, site in (("before", pair.before), ("after", pair.after))
             },
         }
-        for pair in pair_sites(before, after)
+        for pair in pairs_of(before, after)
     ]

@@ -1,4 +1,4 @@
-"""Which of the rewritten places can stay: those with which the program computes what it did.
+"""Finds which rewritten places can stay: those with which the program computes the same.
 
 `search` is given the places and a function that runs the program with some of them rewritten.
 What a verdict names is backed out; where none is named, because the program fails or something
@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from shardlift.capture.schema import Capture, SiteKind
 from shardlift.verify.compare.judge import place_of
 from shardlift.verify.compare.verdicts import (
-    DIFFERENT,
-    NOT_COMPARED,
-    NOT_REACHED,
     Outcome,
     SiteVerdict,
+    Verdict,
+    in_one_only,
 )
 from shardlift.verify.compare.verdicts import Place as Called
 
@@ -45,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run with some of the places rewritten showed."""
+    """The result of a run with some of the places rewritten."""
 
     holds: bool
     blamed: Mapping[Place, str] = field(default_factory=dict)  # and why
@@ -54,7 +53,7 @@ class Trial:
 
 @dataclass
 class Found:
-    """What may stay, what may not and why, and how often the program was run to know it."""
+    """Which places may stay, which may not and why, and how many runs it took."""
 
     kept: frozenset[Place]
     out: dict[Place, str] = field(default_factory=dict)
@@ -65,7 +64,7 @@ Try = Callable[[frozenset[Place]], Trial]
 
 
 def search(places: Collection[Place], attempt: Try, most: int) -> Found:
-    """The places that may stay; nothing stays that a run with just those did not show to hold."""
+    """The places that may stay: a run with exactly those places rewritten was identical."""
     found = Found(frozenset())
     found.kept = _grown(frozenset(), sorted(places), attempt, most, found)
     return found
@@ -139,20 +138,16 @@ def trial_of(
 def _is_bad(site: SiteVerdict, unstable: Collection[str], only_verified: bool) -> bool:
     if site.name in unstable:
         return only_verified
-    if site.verdict == NOT_COMPARED:
+    if site.verdict == Verdict.NOT_COMPARED:
         return only_verified
-    return site.verdict == DIFFERENT or (site.verdict == NOT_REACHED and in_one_only(site))
-
-
-def in_one_only(site: SiteVerdict) -> bool:
-    """Is it called in one of the programs, and not in the other?"""
-    calls = [place.calls if place else 0 for place in (site.before, site.after)]
-    return (calls[0] > 0) != (calls[1] > 0)
+    return site.verdict == Verdict.DIFFERENT or (
+        site.verdict == Verdict.NOT_REACHED and in_one_only(site)
+    )
 
 
 def reason(site: SiteVerdict) -> str:
     """Why a site is backed out, in a sentence."""
-    if site.verdict == NOT_COMPARED:
+    if site.verdict == Verdict.NOT_COMPARED:
         return f"not compared: {'; '.join(site.notes) or 'its outputs could not be read'}"
     if site.causes:
         return f"numbers differ: {site.causes[0]}"

@@ -1,4 +1,4 @@
-"""Two programs, run one after the other on tape, and compared."""
+"""Running two programs on tape, one after the other, and comparing them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from shardlift.capture import files, values
 from shardlift.capture.schema import SCHEMA, Capture
 from shardlift.launch.job import launch
 from shardlift.launch.program import Program, virtual_devices
-from shardlift.launch.session import Watch
+from shardlift.launch.session import RunOptions, part_of
+from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
+from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import Recorded, judge, passed_over
 from shardlift.verify.compare.processes import of_processes
-from shardlift.verify.compare.verdicts import DIFFERENT, IDENTICAL, Outcome, Side
-from shardlift.verify.tape.child import KEEP, TAPPED, Task
+from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
 
 DEVICES = 8
+SEED = 0  # of what a program draws without a seed of its own, by random and numpy.random
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
 THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
@@ -35,12 +37,12 @@ Tell = Callable[[str], None]
 
 
 class CannotRunError(Exception):
-    """What was given is neither a program nor a capture, or left nothing to compare."""
+    """The target is neither a program nor a capture, or there is nothing to compare."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compare; the options of the command."""
+    """The options of a comparison."""
 
     tolerance: Tolerance
     devices: int | None = None  # of each process
@@ -70,14 +72,14 @@ class Source:
         return self.program is None
 
 
-def understood(text: str, args: Sequence[str] = ()) -> Source:
-    """What a word of the command line means.
+def parse_target(text: str, args: Sequence[str] = ()) -> Source:
+    """The program or the capture that a word of the command line names.
 
-    >>> understood("pytest -q tests").program
+    >>> parse_target("pytest -q tests").program
     Program(target='pytest', args=('-q', 'tests'), module=True)
-    >>> understood("-m pkg.train --lr 1", ["--steps", "3"]).program
+    >>> parse_target("-m pkg.train --lr 1", ["--steps", "3"]).program
     Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
-    >>> understood("SEED=1 python3 -u -m pytest -q tests").environ
+    >>> parse_target("SEED=1 python3 -u -m pytest -q tests").environ
     (('SEED', '1'),)
     """
     if "\0" in text:
@@ -115,7 +117,7 @@ def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Source:
 
 
 def _taken_off(words: list[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """What a shell and python itself take from the front of a command: settings and flags."""
+    """Remove environment settings and flags of python from the front of a command."""
     environ: dict[str, str] = {}
     while words and _ASSIGNED.match(words[0]):
         name, _, value = words.pop(0).partition("=")
@@ -156,7 +158,7 @@ def _is_capture(path: str) -> bool:
 def environment(
     devices: int | None, environ: Mapping[str, str], processes: int = 1
 ) -> dict[str, str]:
-    """What both programs run in: the same devices, the same hashes of texts."""
+    """The environment of both programs: the same devices, the same hash seed."""
     # Nor is anything compiled left behind by a program that may be put back as it was.
     env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     chosen = devices
@@ -178,13 +180,16 @@ def has_accelerator() -> bool:
     )
 
 
-def taped(
-    task: Task, env: Mapping[str, str], flags: Sequence[str], verbose: bool
-) -> tuple[int, str]:
-    """Run a program; its exit status, and the end of what it said if it failed."""
-    if task.processes > 1:
-        return _taped_in_many(task, env, verbose)
-    command = [sys.executable, *flags, "-m", "shardlift.verify.tape", task.to_json()]
+def run_taped(
+    source: Source, options: RunOptions, processes: int, env: Mapping[str, str],
+    reference: str | None, verbose: bool,
+) -> tuple[int, str]:  # fmt: skip
+    """Run a program; its exit status, and the end of what it printed if it failed."""
+    assert source.program is not None
+    if processes > 1:
+        return _run_in_many(source.program, options, processes, env, verbose)
+    argument = to_json(source.program, options, reference)
+    command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
     if verbose:
         return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
     done = subprocess.run(
@@ -193,23 +198,23 @@ def taped(
     return done.returncode, _end_of(done.stdout) if done.returncode else ""
 
 
-def _taped_in_many(task: Task, env: Mapping[str, str], verbose: bool) -> tuple[int, str]:
-    said: list[str] = []
+def _run_in_many(
+    program: Program, options: RunOptions, processes: int, env: Mapping[str, str], verbose: bool
+) -> tuple[int, str]:
+    lines: list[str] = []
 
     def emit(process: int, _: str, line: str) -> None:
-        said.append(f"[{process}] {line}")
+        lines.append(f"[{process}] {line}")
         if verbose:
-            print(said[-1], file=sys.stderr)
+            print(lines[-1], file=sys.stderr)
 
-    program = Program("shardlift.verify.tape", (task.to_json(),), module=True)
-    watch = Watch(patch=False, session=False)
     done = launch(
-        program, processes=task.processes, devices=None, emit=emit, watch=watch, environ=env
+        program, processes=processes, devices=None, emit=emit, options=options, environ=env
     )
     if done.interrupted:
         raise KeyboardInterrupt
     why = done.failure.traceback if done.failure else ""
-    return done.status, _end_of(why or "\n".join(said)) if done.status else ""
+    return done.status, _end_of(why or "\n".join(lines)) if done.status else ""
 
 
 def _end_of(text: str) -> str:
@@ -231,19 +236,21 @@ class Run(NamedTuple):
 
 
 def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
-    """Run what is a program, read what is a capture, and judge."""
+    """Run programs, read captures, and compare."""
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
         first = record(before, settings, os.path.join(folder, "before.json"), tell)
         settings, notes = (
-            like(first.recorded.capture, settings) if before.capture else (settings, [])
+            settings_from_capture(first.recorded.capture, settings)
+            if before.capture
+            else (settings, [])
         )
         second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
         tell("comparing")
-        return judged(first, second, settings.tolerance, notes)
+        return judge_runs(first, second, settings.tolerance, notes)
 
 
-def judged(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
-    """What two runs show."""
+def judge_runs(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
+    """Compare two runs."""
     one, two = before.recorded, after.recorded
     if len(before.parts) != len(after.parts):
         raise CannotRunError(
@@ -260,7 +267,7 @@ def judged(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] =
     return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
 
 
-def like(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
+def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
     """Settings for a program to be compared with a capture: its devices, its random numbers."""
     process = capture.processes[0] if capture.processes else None
     if process is None:
@@ -285,24 +292,20 @@ def record(
         return _read(Side(source.text, status=None), source.text)
     after = before is not None
     tell(f"running {'after' if after else 'before'}: {source.text}")
-    task = Task(
-        program=source.program,
-        out=out,
-        patch=not after or settings.patch_after,
-        keep=settings.keep,
-        keep_inputs=settings.keep if settings.replay else 0,
-        tapped=settings.tapped,
-        oracle=settings.oracle_after if after else settings.oracle,
-        tutor=before.path if before is not None and settings.replay else None,
-        processes=settings.processes,
+    many = settings.processes > 1
+    # One process of many cannot run a call once more: the others would have to do the same.
+    replay = settings.replay and not many
+    oracle = settings.oracle_after if after else settings.oracle
+    tape = TapeOptions(
+        settings.keep, settings.keep if replay else 0, 0 if many else settings.tapped, oracle
     )
-    if settings.processes > 1:
-        # One process alone cannot run a call once more: the others would have to do the same.
-        task = replace(task, tapped=0, keep_inputs=0, tutor=None)
-    shared = environment(settings.devices, os.environ, settings.processes)
-    env = shared | dict(settings.environ if after else {})
-    status, error = taped(task, env | dict(source.environ), source.flags, settings.verbose)
-    parts = [task.part(process) for process in range(settings.processes)]
+    patch = (not after or settings.patch_after) and oracle != "jax.pmap"
+    options = RunOptions(patch, out, quiet=True, facts=False, tape=tape, seed=SEED)
+    reference = before.path if before is not None and replay else None
+    env = environment(settings.devices, os.environ, settings.processes)
+    env |= {**(settings.environ if after else {}), **dict(source.environ)}
+    status, error = run_taped(source, options, settings.processes, env, reference, settings.verbose)
+    parts = [part_of(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""
@@ -327,18 +330,18 @@ def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[st
     """The sites that differ between two runs of one program."""
     alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
     outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
-    return [site.name for site in outcome.sites if site.verdict != IDENTICAL]
+    return [site.name for site in outcome.sites if site.verdict != Verdict.IDENTICAL]
 
 
 def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
-    """Say what a program that was run twice showed."""
+    """Add the result of running one program twice."""
     if not differing:
         note = "BEFORE gave the same numbers in two runs"
     else:
         note = f"BEFORE differs from itself in two runs: {', '.join(differing)}"
     sites = tuple(
         replace(site, causes=("the program differs from itself: it is not deterministic",))
-        if site.name in differing and site.verdict == DIFFERENT
+        if site.name in differing and site.verdict == Verdict.DIFFERENT
         else site
         for site in outcome.sites
     )

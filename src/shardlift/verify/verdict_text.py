@@ -1,4 +1,4 @@
-"""What two programs compared have to say, as text, Markdown and JSON."""
+"""The outcome of a comparison as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -12,36 +12,34 @@ from rich.padding import Padding
 
 from shardlift._escape import plain
 from shardlift.verify.compare.verdicts import (
-    CLOSE,
-    DIFFERENT,
-    IDENTICAL,
-    NOT_COMPARED,
-    NOT_REACHED,
     Finding,
     Outcome,
     Side,
     SiteVerdict,
+    Verdict,
 )
 
 COLOURS = {
-    IDENTICAL: "green", CLOSE: "green", DIFFERENT: "red", NOT_REACHED: "yellow",
-    NOT_COMPARED: "yellow",
-}  # fmt: skip
+    Verdict.IDENTICAL: "green",
+    Verdict.CLOSE: "green",
+    Verdict.DIFFERENT: "red",
+    Verdict.NOT_REACHED: "yellow",
+    Verdict.NOT_COMPARED: "yellow",
+}
 FEW = 4  # leaves of a site that are shown
 LINES = "\n\t"  # what a program printed is shown line by line
 
 
 def headline(outcome: Outcome) -> str:
-    """The first thing to know."""
-    order = (DIFFERENT, NOT_COMPARED, NOT_REACHED, CLOSE, IDENTICAL)
-    counts = [(outcome.count(word), word) for word in order]
+    """The number of sites with each verdict."""
+    counts = [(outcome.count(word), word) for word in Verdict]
     parts = [f"{count} {word}" for count, word in counts if count]
     sites = f"{len(outcome.sites)} site{'s' * (len(outcome.sites) != 1)}"
     return f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
 
 
 def compared(site: SiteVerdict) -> str:
-    """What a verdict rests on."""
+    """What was compared."""
     if not site.calls:
         return "no call was compared"
     parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
@@ -51,7 +49,7 @@ def compared(site: SiteVerdict) -> str:
     if site.replays:
         text += f"; {site.replays} calls run once more on the inputs of before"
     worst = [one.distance.ulps or 0 for one in site.findings if one.distance]
-    return f"{text}; at most {max(worst):,} ulps apart" if site.verdict == CLOSE else text
+    return f"{text}; at most {max(worst):,} ulps apart" if site.verdict == Verdict.CLOSE else text
 
 
 def places(site: SiteVerdict) -> str:
@@ -73,7 +71,7 @@ def not_reached(site: SiteVerdict) -> str:
 
 def what_it_rests_on(site: SiteVerdict) -> str:
     """What was compared, or why nothing was."""
-    return not_reached(site) if site.verdict == NOT_REACHED else compared(site)
+    return not_reached(site) if site.verdict == Verdict.NOT_REACHED else compared(site)
 
 
 def sentence(finding: Finding) -> str:
@@ -98,7 +96,7 @@ def advice(outcome: Outcome) -> list[str]:
     """What to type next."""
     if outcome.after.status and not outcome.before.status:
         return ["AFTER failed as plain python runs it; --patch-after puts back what JAX removed"]
-    differing = [site for site in outcome.sites if site.verdict == DIFFERENT]
+    differing = [site for site in outcome.sites if site.verdict == Verdict.DIFFERENT]
     if not differing:
         return []
     only_bits = all(
@@ -117,7 +115,7 @@ def advice(outcome: Outcome) -> list[str]:
 
 
 def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
-    """Print it for people."""
+    """Print the outcome to a console."""
     if not quiet:
         for name, side in (("before", outcome.before), ("after", outcome.after)):
             _show_side(name, side, console)
@@ -159,7 +157,7 @@ def _indented(text: str, console: Console, by: int = 4) -> None:
 
 
 def markdown(outcome: Outcome) -> str:
-    """For a pull request."""
+    """The outcome as Markdown, for a pull request."""
     from shardlift.report.markdown import code, text
 
     lines = [f"### shardlift verify: {headline(outcome)}", ""]
@@ -183,7 +181,7 @@ def markdown(outcome: Outcome) -> str:
 
 
 def machine(outcome: Outcome) -> str:
-    """As JSON; places and distances in full."""
+    """The outcome as JSON, with all places and distances."""
     tree = {
         "status": outcome.status,
         "verdicts": {word: outcome.count(word) for word in COLOURS},

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import resources
 
 from shardlift.capture.schema import Capture
-from shardlift.report.comparison import pair_sites, rows
+from shardlift.report.comparison import pairs_of, rows
 from shardlift.report.headline import moving_share
 from shardlift.report.html.bars import stacked_bar
 from shardlift.report.html.markup import Markup, join, tag
@@ -100,7 +100,7 @@ def _decisions(view: View) -> Markup:
 
 def _compared(before: Capture, after: Capture) -> Markup:
     bodies = []
-    for pair in pair_sites(before, after):
+    for pair in pairs_of(before, after):
         head = tag("tr", tag("th", pair.name, colspan="4", scope="rowgroup"))
         cells = [
             tag("tr", tag("td", name), *(tag("td", cell, class_="n") for cell in values))

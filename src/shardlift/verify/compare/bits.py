@@ -1,4 +1,4 @@
-"""How far two arrays of one shape are apart: not at all, in units in the last place, relatively."""
+"""The distance between two arrays of one shape: in bits, in ulps, and relative."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shardlift.verify.compare.layouts import Array, bits_of
+from shardlift.capture.layouts import Array, bits_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What passes for close. An element passes if one of these lets it."""
+    """The tolerance for "close". An element passes if it is within any of the bounds."""
 
     ulps: int = 0
     rtol: float = 0.0  # of the largest number in the array

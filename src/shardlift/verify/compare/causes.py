@@ -1,4 +1,4 @@
-"""Why two arrays are not the same, as far as the numbers tell. Each says nothing if unsure."""
+"""Likely causes of differences between two arrays; empty if unsure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from shardlift.capture.layouts import Array, bits_of, root
 from shardlift.verify.compare.bits import about, is_float, wide
-from shardlift.verify.compare.layouts import Array, bits_of, root
 
 NEARLY = 2e-3  # a factor that is constant to this part is one
 

@@ -1,15 +1,23 @@
-"""Two captures in, a verdict for each site out."""
+"""Compares two captures: one verdict per site."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from shardlift.capture.files import CaptureError
+from shardlift.capture.layouts import (
+    Array,
+    from_root,
+    same_arrays,
+    same_digest,
+    together,
+)
 from shardlift.capture.schema import ArrayRole, Capture, Form, Sample, Site, SiteKind, Values
 from shardlift.capture.values import Bytes, name_of
 from shardlift.verify.compare import causes, key_and_index_checks
@@ -19,23 +27,13 @@ from shardlift.verify.compare.bits import (
     numpy_dtype,
     within,
 )
-from shardlift.verify.compare.layouts import (
-    Array,
-    from_root,
-    same_arrays,
-    together,
-)
 from shardlift.verify.compare.leaves import identical, is_array, nearly, structure, words
 from shardlift.verify.compare.pairs import pair, pair_collectives, pair_leaves
 from shardlift.verify.compare.verdicts import (
-    CLOSE,
-    DIFFERENT,
-    IDENTICAL,
-    NOT_COMPARED,
-    NOT_REACHED,
     Finding,
     Place,
     SiteVerdict,
+    Verdict,
 )
 
 VMA = (
@@ -87,7 +85,7 @@ def judge(
             found += _without_partner(site, right)
     for k, site in enumerate(right):
         if k not in alone[1] and site.samples and site.kind is not SiteKind.JIT:
-            found.append(SiteVerdict(NOT_REACHED, None, place_of(site)))
+            found.append(SiteVerdict(Verdict.NOT_REACHED, None, place_of(site)))
     return found
 
 
@@ -114,12 +112,14 @@ def place_of(site: Site) -> Place:
 
 
 def _without_partner(site: Site, others: tuple[Site, ...]) -> list[SiteVerdict]:
-    """A site that has none; one that was only called inside of others is part of those."""
+    """The verdict of a site without a partner; none if it was only called inside others."""
     if site.samples or not (site.nested or site.transformed):
-        return [SiteVerdict(NOT_REACHED, place_of(site), _namesake(site, others))]
+        return [SiteVerdict(Verdict.NOT_REACHED, place_of(site), _namesake(site, others))]
     if not site.transformed:
         return []
-    return [SiteVerdict(NOT_COMPARED, place_of(site), _namesake(site, others), notes=(UNDER,))]
+    return [
+        SiteVerdict(Verdict.NOT_COMPARED, place_of(site), _namesake(site, others), notes=(UNDER,))
+    ]
 
 
 def _namesake(site: Site, others: tuple[Site, ...]) -> Place | None:
@@ -143,6 +143,7 @@ class _Judge:
         self.own = False  # a call differs that was given the same
         self.told: dict[str, None] = {}  # causes that are seen in the calls, not in their outputs
         self.exchanged: dict[str, None] = {}  # collectives of one program only
+        self.exchanged_arguments: dict[str, None] = {}
         self.drifted = ""  # what is the matter with the first inputs that differ
 
     def verdict(self) -> SiteVerdict:
@@ -174,13 +175,13 @@ class _Judge:
             return True
         return False if self.replays else None
 
-    def _word(self) -> str:
+    def _word(self) -> Verdict:
         counted = [one for one in self.findings.values() if one.part != "replayed"]
         if any(not one.close for one in counted):
-            return DIFFERENT
+            return Verdict.DIFFERENT
         if self.uncompared or not self.leaves:
-            return NOT_COMPARED
-        return CLOSE if counted else IDENTICAL
+            return Verdict.NOT_COMPARED
+        return Verdict.CLOSE if counted else Verdict.IDENTICAL
 
     def _counts(self) -> None:
         left, right = (len(site.samples) for site in self.sites)
@@ -211,11 +212,25 @@ class _Judge:
         if bad and not same_inputs:
             self.notes["from some call on the inputs differ too, so the outputs must"] = None
             self._inputs(left, right)
+        if bad and same_inputs:
+            self._exchanged_arguments(left.inputs, right.inputs)
         if left.inside is not None and right.inside is not None and same_inputs:
             self._inside(left, right, left.inside, right.inside)
         if right.replayed is not None:
             self.replays += 1
             self.bad_replays += self._outputs(left, right, "replayed", right.replayed)
+
+    def _exchanged_arguments(self, before: Values | None, after: Values | None) -> None:
+        """Arguments of one name that hold what another one held before."""
+        if before is None or after is None:
+            return
+        forms = self._forms(0, before), self._forms(1, after)
+        old, new = before.digests, after.digests
+        moved = [(i, j) for i, j in pair_leaves(*forms)[0] if not same_digest(old[i], new[j])]
+        for (i, j), (k, n) in combinations(moved, 2):
+            if same_digest(old[i], new[n]) and same_digest(old[k], new[j]):
+                paths = f"{forms[0][i].path} and {forms[0][k].path}"
+                self.exchanged_arguments[f"{paths} are in each other's place"] = None
 
     def _forms(self, side: int, values: Values) -> tuple[Form, ...]:
         return self.sites[side].forms[values.forms]
@@ -349,7 +364,7 @@ class _Judge:
         self.exchanged.update(dict.fromkeys(key_and_index_checks.only_one(*forms)))
 
     def _inputs(self, left: Sample, right: Sample) -> None:
-        """What is the matter with the first inputs that differ."""
+        """Explain the first inputs that differ."""
         if self.drifted or left.inputs is None or right.inputs is None:
             return
         forms = self._forms(0, left.inputs), self._forms(1, right.inputs)
@@ -426,9 +441,9 @@ class _Judge:
             yield f"its inputs differ: {self.drifted}"
 
     def _seen(self) -> Iterator[str]:
-        """What is known not from the outputs, but from what was tried and looked into."""
+        """Causes that are known from the calls themselves, not from their outputs."""
         if self.own:
-            yield from self.sites[1].hints
+            yield from self.exchanged_arguments
             yield from self.told
             if [site.kind for site in self.sites] == [
                 SiteKind.PMAP,

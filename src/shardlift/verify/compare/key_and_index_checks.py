@@ -1,4 +1,4 @@
-"""What is kept of a call only to tell why its numbers differ: keys, indices, who exchanges what."""
+"""Random keys, device indices and collectives: they explain why numbers differ."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from shardlift.capture.layouts import Array
+from shardlift.capture.pairs import Pairs
 from shardlift.capture.schema import ArrayRole, Form
-from shardlift.verify.compare.layouts import Array
-from shardlift.verify.compare.pairs import Pairs, pair_collectives
+from shardlift.verify.compare.pairs import pair_collectives
 
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
 
 
 def is_telling(form: Form) -> bool:
-    """Is it a key or an index, and not something that is exchanged?"""
+    """Is it a random key or a device index?"""
     return form.role in CHECKED
 
 
 def pairs(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
-    """Keys and indices that belong together: of one line, or else in their order."""
+    """Pair keys and indices: by source line, or else by order."""
     found: Pairs = []
     for role in CHECKED:
         places = [
@@ -34,7 +35,7 @@ def pairs(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
 
 
 def cause(form: Form, before: Array, after: Array) -> str:
-    """What a key or an index that is not the same means; nothing if it is the same."""
+    """The cause that a changed key or index points to; empty if it is the same."""
     if before.shape != after.shape or np.array_equal(before, after):
         return ""
     line = f" ({form.about})" if form.about else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlift.capture.layouts import Array, LayoutChange, layout_of, same_digest
 from shardlift.capture.schema import Form
 from shardlift.verify.compare.bits import (
     Distance,
@@ -11,7 +12,6 @@ from shardlift.verify.compare.bits import (
     numpy_dtype,
     within,
 )
-from shardlift.verify.compare.layouts import Array, layout_of, same_digest
 
 MOST_ULPS = 2**16  # more do not mean anything to a reader
 
@@ -34,8 +34,8 @@ def structure(before: Form, after: Form) -> tuple[str, str] | None:
 
 
 def identical(forms: tuple[Form, Form], digests: tuple[str, str]) -> bool:
-    """The same bytes; only where one side has copies and the other has one, the same root."""
-    if layout_of(forms[0].shape, forms[1].shape) == "copies":
+    """Are the bytes equal? Where only one side has copies, their common value is compared."""
+    if layout_of(forms[0].shape, forms[1].shape) is LayoutChange.COPIES:
         return same_digest(*digests)
     return digests[0].partition("/")[0] == digests[1].partition("/")[0]
 
@@ -49,7 +49,7 @@ def is_array(form: Form) -> bool:
 
 
 def nearly(before: Array, after: Array) -> bool:
-    """Equal but for rounding: collectives run in programs that are compiled apart."""
+    """Equal up to rounding: collectives run in programs that are compiled separately."""
     if not is_float(before.dtype):
         return False
     epsilon = float(about(before.dtype).eps)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from shardlift.capture.layouts import layout_of
+from shardlift.capture.pairs import Pairs, pair_sites
 from shardlift.capture.schema import Form, Site, SiteKind
-from shardlift.verify.compare.layouts import layout_of
-
-Pairs = list[tuple[int, int]]
 
 
 def names_of(site: Site) -> set[str]:
     """All names of a site that mean something."""
-    return {site.function, *site.names} - {"<lambda>", ""}
+    return _meaningful(site.function, site.names)
 
 
-def best_match(site: Site, others: Sequence[Site]) -> int | None:
+def _meaningful(function: str, names: Iterable[str]) -> set[str]:
+    return {function, *names} - {"<lambda>", ""}
+
+
+def best_match(function: str, names: Iterable[str], others: Sequence[Site]) -> int | None:
     """The site of the same name: of the function first, then any that both have."""
-    own = names_of(site)
+    own = _meaningful(function, names)
     same = [k for k, other in enumerate(others) if own and other.function in own]
     shared = same or [k for k, other in enumerate(others) if own & names_of(other)]
     return shared[0] if shared else None
@@ -27,13 +30,16 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
     """Pairs of places in the two lists; only sites that were called have a partner."""
     left = [k for k, site in enumerate(before) if site.samples]
     right = [k for k, site in enumerate(after) if site.samples]
-    found: Pairs = []
+    same = pair_sites([before[k] for k in left], [after[k] for k in right])
+    pairs = [(left[i], right[j]) for i, j in same]
+    left = [k for k in left if k not in {i for i, _ in pairs}]
+    right = [k for k in right if k not in {j for _, j in pairs}]
 
-    def take(fits: object) -> None:
+    def take(fits: Callable[[Site, Site], bool]) -> None:
         for i in list(left):
-            partner = next((j for j in right if fits(before[i], after[j])), None)  # type: ignore[operator]
+            partner = next((j for j in right if fits(before[i], after[j])), None)
             if partner is not None:
-                found.append((i, partner))
+                pairs.append((i, partner))
                 left.remove(i)
                 right.remove(partner)
 
@@ -41,7 +47,7 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
     take(lambda a, b: a.function in names_of(b) or b.function in names_of(a))
     take(lambda a, b: bool(names_of(a) & names_of(b)))
     take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _alike(a, b))
-    return sorted(found)
+    return sorted(pairs)
 
 
 def _alike(before: Site, after: Site) -> bool:

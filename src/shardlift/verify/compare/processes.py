@@ -1,4 +1,4 @@
-"""The verdicts of many processes, which each compared their own part, as those of one job."""
+"""Merging the verdicts of the processes of one job."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlift.verify.compare.verdicts import (
-    CLOSE,
-    DIFFERENT,
-    IDENTICAL,
-    NOT_COMPARED,
-    NOT_REACHED,
     Place,
     SiteVerdict,
+    Verdict,
 )
 
-WORST = (DIFFERENT, NOT_REACHED, NOT_COMPARED, CLOSE, IDENTICAL)
+WORST = [*Verdict]
 
 
 def of_processes(verdicts: Sequence[Sequence[SiteVerdict]]) -> list[SiteVerdict]:
-    """One verdict a site: the worst, with the findings of each process that has any.
+    """One verdict per site: the worst, with the findings of each process.
 
     A job of one process is left as it is.
     """

@@ -1,14 +1,22 @@
-"""What there is to say of two programs: a verdict for each site, and what it rests on."""
+"""The result of a comparison: one verdict per site, with its findings and causes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from shardlift.capture.schema import SiteKind
 from shardlift.verify.compare.bits import Distance, Tolerance
 
-IDENTICAL, CLOSE, DIFFERENT = "identical", "close", "different"
-NOT_REACHED, NOT_COMPARED = "not reached", "not compared"
+
+class Verdict(StrEnum):
+    """What a comparison shows of a site, the worst first."""
+
+    DIFFERENT = "different"
+    NOT_REACHED = "not reached"
+    NOT_COMPARED = "not compared"
+    CLOSE = "close"
+    IDENTICAL = "identical"
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Finding:
-    """One leaf that is not the same, where it first was not."""
+    """The first difference in one leaf."""
 
     path: str
     call: int
@@ -43,7 +51,7 @@ class Finding:
 class SiteVerdict:
     """One site, before and after."""
 
-    verdict: str
+    verdict: Verdict
     before: Place | None
     after: Place | None
     calls: int = 0  # that were compared
@@ -90,28 +98,29 @@ class Outcome:
     tolerance: Tolerance = field(default_factory=Tolerance)
     notes: tuple[str, ...] = ()
 
-    def count(self, verdict: str) -> int:
-        """How many sites have it."""
+    def count(self, verdict: Verdict) -> int:
+        """The number of sites with this verdict."""
         return sum(site.verdict == verdict for site in self.sites)
 
     @property
     def failed(self) -> list[str]:
-        """Which of the programs did not come to a good end."""
+        """Which of the programs failed."""
         sides = (("before", self.before), ("after", self.after))
         return [name for name, side in sides if side.status]
 
     @property
     def status(self) -> int:
         """The exit status: 0 the same, 1 a difference, 2 nothing could be compared."""
-        if any(site.verdict in (DIFFERENT, NOT_COMPARED) for site in self.sites):
+        if any(site.verdict in (Verdict.DIFFERENT, Verdict.NOT_COMPARED) for site in self.sites):
             return 1
-        if any(site.verdict == NOT_REACHED and _in_one_only(site) for site in self.sites):
+        if any(site.verdict == Verdict.NOT_REACHED and in_one_only(site) for site in self.sites):
             return 1
         if not any(site.calls for site in self.sites):
             return 2
         return 1 if self.failed else 0
 
 
-def _in_one_only(site: SiteVerdict) -> bool:
+def in_one_only(site: SiteVerdict) -> bool:
+    """Is it called in one of the programs, and not in the other?"""
     calls = [place.calls if place else 0 for place in (site.before, site.after)]
     return (calls[0] > 0) != (calls[1] > 0)

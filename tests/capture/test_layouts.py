@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlift.verify.compare.layouts import (
+from shardlift.capture.layouts import (
     digest_of,
     from_root,
     layout_of,

@@ -7,7 +7,7 @@ itself. So a call whose inputs differ is run once more on the inputs of the othe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,29 +15,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift.capture import values
+from shardlift.capture.layouts import Array, LayoutChange, from_root, layout_of, root, same_arrays
 from shardlift.capture.schema import Capture, Form, Sample, Values
-from shardlift.recording.calls import Apart
+from shardlift.recording.calls import FlatCall
+from shardlift.recording.site_records import SiteRecord
 from shardlift.verify.compare.bits import numpy_dtype
-from shardlift.verify.compare.layouts import Array, from_root, layout_of, root, same_arrays
-from shardlift.verify.compare.leaves import nearly
 from shardlift.verify.compare.pairs import best_match
-from shardlift.verify.tape.host_arrays import Held
-from shardlift.verify.tape.site_tape import SiteTape
 
 REPLAYS = 8  # calls of a site
 
 
-class Tutor:
-    """The other program's capture."""
+class ReferenceRun:
+    """The capture of the other program, whose inputs are replayed."""
 
     def __init__(self, capture: Capture, arrays: Mapping[str, values.Bytes]) -> None:
         self.capture, self.arrays = capture, arrays
         self.done: Counter[int] = Counter()
-        self.wrong: set[int] = set()
 
-    def inputs(self, site: SiteTape, number: int, apart: Apart, own: Values) -> list[Any] | None:
-        """The inputs for call ``number``; None: they are the same, or not to be had."""
-        index = best_match(site.frozen(), self.capture.sites)
+    def inputs(
+        self, site: SiteRecord, number: int, call: FlatCall, own: Values
+    ) -> list[Any] | None:
+        """The leaves of its call ``number``; None: they are the same, or not to be had."""
+        index = best_match(site.key.function, site.names, self.capture.sites)
         if index is None or self.done[site.index] >= REPLAYS:
             return None
         theirs = self.capture.sites[index]
@@ -49,56 +48,18 @@ class Tutor:
         ):
             return None
         forms = theirs.forms[sample.inputs.forms]
-        if len(forms) != len(apart.leaves):
+        if len(forms) != len(call.leaves):
             site.unseen["replays: the two functions take different arguments"] = None
             return None
-        found = [
+        leaves = [
             self._leaf(index, sample, k, form, leaf)
-            for k, (form, leaf) in enumerate(zip(forms, apart.leaves, strict=True))
+            for k, (form, leaf) in enumerate(zip(forms, call.leaves, strict=True))
         ]
-        if any(one is None for one in found):
+        if any(leaf is None for leaf in leaves):
             site.unseen["replays of calls whose inputs were not kept, or do not fit"] = None
             return None
         self.done[site.index] += 1
-        return found
-
-    def outputs(
-        self, site: SiteTape, number: int, own: Values, got: Sequence[Held]
-    ) -> tuple[str, ...] | None:
-        """What call ``number`` gave there, if it was given the same and gave something else.
-
-        Only once a site, and not if it is only rounded otherwise.
-        """
-        match = best_match(site.frozen(), self.capture.sites)
-        places = range(len(self.capture.sites)) if match is None else [match]
-        for index in places if site.index not in self.wrong else ():
-            samples = self.capture.sites[index].samples
-            theirs = next((one for one in samples if one.call == number), None)
-            if theirs is None or theirs.inputs is None or theirs.outputs is None:
-                continue
-            if not same_arrays(theirs.inputs.digests, own.digests):
-                continue
-            wanted = theirs.outputs.digests
-            same = same_arrays(wanted, [one.digest for one in got])
-            if same or self._rounded(index, theirs, got):
-                return None
-            self.wrong.add(site.index)
-            return wanted
-        return None
-
-    def _rounded(self, index: int, sample: Sample, got: Sequence[Held]) -> bool:
-        """Whether all outputs are the other program's but for rounding."""
-        assert sample.outputs is not None
-        forms = self.capture.sites[index].forms[sample.outputs.forms]
-        for k, (form, one) in enumerate(zip(forms, got, strict=False)):
-            bits = self.arrays.get(values.name_of(index, sample.call, "outputs", k))
-            if bits is None or one.array is None or form.dtype != one.form.dtype:
-                return False
-            least = bits.view(numpy_dtype(form.dtype))
-            array = fitted(from_root(least, form.shape, form.axis), form, one.array.shape)
-            if array is None or not (np.array_equal(array, one.array) or nearly(array, one.array)):
-                return False
-        return len(forms) == len(got)
+        return leaves
 
     def _leaf(self, index: int, sample: Sample, number: int, form: Form, leaf: Any) -> Any:
         bits = self.arrays.get(values.name_of(index, sample.call, "inputs", number))
@@ -106,16 +67,16 @@ class Tutor:
         if bits is None or str(dtype) != form.dtype:
             return None
         least = bits.view(numpy_dtype(form.dtype))
-        array = fitted(from_root(least, form.shape, form.axis), form, _data_shape(leaf))
-        return None if array is None else placed(array, leaf)
+        array = fit_shape(from_root(least, form.shape, form.axis), form, _data_shape(leaf))
+        return None if array is None else place_like(array, leaf)
 
 
-def fitted(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
-    """An array in the layout of another shape; None where there is no such."""
+def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
+    """Bring an array to the layout of another shape; None if that is impossible."""
     kind = layout_of(array.shape, shape)
     if kind is None:
         return None
-    if kind in ("same", "joined"):
+    if kind in (LayoutChange.SAME, LayoutChange.JOINED):
         return array.reshape(shape)
     if array.ndim > len(shape):
         axis = form.axis or 0
@@ -136,8 +97,8 @@ def _is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def placed(array: Array, leaf: Any) -> Any:
-    """An array as another one lies, which may be deleted by now."""
+def place_like(array: Array, leaf: Any) -> Any:
+    """Place an array like ``leaf``, which may be deleted by now."""
     if not isinstance(leaf, jax.Array):
         return np.array(array)
     if _is_key(leaf):

@@ -11,8 +11,8 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from shardlift.recording.calls import PlainWay
-from shardlift.verify.tape import taps
+from shardlift.recording.calls import JitAdapter
+from shardlift.recording.tape import taps
 from tests.verify.recording import mesh
 
 N = 8
@@ -27,8 +27,8 @@ def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
     )
-    held, notes = taps.look(mapped, PlainWay(body, {}).apart(args or (X,), {}))
-    return {(one.form.path, one.form.about): np.asarray(one.array) for one in held}, notes
+    held, notes = taps.look(mapped, JitAdapter(body, {}).flatten(args or (X,), {}))
+    return {(one.form.path, one.form.about): np.asarray(one.values) for one in held}, notes
 
 
 def only(found, path):
@@ -235,6 +235,6 @@ def test_nested_maps():
     mapped = jax.jit(
         jax.shard_map(outer, mesh=many, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
     )
-    held, _ = taps.look(mapped, PlainWay(outer, {}).apart((X,), {}))
+    held, _ = taps.look(mapped, JitAdapter(outer, {}).flatten((X,), {}))
     shapes = {one.form.path: one.form.shape for one in held}
     assert shapes["psum #1, operand"][0] == 2

@@ -10,15 +10,15 @@ import jax
 import numpy as np
 
 from shardlift.arrays.replicas import host_bits
+from shardlift.capture.layouts import Array, digest_of
 from shardlift.capture.schema import Form
-from shardlift.verify.compare.layouts import Array, digest_of
 
 
-class Held(NamedTuple):
-    """An array, and what it is; no array where there are no bytes to compare."""
+class HostArray(NamedTuple):
+    """An array read by the host; no values where there are no bytes to compare."""
 
     form: Form
-    array: Array | None
+    values: Array | None
     digest: str
 
 
@@ -26,43 +26,43 @@ class Reader:
     """Reads arrays. One that it has read before and that is still alive it knows the digest of."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Any], Held]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], HostArray]] = {}
 
-    def read(self, path: str, leaf: Any, axis: int | None = None, want: bool = False) -> Held:
+    def read(self, path: str, leaf: Any, axis: int | None = None, want: bool = False) -> HostArray:
         """The array ``leaf``; its values are there if it was not known, or if they are wanted."""
         known = self._known.get(id(leaf))
         if known is not None and known[0]() is leaf and not want:
-            held = known[1]
-            if axis is None or axis == held.form.axis:
-                return held._replace(form=_renamed(held.form, path))
-        held = hold(path, leaf, axis)
+            host = known[1]
+            if axis is None or axis == host.form.axis:
+                return host._replace(form=_renamed(host.form, path))
+        host = read_array(path, leaf, axis)
         if isinstance(leaf, jax.Array):
             number = id(leaf)
             gone = weakref.ref(leaf, lambda _: self._known.pop(number, None))
-            self._known[number] = (gone, held._replace(array=None))
-        return held
+            self._known[number] = (gone, host._replace(values=None))
+        return host
 
 
 def _renamed(form: Form, path: str) -> Form:
     return replace(form, path=path)
 
 
-def hold(path: str, leaf: Any, axis: int | None = None) -> Held:
+def read_array(path: str, leaf: Any, axis: int | None = None) -> HostArray:
     """Read an array. ``axis``: which one is spread over the devices, if the caller knows."""
     if isinstance(leaf, jax.Array):
         if leaf.is_deleted():
-            return Held(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
+            return HostArray(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
         found = _rows_of(leaf, axis) if leaf.is_fully_addressable else _own_rows_of(leaf)
         if found is None:
-            return Held(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
+            return HostArray(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
         array, axis, agree = found
     else:
         array, agree = np.asarray(leaf), True
         if array.dtype.hasobject or array.dtype.kind in "USMm":
-            return Held(Form(path, type(leaf).__name__, ()), None, "")
+            return HostArray(Form(path, type(leaf).__name__, ()), None, "")
     dtype = str(getattr(leaf, "dtype", array.dtype))
     form = Form(path, dtype, array.shape, axis, agree)
-    return Held(form, array, digest_of(array, axis))
+    return HostArray(form, array, digest_of(array, axis))
 
 
 def _rows_of(leaf: jax.Array, axis: int | None) -> tuple[Array, int | None, bool]:

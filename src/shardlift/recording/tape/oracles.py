@@ -17,14 +17,13 @@ import jax
 import jax.numpy as jnp
 
 from shardlift.mapping.call import with_static
-from shardlift.recording.call_inspection import outputs_of
+from shardlift.recording.calls import PmapAdapter
 from shardlift.recording.process import site_behind
 
-ORACLES = ("shardlift.pmap", "jax.pmap", "vmap")
 Pmap = Callable[..., Any]
 
 
-def chosen(oracle: str, pmap: Pmap) -> Pmap:
+def choose(oracle: str, pmap: Pmap) -> Pmap:
     """The pmap to use, where ``pmap`` is what there is."""
     return vmapped if oracle == "vmap" else pmap
 
@@ -57,7 +56,7 @@ def vmapped(*args: Any, **kwargs: Any) -> Any:
                 jax.vmap(row, (list(call.axes),), 0, axis_name=name, axis_size=call.size)
             )
         out = programs[key](call.leaves)
-        axes = [axis for _, _, axis in outputs_of(site, out)]
+        axes = [axis for _, _, axis in PmapAdapter(site).outputs(out)]
         leaves, tree = jax.tree.flatten(out)
         rows = [_placed(x, axis) for x, axis in zip(leaves, axes, strict=True)]
         return jax.tree.unflatten(tree, rows)

@@ -139,7 +139,7 @@ def recorded(update, tapped=2):
 
 def against(update, after, tolerance=None, tapped=2):
     old = recorded(update, tapped)
-    return one(judge(old, taped(after, tutor=old, tapped=tapped), tolerance))
+    return one(judge(old, taped(after, reference=old, tapped=tapped), tolerance))
 
 
 @pytest.mark.parametrize("after", [in_shard_map, in_global])
@@ -499,10 +499,11 @@ def test_facts_and_values_in_one_capture(tmp_path):
     from shardlift import facts
     from shardlift.capture import values
     from shardlift.facts import Recorder
+    from shardlift.recording.tape.options import TapeOptions
+    from shardlift.recording.tape.tape import Tape
     from shardlift.verify.compare.judge import Recorded
-    from shardlift.verify.tape.both import Both
 
-    recorder = Both(Recorder(command=["train.py"]), 2**20)
+    recorder = Recorder(command=["train.py"], tape=Tape(TapeOptions(2**20, 2**20, jit=False)))
     with shardlift.legacy(recorder=recorder):
         in_pmap(sgd)()
     path = tmp_path / "run.json"

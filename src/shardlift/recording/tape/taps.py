@@ -23,8 +23,8 @@ from shardlift import _compat
 from shardlift._replication.control import CALLS, called_jaxpr
 from shardlift.capture.schema import ArrayRole
 from shardlift.mapping.explanation import COLLECTIVES
-from shardlift.recording.calls import Apart
-from shardlift.verify.tape.host_arrays import Held, hold
+from shardlift.recording.calls import FlatCall
+from shardlift.recording.tape.host_arrays import HostArray, read_array
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
 DRAWS = frozenset({"random_bits"})  # its operand is a key
@@ -34,14 +34,14 @@ SILENT = {"debug_callback", "debug_print"}  # would print once more
 TURNS = 4  # of a loop that ends by a condition
 
 
-def look(mapped: Any, apart: Apart) -> tuple[list[Held], list[str]]:
+def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], list[str]]:
     """Operands and results of the collectives of one call, and what was not seen."""
 
     def program(leaves: list[Any]) -> Any:
-        args, kwargs = apart.rebuilt(leaves)
+        args, kwargs = call.rebuild(leaves)
         return mapped(*args, **kwargs)
 
-    traced = jax.make_jaxpr(program)(apart.leaves)
+    traced = jax.make_jaxpr(program)(call.leaves)
     if not has(traced.jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
         return [], []
     if any("callback" in str(effect).lower() for effect in loud_effects(traced.jaxpr)):
@@ -52,9 +52,9 @@ def look(mapped: Any, apart: Apart) -> tuple[list[Held], list[str]]:
         walk.about.clear()
         return walk.inside(traced.jaxpr, consts, leaves)[1]
 
-    arrays = jax.jit(run)(traced.consts, jax.tree.leaves(apart.leaves))
-    held = [_held(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
-    return held, sorted(walk.unseen)
+    arrays = jax.jit(run)(traced.consts, jax.tree.leaves(call.leaves))
+    hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
+    return hosts, sorted(walk.unseen)
 
 
 class Kept(NamedTuple):
@@ -73,16 +73,16 @@ class Kept(NamedTuple):
         return f"{what} #{self.number}, {self.role if self.collective else 'value'}"
 
 
-def _held(kept: Kept, array: Any) -> Held:
-    held = hold(kept.path, array, 0)
+def _read(kept: Kept, array: Any) -> HostArray:
+    host = read_array(kept.path, array, 0)
     form = replace(
-        held.form,
+        host.form,
         about=kept.line,
         role=kept.role,
         collective=kept.collective,
         backward=kept.backward,
     )
-    return held._replace(form=form)
+    return host._replace(form=form)
 
 
 def has(jaxpr: Any, primitives: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def root(array: Array, axis: int | None = None) -> Array:
 
 
 def from_root(least: Array, shape: Sequence[int], axis: int | None) -> Array:
-    """The array that has this root."""
+    """Rebuild an array from its root."""
     shape = tuple(shape)
     if not axis:
         return np.broadcast_to(least.reshape(_ending(least, shape)), shape)
@@ -72,14 +73,14 @@ def _hash(array: Array) -> str:
 
 
 def same_digest(before: str, after: str) -> bool:
-    """Are the bytes the same, or one a number of copies of the other?"""
+    """Are the bytes equal, or is one array several copies of the other?"""
     whole, _, least = before.partition("/")
     other, _, other_least = after.partition("/")
     return whole == other or (least or whole) == (other_least or other)
 
 
 def same_arrays(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Do two lists of digests stand for the same arrays, whatever their layout and order?"""
+    """Do two lists of digests stand for the same arrays, in any layout and order?"""
 
     def parts(digests: Sequence[str]) -> set[str]:
         return {part for digest in digests for part in digest.split("/")}
@@ -93,19 +94,27 @@ def same_arrays(before: Sequence[str], after: Sequence[str]) -> bool:
 # ---- shapes
 
 
-def layout_of(before: Shape, after: Shape) -> str | None:
+class LayoutChange(StrEnum):
+    """How two shapes hold the same array."""
+
+    SAME = "same"
+    JOINED = "joined"  # stacked along an axis, or joined along it
+    COPIES = "copies"  # one value, or one for each device
+
+
+def layout_of(before: Shape, after: Shape) -> LayoutChange | None:
     """How two shapes hold the same array.
 
-    >>> layout_of((8, 4, 3), (32, 3)), layout_of((8, 3), (3,)), layout_of((8, 3), (8, 3))
-    ('joined', 'copies', 'same')
+    >>> layout_of((8, 4, 3), (32, 3))
+    <LayoutChange.JOINED: 'joined'>
     >>> layout_of((8, 3), (8, 4))
     """
     if before == after:
-        return "same"
+        return LayoutChange.SAME
     if math.prod(before) == math.prod(after) and (_joins(before, after) or _joins(after, before)):
-        return "joined"
+        return LayoutChange.JOINED
     if _drops(before, after) is not None or _drops(after, before) is not None:
-        return "copies"
+        return LayoutChange.COPIES
     return None
 
 
@@ -130,7 +139,7 @@ def _joined_once(split: Shape, joined: Shape) -> bool:
 
 
 def _drops(more: Shape, fewer: Shape) -> int | None:
-    """Which axis of ``more`` goes to make it ``fewer``; the first that does."""
+    """The first axis of ``more`` without which it is ``fewer``."""
     if len(more) == len(fewer) + 1:
         for k in range(len(more)):
             if (*more[:k], *more[k + 1 :]) == fewer:
@@ -141,11 +150,11 @@ def _drops(more: Shape, fewer: Shape) -> int | None:
 def together(
     before: Array, after: Array, axes: tuple[int | None, int | None] = (None, None)
 ) -> tuple[Array, Array, int | None]:
-    """Both in one layout, that with more rows, and which axis its rows are; shapes that fit."""
+    """Bring both arrays to the layout with more rows; also returns the axis of the rows."""
     axis = axes[0] if axes[0] is not None else axes[1]
     if before.shape == after.shape:
         return before, after, axis
-    if before.size == after.size and layout_of(before.shape, after.shape) == "joined":
+    if before.size == after.size and layout_of(before.shape, after.shape) is LayoutChange.JOINED:
         if before.ndim >= after.ndim:
             return before, after.reshape(before.shape), axes[0]
         return before.reshape(after.shape), after, axes[1]

@@ -1,0 +1,43 @@
+"""Observing functions that read arrays."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+__all__ = ["Tell", "observe_reads"]
+
+Tell = Callable[[jax.Array, str, int, float], None]  # array, how, bytes, seconds
+
+
+def observe_reads(function: Callable[..., Any], how: str, tell: Tell) -> Callable[..., Any]:
+    """``function``, which reads a tree of arrays; ``tell`` is called for each of them."""
+
+    @functools.wraps(function)
+    def read(tree: Any, *args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        out = function(tree, *args, **kwargs)
+        seconds = time.perf_counter() - start
+        arrays = [leaf for leaf in jax.tree.leaves(tree) if _is_array(leaf)]
+        for leaf in arrays:
+            tell(leaf, how, _read_bytes(leaf, how), seconds / len(arrays))
+        return out
+
+    read.__name__ = read.__qualname__ = how
+    return read
+
+
+def _is_array(leaf: Any) -> bool:
+    """Is this an array that holds values?"""
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+
+
+def _read_bytes(leaf: jax.Array, how: str) -> int:
+    """What is brought to the host; where one row is read, its bytes."""
+    nbytes = leaf.size * leaf.dtype.itemsize
+    rows = leaf.shape[0] if how == "unreplicate" and leaf.ndim else 1
+    return nbytes // max(rows, 1)

@@ -1,0 +1,51 @@
+"""Which site of one run is which of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from shardlift.capture.schema import Site
+
+__all__ = ["Pairs", "pair_sites"]
+
+Pairs = list[tuple[int, int]]
+_LAMBDA = "<lambda>"
+
+
+def pair_sites(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
+    """Places in the two lists of sites that are the same: by file and function, else by function.
+
+    As many of one name are paired in their order; of others, only those on the same line.
+    """
+    left, right = list(range(len(before))), list(range(len(after)))
+    pairs: Pairs = []
+    keys: tuple[Callable[[Site], Hashable], ...] = (
+        lambda site: (site.file, site.function),
+        lambda site: site.function,
+    )
+    for key in keys:
+        old, new = _groups(before, left, key), _groups(after, right, key)
+        for name in (old.keys() & new.keys()) - {_LAMBDA}:
+            pairs += _pair_group(before, old[name], after, new[name])
+        taken = {i for i, _ in pairs}, {j for _, j in pairs}
+        left = [i for i in left if i not in taken[0]]
+        right = [j for j in right if j not in taken[1]]
+    return sorted(pairs)
+
+
+def _groups(
+    sites: Sequence[Site], places: Sequence[int], key: Callable[[Site], Hashable]
+) -> dict[Hashable, list[int]]:
+    groups: dict[Hashable, list[int]] = {}
+    for k in places:
+        groups.setdefault(key(sites[k]), []).append(k)
+    return groups
+
+
+def _pair_group(
+    before: Sequence[Site], old: list[int], after: Sequence[Site], new: list[int]
+) -> Pairs:
+    several_lambdas = before[old[0]].function == _LAMBDA and len(old) > 1
+    if len(old) == len(new) and not several_lambdas:
+        return list(zip(old, new, strict=True))
+    return [(i, j) for i in old for j in new if before[i].key == after[j].key]

@@ -1,0 +1,125 @@
+"""Hooks on ``jax.pmap``, ``jax.jit`` and ``jax.shard_map``.
+
+Each function that the program maps is handed to an observer, which returns what takes its place.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from shardlift.capture.schema import SiteKind
+from shardlift.mapping import registry
+from shardlift.recording.call_inspection import CallInspection, PmapInspection
+from shardlift.recording.caller import is_users, user_line
+from shardlift.recording.calls import CallAdapter, JitAdapter, PmapAdapter
+from shardlift.recording.process import name_of, site_behind
+from shardlift.recording.shard_maps import ShardMapInspection, ShardMapped, UndecidedJit
+from shardlift.recording.site_records import Key
+
+
+class Mapped(NamedTuple):
+    """A function that the program has mapped."""
+
+    call: Any  # the mapped function
+    fun: Any
+    kind: SiteKind
+    key: Key
+    program: str  # the name of what is compiled
+    adapter: CallAdapter | None = None  # None: its calls cannot be taken apart
+    inspect: Callable[[tuple[Any, ...], dict[str, Any]], CallInspection] | None = None
+    traceable: bool = True  # may its program be asked?
+
+
+Observe = Callable[[Mapped], Any]
+Fault = Callable[[Exception], None]  # is told of errors of ours, which the program must not see
+
+
+def hook_pmap(pmap: Callable[..., Any], observe: Observe, fault: Fault) -> Callable[..., Any]:
+    """``pmap``, whose functions go through ``observe``."""
+
+    @functools.wraps(pmap if not isinstance(pmap, functools.partial) else pmap.func)
+    def observed_pmap(*args: Any, **kwargs: Any) -> Any:
+        pmapped = pmap(*args, **kwargs)
+        try:
+            return _observed(pmapped, args, kwargs, observe)
+        except Exception as error:
+            fault(error)
+            return pmapped
+
+    return observed_pmap
+
+
+def _observed(pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any], observe: Observe) -> Any:
+    fun = args[0] if args else kwargs.get("fun")
+    site, real = site_behind(pmapped, args, kwargs)
+    key = Key(*user_line(), name_of(fun))
+    mapped = Mapped(pmapped, fun, SiteKind.PMAP, key, key.function, traceable=False)
+    if site is not None:
+        inspect = functools.partial(PmapInspection, site)
+        mapped = mapped._replace(
+            program=site.name, adapter=PmapAdapter(site), inspect=inspect, traceable=real
+        )
+    observed = observe(mapped)
+    if observed is not pmapped:
+        observed.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
+        if real and site is not None:
+            registry.remember(observed, site)
+    return observed
+
+
+def hook_shard_maps_in(
+    jit: Callable[..., Any], observe: Observe, fault: Fault
+) -> Callable[..., Any]:
+    """``jit``, whose functions go through ``observe`` if they turn out to call shard_map."""
+
+    def undecided(jitted: Any, fun: Any, options: dict[str, Any]) -> Any:
+        key = Key(*user_line(), name_of(fun))
+
+        def decided(found: ShardMapped) -> Any:
+            inspect = functools.partial(ShardMapInspection, found)
+            kind, name = SiteKind.SHARD_MAP, key.function
+            return observe(Mapped(jitted, fun, kind, key, name, found.adapter, inspect))
+
+        return UndecidedJit(jitted, JitAdapter(fun, options), options, decided)
+
+    return _hook(jit, undecided, fault)
+
+
+def hook_every(
+    transform: Callable[..., Any], kind: SiteKind, observe: Observe, fault: Fault
+) -> Callable[..., Any]:
+    """``jax.jit`` or ``jax.shard_map``, whose functions go through ``observe``."""
+
+    def observed(mapped: Any, fun: Any, options: dict[str, Any]) -> Any:
+        key = Key(*user_line(), name_of(fun))
+        return observe(Mapped(mapped, fun, kind, key, key.function, JitAdapter(fun, options)))
+
+    return _hook(transform, observed, fault)
+
+
+def _hook(
+    transform: Callable[..., Any],
+    replace: Callable[[Any, Any, dict[str, Any]], Any],
+    fault: Fault,
+) -> Callable[..., Any]:
+    def replaced(made: Any, fun: Any, options: dict[str, Any]) -> Any:
+        try:
+            return replace(made, fun, options)
+        except Exception as error:
+            fault(error)
+            return made
+
+    @functools.wraps(transform)
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        made = transform(*args, **kwargs)
+        if not is_users(sys._getframe(1)):
+            return made
+        fun = args[0] if args else kwargs.get("fun", kwargs.get("f"))
+        if callable(fun):
+            return replaced(made, fun, kwargs)
+        return lambda fun: replaced(made(fun), fun, kwargs)  # @jax.jit(static_argnums=0)
+
+    return hooked

@@ -1,0 +1,11 @@
+"""The tape: what went into every call, what came out, and what was exchanged inside.
+
+=================  =========================================================================
+`options`          what is kept
+`tape`             digests and values of arrays, within bounds
+`taped_calls`      mapped functions whose calls are put on tape
+`host_arrays`      arrays of a call, read by the host
+`taps`             operands and results of the collectives inside a call
+`oracles`          what stands in for a pmap that this JAX does not have
+=================  =========================================================================
+"""

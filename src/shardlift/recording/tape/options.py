@@ -1,0 +1,30 @@
+"""What is kept on a tape. No JAX here: options travel to other processes before it is imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["KEEP", "ORACLES", "TAPPED", "TapeOptions"]
+
+KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
+TAPPED = 2  # calls of a site whose collectives are looked into
+ORACLES = ("shardlift.pmap", "jax.pmap", "vmap")
+
+
+@dataclass(frozen=True)
+class TapeOptions:
+    """What is kept of the calls of a program.
+
+    Args:
+      keep: bytes of outputs and of exchanged arrays whose values are kept, of all sites together.
+      keep_inputs: the same for inputs.
+      tapped: calls of each site whose collectives are looked into.
+      oracle: what stands in for pmap; see `oracles`.
+      jit: whether functions of ``jax.jit`` and ``jax.shard_map`` are on tape too.
+    """
+
+    keep: int = KEEP
+    keep_inputs: int = KEEP
+    tapped: int = TAPPED
+    oracle: str = "shardlift.pmap"
+    jit: bool = True

@@ -1,0 +1,76 @@
+"""What is kept of the calls of a program: a digest of every array, values as long as they fit."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from shardlift.capture import values
+from shardlift.capture.layouts import bits_of, root
+from shardlift.capture.schema import Sample, Values
+from shardlift.recording.calls import FlatCall
+from shardlift.recording.site_records import SiteRecord
+from shardlift.recording.tape.host_arrays import HostArray, Reader
+from shardlift.recording.tape.options import TapeOptions
+
+
+class Reference(Protocol):
+    """The run of another program, whose inputs are given to this one."""
+
+    def inputs(
+        self, site: SiteRecord, number: int, call: FlatCall, own: Values
+    ) -> list[Any] | None:
+        """The leaves of its call ``number``; None: they are the same, or not to be had."""
+
+
+class Tape:
+    """The arrays of all calls of a program."""
+
+    def __init__(
+        self, options: TapeOptions | None = None, reference: Reference | None = None
+    ) -> None:
+        self.options, self.reference = options or TapeOptions(), reference
+        self.room = {"outputs": self.options.keep, "inputs": self.options.keep_inputs}
+        self.arrays: dict[str, values.Bytes] = {}
+        self.reader = Reader()
+        self._lock = threading.RLock()
+
+    def read(self, rows: Any, want: bool = True) -> list[HostArray]:
+        """Read arrays of a call, given by path, leaf and axis."""
+        return [self.reader.read(path, leaf, axis, want) for path, leaf, axis in rows]
+
+    def put(self, site: SiteRecord, call: int, part: str, arrays: Sequence[HostArray]) -> Values:
+        """Keep the arrays of one side of a call."""
+        with self._lock:
+            forms = tuple(array.form for array in arrays)
+            number = site.forms.setdefault(forms, len(site.forms))
+            for k, array in enumerate(arrays):
+                if array.values is not None:
+                    self._keep(values.name_of(site.index, call, part, k), part, array)
+            return Values(number, tuple(array.digest for array in arrays))
+
+    def _keep(self, name: str, part: str, array: HostArray) -> None:
+        purse = "inputs" if part == "inputs" else "outputs"
+        assert array.values is not None
+        if array.values.nbytes and self.room[purse] > 0:
+            bits = bits_of(root(array.values, array.form.axis))
+            if bits.nbytes <= self.room[purse]:
+                self.room[purse] -= bits.nbytes
+                self.arrays[name] = bits.copy()  # the buffer may be donated by the next call
+
+    def next_number(self, site: SiteRecord) -> int:
+        """The number of the call that begins now."""
+        with self._lock:
+            site.taped += 1
+            return site.taped - 1
+
+    def add(self, site: SiteRecord, sample: Sample) -> None:
+        """A call has ended."""
+        with self._lock:
+            site.samples.append(sample)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the values beside the capture in ``path``."""
+        values.save(self.arrays, os.path.abspath(path))

@@ -1,0 +1,49 @@
+"""The process that runs one of two programs on tape: ``python -m shardlift.verify.child JSON``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from shardlift.launch.program import Program, report_uncaught
+from shardlift.launch.session import RunOptions
+
+if TYPE_CHECKING:
+    from shardlift.recording.tape.tape import Reference
+
+
+def to_json(program: Program, options: RunOptions, reference: str | None) -> str:
+    """The argument of this module; ``reference`` is the capture whose inputs are replayed."""
+    tree = {"program": asdict(program), "options": asdict(options), "reference": reference}
+    return json.dumps(tree)
+
+
+def main(argument: str) -> None:
+    """Run the program, and write the capture when it ends, however that is."""
+    tree = json.loads(argument)
+    program = Program(**{**tree["program"], "args": tuple(tree["program"]["args"])})
+    path = tree["reference"]
+    reference = None if path is None else lambda: read_reference(path)
+    session = RunOptions.from_tree(tree["options"]).begin(program, reference)
+    try:
+        program.run()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        sys.exit(report_uncaught(error)[0])
+    finally:
+        session.end()
+
+
+def read_reference(path: str) -> Reference:
+    """The other program's run; it needs JAX, so it is read when the program has imported that."""
+    from shardlift.capture import files, values
+    from shardlift.verify.reference_run import ReferenceRun
+
+    return ReferenceRun(files.read(path), values.load(path))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

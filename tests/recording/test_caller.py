@@ -1,0 +1,39 @@
+"""Which frames are the program's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+from typing import Any
+
+import jax
+import pytest
+
+import shardlift
+from shardlift.recording.caller import is_users
+
+FLAX = os.path.join(os.path.dirname(os.path.dirname(pytest.__file__)), "somebody", "train.py")
+
+
+def frame_of(filename: str, name: str) -> FrameType:
+    """The frame of a function, or of a module, in a file."""
+    body = "frame = sys._getframe()" if name == "<module>" else f"def {name}(): return here()"
+    names: dict[str, Any] = {"sys": sys, "here": lambda: sys._getframe(1)}
+    exec(compile(body, filename, "exec"), names)
+    return names["frame"] if name == "<module>" else names[name]()
+
+
+@pytest.mark.parametrize(
+    ("filename", "name", "users"),
+    [
+        ("/home/me/train.py", "<module>", True),
+        ("/home/me/train.py", "main", True),
+        (FLAX, "make_step", True),  # a library that works for the program
+        (FLAX, "<module>", False),  # and one that is being imported
+        (jax.__file__, "jitted", False),
+        (shardlift.__file__, "pmap", False),
+    ],
+)
+def test_is_users(filename: str, name: str, users: bool) -> None:
+    assert is_users(frame_of(filename, name)) is users

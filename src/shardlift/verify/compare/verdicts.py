@@ -105,13 +105,14 @@ class Outcome:
         """The exit status: 0 the same, 1 a difference, 2 nothing could be compared."""
         if any(site.verdict in (DIFFERENT, NOT_COMPARED) for site in self.sites):
             return 1
-        if any(site.verdict == NOT_REACHED and _in_one_only(site) for site in self.sites):
+        if any(site.verdict == NOT_REACHED and in_one_only(site) for site in self.sites):
             return 1
         if not any(site.calls for site in self.sites):
             return 2
         return 1 if self.failed else 0
 
 
-def _in_one_only(site: SiteVerdict) -> bool:
+def in_one_only(site: SiteVerdict) -> bool:
+    """Whether it is called in one of the programs, and not in the other."""
     calls = [place.calls if place else 0 for place in (site.before, site.after)]
     return (calls[0] > 0) != (calls[1] > 0)

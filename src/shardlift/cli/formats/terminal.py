@@ -34,7 +34,7 @@ def concise(report: Report, console: Console) -> None:
     """One line per finding: `path:line:column: CODE message`."""
     for finding in report.findings:
         line = Text()
-        line.append(plain(place(finding)), style="bold")
+        line.append(plain(place(finding.path, finding.span)), style="bold")
         line.append(": ")
         line.append(finding.code, style=COLOURS[all_rules()[finding.code].effect])
         line.append(f" {plain(finding.message)}")
@@ -51,7 +51,9 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
         head.append(f" {rule.effect.value}", style=colour)
         head.append(f"  {plain(finding.message)}", style="bold")
         console.print(head)
-        console.print(Text(f"  --> {plain(place(finding))}", style="dim"), soft_wrap=True)
+        console.print(
+            Text(f"  --> {plain(place(finding.path, finding.span))}", style="dim"), soft_wrap=True
+        )
         for line in _frame(finding, lines_of(finding), colour, console.width):
             console.print(line, no_wrap=True, overflow="crop", crop=True)
         console.print(Padding(Text(rule.advice), (0, 0, 0, 2), expand=False))

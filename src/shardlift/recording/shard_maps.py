@@ -22,6 +22,8 @@ from shardlift.recording.calls import JitAdapter, Rows
 from shardlift.recording.compilations import Signature, signature
 from shardlift.recording.programs import inner_jaxprs
 
+_PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # of ``jax.stages.Wrapped``
+
 
 class ShardMapped(NamedTuple):
     """A jitted function that calls shard_map, as it was first traced."""
@@ -46,6 +48,10 @@ class UndecidedJit:
         functools.update_wrapper(self, jitted)
         self._jitted, self._adapter, self._options = jitted, adapter, options
         self._observe, self._chosen = observe, None
+        # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
+        for name in _PARTS:
+            if hasattr(jitted, name):
+                setattr(self, name, getattr(jitted, name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Decide, and run."""

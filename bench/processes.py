@@ -53,7 +53,7 @@ def measure(leaves: int, seconds: float) -> Times:
     def with_views(state: Any) -> Any:
         out = limit(state)
         for leaf in out.values():
-            _compat.rewrapped_as(leaf, local_type, mine)
+            _compat.rewrap_as(leaf, local_type, mine)
         return out
 
     contenders: dict[str, tuple[Callable[[Any], Any], Any]] = {

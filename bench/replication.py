@@ -15,7 +15,7 @@ import jax
 
 from bench.steps import AXIS, CASES, Case
 from shardlift._replication.program import Program, trace_site
-from shardlift._replication.prove import prove
+from shardlift._replication.proof import prove
 from shardlift.mapping.options import check_options
 from shardlift.mapping.site import Site
 
@@ -30,7 +30,7 @@ def trace(case: Case, args: tuple[Any, ...]) -> Program:
     def fresh(*args: Any) -> Any:  # another function each time: nothing is remembered of it
         return case.fun(*args)
 
-    options = check_options(fresh, AXIS, 0, 0, (), (), None, None, None, "error", "local")
+    options = check_options(fresh, axis_name=AXIS)
     return trace_site(Site(lambda: fresh, "step", options), args, {})
 
 

@@ -157,8 +157,8 @@ def test_source_line(monkeypatch):
     assert _compat.source_line(eqn) is None
 
 
-def test_expanded():
-    assert _compat.expanded(_equation(jnp.sin, 1.0, name="sin"), []) is None
+def test_expand():
+    assert _compat.expand(_equation(jnp.sin, 1.0, name="sin"), []) is None
 
 
 def test_run_equation():

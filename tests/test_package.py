@@ -13,6 +13,7 @@ import sys
 import pytest
 
 import shardlift
+from shardlift._legacy import names
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "shardlift"
@@ -56,14 +57,59 @@ def test_every_public_name_resolves():
         shardlift.nothing  # noqa: B018
 
 
-def test_private_jax_is_used_in_compat_only():
-    pattern = re.compile(r"jax\._src|from jax import _src|jaxlib")
+def test_the_first_call_loads_few_modules_and_not_jax_extend():
+    code = (
+        "import sys, shardlift\n"
+        "def loaded(*names): return sorted(m for m in sys.modules if m.startswith(names))\n"
+        "assert loaded('shardlift') == ['shardlift'], loaded('shardlift')\n"
+        "import jax\n"
+        "shardlift.pmap(lambda x: x + 1)(jax.numpy.ones(1)).block_until_ready()\n"
+        "print(*loaded('shardlift', 'jax.extend', 'jax.experimental.pallas'))"
+    )
+    modules = run_python(code).split()
+    assert [name for name in modules if name.startswith("jax")] == []
+    assert "shardlift.mapping.site" in modules
+    assert len(modules) <= 23, modules
+
+
+@pytest.mark.parametrize("before", ["", "shardlift._legacy, shardlift._replication", "*"])
+@pytest.mark.parametrize("name", ["legacy", "replication"])
+def test_legacy_and_replication_are_functions_whatever_was_imported(name, before):
+    imports = f"import {', '.join(MODULES) if before == '*' else before or 'shardlift'}"
+    code = f"{imports}\nimport types, shardlift\nprint(type(shardlift.{name}).__name__)"
+    assert run_python(code) == "function"
+
+
+def test_private_jax_is_named_in_two_files():
+    pattern = re.compile(r"jax\._src|from jax import _src|jaxlib\.\w|import jaxlib")
     users = {
         path.relative_to(SOURCE).as_posix()
         for path in SOURCE.rglob("*.py")
-        if pattern.search(re.sub(r'"[^"\n]*"|#.*', "", path.read_text()))
+        if pattern.search(path.read_text())
     }
-    assert users == {"_compat.py"}
+    assert users == {"_compat.py", "_legacy/names.py"}
+
+
+def test_private_paths_in_the_table_of_restored_names():
+    """What `shardlift run` looks up only when a program asks for a name that lived there."""
+    paths = {*(row.successor for row in names.rows()), *names.homes().values()}
+    paths |= {home for _, home in names.modules().values()}
+    assert {path for path in paths if path.startswith(("jax._src", "jaxlib"))} == {
+        "jax._src.api_util",
+        "jax._src.core",
+        "jax._src.core.pytype_aval_mappings",
+        "jax._src.interpreters.ad",
+        "jax._src.interpreters.batching",
+        "jax._src.interpreters.mlir",
+        "jax._src.interpreters.partial_eval",
+        "jax._src.interpreters.pxla",
+        "jax._src.mesh.thread_resources",
+        "jax._src.random.default_prng_impl",
+        "jax._src.util",
+        "jax._src.xla_bridge",
+        "jaxlib._jax",
+        "jaxlib.xla_client",
+    }
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -1,13 +1,13 @@
 """shardlift: the way off ``jax.pmap``.
 
-``import shardlift`` is cheap and does not import JAX: names are loaded when they are
-first used (PEP 562), so that the linter works where JAX is not installed.
+``import shardlift`` is cheap and does not import JAX: names are loaded when they are first used
+(PEP 562), so that the linter works where JAX is not installed.
 """
 
 import importlib
 
-# Not from typing, nor annotations from the future: `python -m shardlift` begins with the current
-# folder in front of the standard library, and nothing of that folder may be imported.
+# Neither typing nor __future__ is imported: `python -m shardlift` starts with the current folder
+# before the standard library on the path, and no file of that folder may be imported.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -57,7 +57,7 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 
-if not TYPE_CHECKING:  # or a checker would take any name for one of ours
+if not TYPE_CHECKING:  # or type checkers would accept any name
 
     def __getattr__(name: str) -> "Any":
         try:

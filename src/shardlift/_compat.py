@@ -1,4 +1,4 @@
-"""Every difference between JAX versions, and every name that is not public JAX API.
+"""Every difference between JAX versions, and every use of a name that is not public JAX API.
 
 Each entry says when it was last checked, and has a public fallback that is tested too.
 """
@@ -14,7 +14,7 @@ import re
 import sysconfig
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol, cast
 
 import jax
@@ -23,17 +23,17 @@ VERSION = tuple(int(part) for part in jax.__version__.split(".")[:2])
 if VERSION < (0, 10):
     raise ImportError(
         f"shardlift needs JAX 0.10 or newer, and this is {jax.__version__}: pip install -U jax. "
-        "`shardlift check` and `migrate` need none."
+        "`shardlift check` and `shardlift migrate` work without JAX."
     )
 
-# 2026-11, jax 0.10.2, CPU with several devices: a jitted function that is given a donated, hence
-# deleted, array ends the process with a segmentation fault; 0.12.0 raises "Array has been
-# deleted". One device, and every device since 0.12, needs no help.
+# 2026-11, jax 0.10.2, CPU with several devices: calling a jitted function with an array that was
+# donated before, and so deleted, is a segmentation fault; 0.12.0 raises "Array has been deleted".
+# A single device, or JAX 0.12, needs no help.
 DELETED_INPUT_CRASHES = VERSION < (0, 12)
 
 
 def raise_if_deleted(tree: Any) -> None:
-    """Say what newer JAX says of an input that was donated before."""
+    """Raise the error of newer JAX for an input that was donated before."""
     for leaf in jax.tree.leaves(tree):
         is_array = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
         if is_array and leaf.is_deleted():
@@ -46,24 +46,24 @@ def jit_disabled() -> bool:
 
 
 def _tracing_public() -> Callable[[], bool]:
-    """Are we under a JAX transformation? By public API: 0.5 microseconds a question."""
-    # Not at the top: it brings Pallas with it, which takes 50 ms and more (2026-11, 0.12.0).
+    """A function that tells whether a JAX transformation is active; 0.5 microseconds per call."""
+    # Not at the top: it imports Pallas, which takes 50 ms and more (2026-11, 0.12.0).
     import jax.extend.core as extend
 
     outside: list[Any] = []
 
-    def look() -> None:
+    def read_state() -> None:
         outside.append(extend.get_opaque_trace_state())
 
-    # A new thread is under no transformation, even if this module is imported under one.
-    thread = threading.Thread(target=look)
+    # In a new thread no transformation is active, even if this module is imported under one.
+    thread = threading.Thread(target=read_state)
     thread.start()
     thread.join()
     return lambda: bool(extend.get_opaque_trace_state() != outside[0])
 
 
 def _tracing_private() -> Callable[[], bool]:
-    """The same in 0.07 microseconds, from names that are not public (2026-11: 0.10.2, 0.12.0)."""
+    """The same in 0.07 microseconds, by names that are not public (2026-11: 0.10.2, 0.12.0)."""
     from jax._src import core
 
     context, outside = core.trace_ctx, core.eval_trace
@@ -83,27 +83,27 @@ tracing: Callable[[], bool] = _fastest_tracing()
 
 
 class Coordination(Protocol):
-    """What is used of the client of JAX's coordination service. Times are in milliseconds."""
+    """The used methods of the client of JAX's coordination service. Times are in milliseconds."""
 
     def key_value_set(self, key: str, value: str, allow_overwrite: bool = ...) -> None:
-        """Leave ``value`` under ``key``."""
+        """Store ``value`` under ``key``."""
 
     def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
         """Every key that starts with ``key``, with its value; does not wait."""
 
     def blocking_key_value_get(self, key: str, timeout_in_ms: int) -> str:
-        """The value under ``key``, waiting until somebody leaves one."""
+        """The value under ``key``; waits until there is one."""
 
     def wait_at_barrier(self, barrier_id: str, timeout_in_ms: int) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have called this."""
 
 
 def coordination() -> Coordination | None:
-    """The coordination service of this job; None in a job of one, or where JAX moved it.
+    """The coordination service of this job; None in a job of one process, or if JAX moved it.
 
     Not public in 0.10.2 nor 0.12.0 (checked 2026-11): ``jax.distributed`` offers only
-    ``initialize``, ``is_initialized`` and ``shutdown``. Callers fall back on
-    ``jax.experimental.multihost_utils``, which has no time-out and does not say who is missing.
+    ``initialize``, ``is_initialized`` and ``shutdown``. Callers fall back to
+    ``jax.experimental.multihost_utils``, which has no timeout and does not say who is missing.
     """
     try:
         state = importlib.import_module("jax._src.distributed").global_state
@@ -113,7 +113,7 @@ def coordination() -> Coordination | None:
 
 
 def view_type(array: jax.Array, shape: tuple[int, ...]) -> Any:
-    """What `rewrapped_as` wants to know of a view of ``array`` that has another shape."""
+    """The abstract value, for `rewrap_as`, of a view of ``array`` with another shape."""
     return jax.core.ShapedArray(shape, array.dtype, weak_type=array.weak_type)
 
 
@@ -124,7 +124,7 @@ def _rewrap_public(array: jax.Array, aval: Any, sharding: jax.sharding.Sharding)
 
 
 def _rewrap_private() -> Callable[[Any, Any, jax.sharding.Sharding], jax.Array] | None:
-    """The same in a third of the time; jax.pmap itself does it so (2026-11: 0.10.2, 0.12.0)."""
+    """The same in a third of the time, as jax.pmap does it (2026-11: 0.10.2, 0.12.0)."""
     try:
         array_type = importlib.import_module("jax._src.array").ArrayImpl
         return cast("Any", array_type._rewrap_with_aval_and_sharding)
@@ -133,21 +133,19 @@ def _rewrap_private() -> Callable[[Any, Any, jax.sharding.Sharding], jax.Array] 
 
 
 # Done for every output of a pmapped call in a job of many processes.
-rewrapped_as = _rewrap_private() or _rewrap_public
+rewrap_as = _rewrap_private() or _rewrap_public
 
 
-def rewrapped(
-    array: jax.Array, shape: tuple[int, ...], sharding: jax.sharding.Sharding
-) -> jax.Array:
-    """The buffers of ``array``, which may be a part of a larger one, as an array of ``shape``."""
-    return rewrapped_as(array, view_type(array, shape), sharding)
+def rewrap(array: jax.Array, shape: tuple[int, ...], sharding: jax.sharding.Sharding) -> jax.Array:
+    """The buffers of ``array``, or of this process' part of it, as an array of ``shape``."""
+    return rewrap_as(array, view_type(array, shape), sharding)
 
 
 Runner = Callable[[list[Any]], list[Any]]
 
 
 def _context_private() -> Callable[[], Any]:
-    """What `jit` compares, besides arguments, to take a program again (2026-11: 0.10.2, 0.12.0)."""
+    """The settings, besides arguments, by which `jit` finds a program (2026-11: 0.10.2, 0.12.0)."""
     config = importlib.import_module("jax._src.config")
     traced, nans, infs = config.trace_context, config.debug_nans, config.debug_infs
 
@@ -159,7 +157,7 @@ def _context_private() -> Callable[[], Any]:
 
 
 def _context_public() -> None:
-    """Not known: nothing may be run past `jit`."""
+    """Unknown: no program may be run without `jit`."""
 
 
 def _fastest_context() -> Callable[[], Any]:
@@ -173,11 +171,11 @@ context: Callable[[], Any] = _fastest_context()
 
 
 def runner(compiled: jax.stages.Compiled, inputs: int) -> Runner | None:
-    """Runs a compiled program on the buffers that this process has of its inputs.
+    """A function that runs a compiled program on this process' buffers of its inputs.
 
-    Arrays in and out as flat lists. The program's own call insists on global arrays; below it,
-    only buffers count. None where that cannot be had, by a program with effects or in another
-    JAX: then arrays are converted (2026-11: 0.10.2, 0.12.0).
+    It takes and returns flat lists of arrays. Calling the program itself needs global arrays;
+    one level below, only buffers count. None for a program with effects, or in a JAX without
+    these names: then the arrays are converted (2026-11: 0.10.2, 0.12.0).
     """
     try:
         call = compiled._executable.unsafe_call  # type: ignore[attr-defined]
@@ -195,12 +193,12 @@ def runner(compiled: jax.stages.Compiled, inputs: int) -> Runner | None:
         used = leaves if len(kept) == inputs else [leaves[k] for k in kept]
         return list(execute(used).consume_with_handlers(handlers))
 
-    run.compiled = compiled  # type: ignore[attr-defined] # lives as long as what it runs
+    run.compiled = compiled  # type: ignore[attr-defined] # keeps it alive
     return run
 
 
 def register_cache(cache: Any, for_what: str) -> None:
-    """Have JAX clear ``cache`` with its own, by `jax.clear_caches` and `clear_backends`.
+    """Let `jax.clear_caches` and `clear_backends` clear ``cache`` too.
 
     The public name is ``jax.extend.backend.register_backend_cache``, but ``jax.extend`` takes
     50 ms and more to import (2026-11, 0.12.0).
@@ -215,8 +213,8 @@ def register_cache(cache: Any, for_what: str) -> None:
 def scan_parts(eqn: Any) -> tuple[int, int] | None:
     """How many operands of a ``scan`` equation are constants, and how many are carried.
 
-    The parameters say it by number (0.10.2) or by the tree of the operands (0.12.0); both are
-    not public (2026-11). None where they say neither.
+    The parameters hold numbers (0.10.2) or the tree of the operands (0.12.0); neither is public
+    (2026-11). None if there is neither.
     """
     params = eqn.params
     if "num_consts" in params and "num_carry" in params:
@@ -228,10 +226,33 @@ def scan_parts(eqn: Any) -> tuple[int, int] | None:
     return (consts, carry) if consts + carry + xs == len(eqn.invars) else None
 
 
+def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
+    """The jaxprs among the parameters of an equation.
+
+    Not by ``jax.extend.core.jaxprs_in_params``: importing ``jax.extend`` in the middle of a run
+    makes JAX (0.12.0) trace every program of it once more.
+    """
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            jaxpr = getattr(item, "jaxpr", item)
+            if hasattr(jaxpr, "eqns"):
+                yield jaxpr
+
+
+def collective_axes(eqn: Any) -> tuple[Hashable, ...]:
+    """The names of the axes that a collective goes over; numbers are dimensions of its operand.
+
+    Which parameter holds them is not public (2026-11: 0.10.2, 0.12.0).
+    """
+    axes = eqn.params["axes"] if "axes" in eqn.params else eqn.params["axis_name"]
+    names = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return tuple(name for name in names if not isinstance(name, int))
+
+
 def map_axes(eqn: Any) -> dict[Any, int] | None:
     """The axes that a ``shard_map`` equation maps over, and their sizes.
 
-    Not public (2026-11: 0.10.2, 0.12.0). None where the equation does not say.
+    Not public (2026-11: 0.10.2, 0.12.0). None if the equation does not have them.
     """
     mesh, names = eqn.params.get("mesh"), eqn.params.get("newly_manual_axes")
     if mesh is None or names is None:
@@ -239,11 +260,11 @@ def map_axes(eqn: Any) -> dict[Any, int] | None:
     return {name: size for name, size in mesh.shape.items() if name in names}
 
 
-def expanded(eqn: Any, axes: list[tuple[Any, int]]) -> Any:
-    """The jaxpr that an equation of a high-level primitive stands for; None: it cannot be had.
+def expand(eqn: Any, axes: list[tuple[Any, int]]) -> Any:
+    """The jaxpr that an equation of a high-level primitive stands for; None if unavailable.
 
-    Some functions of jax.numpy are one primitive that is taken apart only when it is compiled
-    (0.12.0: searchsorted). How to take it apart is not public (2026-11: 0.10.2, 0.12.0).
+    Some functions of jax.numpy are one primitive that is expanded only when it is compiled
+    (0.12.0: searchsorted). How to expand it is not public (2026-11: 0.10.2, 0.12.0).
     """
     try:
         whole = eqn.params["_prim"]
@@ -253,24 +274,24 @@ def expanded(eqn: Any, axes: list[tuple[Any, int]]) -> Any:
 
         types = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
         jaxpr = jax.make_jaxpr(parts, axis_env=axes)(*types)
-    except Exception:  # whatever a primitive of a library, or a later JAX, makes of this
+    except Exception:  # a primitive of a library, or a later JAX, may raise anything
         return None
     return jaxpr if len(jaxpr.out_avals) == len(eqn.outvars) else None
 
 
 def source_line(eqn: Any) -> tuple[str, int, str] | None:
-    """File, line and function of the user's code that made an equation; None: JAX does not know.
+    """File, line and function of the user's code behind an equation; None if JAX does not know.
 
-    The innermost line that belongs to no installed package, or else to none of JAX's. The frames
-    are not public (2026-11: 0.10.2, 0.12.0); where they cannot be had, the line is JAX's choice.
-    An equation of shardlift's own has no line.
+    The innermost line outside installed packages, or else outside JAX. The frames are not public
+    (2026-11: 0.10.2, 0.12.0); without them, the line is the one that JAX chooses. An equation of
+    shardlift's own has no line.
     """
     chosen = _line_public(eqn)
     if chosen is None or chosen[0].startswith(_HERE):
         return None
     if not is_installed(chosen[0]):
         return chosen
-    # Beyond shardlift's frames is whoever called it, not the function that is mapped.
+    # Frames outside those of shardlift called the map: they are not the mapped function.
     body = itertools.takewhile(lambda line: not line[0].startswith(_HERE), lines_of(eqn))
     return next((line for line in body if not is_installed(line[0])), chosen)
 
@@ -279,19 +300,19 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _line_public(eqn: Any) -> tuple[str, int, str] | None:
-    """The innermost line outside of JAX, by ``jax.extend``, which gives it as text."""
+    """The innermost line outside JAX, from the text that ``jax.extend`` gives."""
     try:
         text = importlib.import_module("jax.extend.source_info_util").summarize(eqn.source_info)
     except (ImportError, AttributeError):
         return None
-    found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \((.*)\))?", text)
-    return (found[1], int(found[2]), found[3] or "") if found else None
+    match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \((.*)\))?", text)
+    return (match[1], int(match[2]), match[3] or "") if match else None
 
 
 def lines_of(eqn: Any) -> list[tuple[str, int, str]]:
-    """File, line and function of all the lines that led to an equation, the innermost first.
+    """File, line and function of every frame that led to an equation, the innermost first.
 
-    Not public (2026-11: 0.10.2, 0.12.0); nobody is told where they cannot be had.
+    Not public (2026-11: 0.10.2, 0.12.0); empty where there are none.
     """
     try:
         frames = eqn.source_info.traceback.frames
@@ -301,10 +322,10 @@ def lines_of(eqn: Any) -> list[tuple[str, int, str]]:
 
 
 def transforms_of(equation: Any) -> str:
-    """By which transformations an equation was made: ``transpose(jvp())`` in a backward pass.
+    """The transformations that created an equation: ``transpose(jvp())`` in a backward pass.
 
-    The text that compiled programs carry as the name of an operation (2026-11: 0.10.2, 0.12.0).
-    Empty where equations have none.
+    Compiled programs have it as the name of an operation (2026-11: 0.10.2, 0.12.0). Empty where
+    equations have none.
     """
     try:
         return str(equation.source_info.name_stack)
@@ -313,10 +334,10 @@ def transforms_of(equation: Any) -> str:
 
 
 def array_type() -> Any:
-    """The type of arrays, if what ``x[i]`` does can be replaced in it; None if not.
+    """The type of arrays, if its ``__getitem__`` can be replaced; None if not.
 
-    Not public (2026-11: 0.10.2, 0.12.0), and there is no public way: without it ``x[i]`` is
-    what JAX makes of it.
+    Not public (2026-11: 0.10.2, 0.12.0), and there is no public way: without it ``x[i]`` stays
+    as it is in JAX.
     """
     try:
         kind = importlib.import_module("jax._src.array").ArrayImpl
@@ -325,39 +346,38 @@ def array_type() -> Any:
     return kind if isinstance(vars(kind).get("__getitem__"), types.FunctionType) else None
 
 
-def _uncommitted_public(array: jax.Array) -> jax.Array:
-    """A copy, by way of the host, that is committed to no device."""
+def _uncommit_public(array: jax.Array) -> jax.Array:
+    """A copy, made through the host, that is not committed to a device."""
     return jax.numpy.asarray(jax.device_get(array))
 
 
-def _uncommitted_private(array: Any) -> jax.Array:
-    """The same buffer, committed to no device (2026-11: 0.10.2, 0.12.0)."""
-    made: jax.Array = type(array)(array.aval, array.sharding, [array], committed=False)
-    return made
+def _uncommit_private(array: Any) -> jax.Array:
+    """The same buffer, not committed to a device (2026-11: 0.10.2, 0.12.0)."""
+    return cast("jax.Array", type(array)(array.aval, array.sharding, [array], committed=False))
 
 
-def uncommitted(array: jax.Array) -> jax.Array:
-    """An array on one device as one that goes together with arrays on any."""
+def uncommit(array: jax.Array) -> jax.Array:
+    """An array on one device, so that it can be combined with arrays on any device."""
     try:
-        return _uncommitted_private(array)
+        return _uncommit_private(array)
     except TypeError:
-        return _uncommitted_public(array)
+        return _uncommit_public(array)
 
 
 class Option(Protocol):
-    """What is asked of an option that is added to ``jax.config``."""
+    """An option that can be added to ``jax.config``."""
 
     name: str
 
     @property
     def value(self) -> Any:
-        """The value, to JAX."""
+        """The value, for JAX."""
 
     def read(self) -> Any:
-        """The value, to the program."""
+        """The value, for the program."""
 
     def _set(self, value: Any) -> None:
-        """Take another value."""
+        """Set another value."""
 
 
 def add_option(
@@ -365,9 +385,9 @@ def add_option(
     set_item: Callable[[Any, Any, Any], None],
     option: Option,
 ) -> None:
-    """Have ``jax.config`` know an option, to set, to read and as a flag of absl.
+    """Add an option to ``jax.config``: to set, to read and as an absl flag.
 
-    ``set_attribute(owner, name, value)`` and ``set_item(owner, key, value)`` do the changes.
+    ``set_attribute(owner, name, value)`` and ``set_item(owner, key, value)`` make the changes.
     """
     config = jax.config
     set_attribute(type(config), option.name, property(lambda _: option.read()))
@@ -381,12 +401,12 @@ def _add_option_private(config: Any, set_item: Any, option: Option) -> None:
     """With its flag (2026-11: 0.10.2, 0.12.0)."""
     holders, flags = config._value_holders, config.meta
     set_item(holders, option.name, option)
-    about = {"help": "Restored by shardlift; it changes nothing."}
+    about = {"help": "Restored by shardlift; it has no effect."}
     set_item(flags, option.name, (type(option.value), [], about))
 
 
 def _add_option_public(config: Any, set_attribute: Any, option: Option) -> None:
-    """Only ``jax.config.update``."""
+    """Without a flag: by ``jax.config.update`` only."""
     stock = config.update
 
     def update(name: str, value: Any) -> None:
@@ -399,18 +419,18 @@ def _add_option_public(config: Any, set_attribute: Any, option: Option) -> None:
 
 
 def leave_out_of_tracebacks(folder: str) -> None:
-    """Have JAX take out frames of files in ``folder`` where it takes out its own.
+    """Let JAX remove frames of files in ``folder`` where it removes its own.
 
-    Not public (2026-11: 0.10.2, 0.12.0); without it a few more frames are shown.
+    Not public (2026-11: 0.10.2, 0.12.0); without it tracebacks have a few more frames.
     """
     with contextlib.suppress(ImportError, AttributeError):
         importlib.import_module("jax._src.traceback_util").register_exclusion(folder)
 
 
 def axis_names() -> list[Any]:
-    """The names of the mapped axes around here, of vmaps too.
+    """The names of the mapped axes in scope, those of vmaps too.
 
-    Not public (2026-11: 0.10.2, 0.12.0); the public way knows those of meshes only.
+    Not public (2026-11: 0.10.2, 0.12.0); the public way has those of meshes only.
     """
     try:
         return list(importlib.import_module("jax._src.core").get_axis_env().axis_sizes)
@@ -427,10 +447,10 @@ def is_installed(file: str) -> bool:
 
 
 def run_equation(eqn: Any, operands: list[Any]) -> list[Any]:
-    """Run one equation of a jaxpr; its outputs, as a list.
+    """Run one equation of a jaxpr and return its outputs as a list, as ``eval_jaxpr`` does.
 
-    As ``jax.core.eval_jaxpr`` does it. ``get_bind_params`` and the equation's context are not
-    documented (2026-11: 0.10.2, 0.12.0); without them the parameters are taken as they are.
+    ``get_bind_params`` and the equation's context are not documented (2026-11: 0.10.2, 0.12.0);
+    without them the parameters are used unchanged.
     """
     primitive, params = eqn.primitive, eqn.params
     if hasattr(primitive, "get_bind_params"):

@@ -1,4 +1,4 @@
-"""Replacing a file so that it is, at every moment, the old one or the new one."""
+"""Atomic replacement of a file: at every moment it is the old one or the new one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ __all__ = ["replace_file"]
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """Put ``content`` in the place of a file, with the mode that the file has.
+    """Replace a file's content; the file keeps its mode.
 
-    It is written beside the file and renamed over it: a full disk leaves the old file whole.
+    The content is written beside the file and renamed over it: a full disk leaves the old file
+    intact.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Doing something as soon as the program has imported a module, and not before."""
+"""A hook that runs once the program has imported a module."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class AfterImport(importlib.abc.MetaPathFinder):
     """Calls ``then(module)`` when the module of this name has been imported, once."""
 
     def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
-        """Nothing happens before ``install``."""
+        """Has no effect before ``install``."""
         self.name, self.then = name, then
 
     def install(self) -> None:
-        """Look at imports from now on."""
+        """Watch imports from now on."""
         sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
-        """Look no more; nothing is done if that is so already."""
+        """Stop watching; has no effect a second time."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
@@ -55,8 +55,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self.inner.exec_module(module)
-        # The program must find the module as plain Python loads it: `__loader__` is pickled,
-        # compared and asked for resources by some.
+        # The program must see the module as plain Python loads it: some pickle or compare
+        # `__loader__`, or read resources through it.
         module.__loader__ = self.inner
         if module.__spec__ is not None:
             module.__spec__.loader = self.inner

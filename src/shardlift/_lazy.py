@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used (PEP 562)."""
+"""Lazy packages, whose names are loaded when they are first used (PEP 562)."""
 
 from __future__ import annotations
 

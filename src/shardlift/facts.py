@@ -27,5 +27,5 @@ _WHERE = {
 }
 __all__ = list(_WHERE)
 
-if not TYPE_CHECKING:  # or a checker would take any name for one of ours
+if not TYPE_CHECKING:  # or type checkers would accept any name
     __getattr__, __dir__ = lazy(__name__, _WHERE)

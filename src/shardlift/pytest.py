@@ -1,6 +1,6 @@
-"""``pytest -p shardlift.pytest``: a test suite of pmap programs, as it is, on today's JAX.
+"""``pytest -p shardlift.pytest``: runs an unmodified test suite of pmap programs on today's JAX.
 
-Everything that `shardlift.legacy` restores is there before the first test, or conftest, is
+Everything that `shardlift.legacy` restores is in place before the first test or conftest is
 imported. ``--shardlift-record FILE`` records every pmap site; ``--shardlift-no-patch`` restores
 nothing.
 """
@@ -18,14 +18,14 @@ _sessions: list[RunSession] = []
 
 
 def pytest_addoption(parser: Any) -> None:
-    """The two options."""
+    """Add the options."""
     group = parser.getgroup("shardlift")
     group.addoption("--shardlift-record", metavar="FILE", help="Record every pmap site to FILE.")
     group.addoption("--shardlift-no-patch", action="store_true", help="Restore nothing.")
 
 
 def pytest_load_initial_conftests(early_config: Any) -> None:
-    """Begin, before conftest files are imported."""
+    """Start the session, before conftest files are imported."""
     from shardlift.launch.program import Program
     from shardlift.launch.session import RunOptions
 
@@ -40,7 +40,7 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say what was used."""
+    """Print what was used."""
     for session in _sessions:
         session.write()
         for line in session.lines():
@@ -48,7 +48,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Write the record, and take everything out."""
+    """Write the record, and restore JAX."""
     while _sessions:
         session = _sessions.pop()
         session.write()

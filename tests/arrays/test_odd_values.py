@@ -55,7 +55,7 @@ def test_what_cannot_be_mapped_says_why():
     with pytest.raises(ValueError, match="at least one argument with a mapped axis"):
         shardlift.pmap(lambda x: x)({})
     for empty in (np.zeros((0, 2)), jnp.zeros((0, 2))):
-        with pytest.raises(ValueError, match=r"\['a'\] has shape \(0, 2\): without a row"):
+        with pytest.raises(ValueError, match=r"\['a'\] has shape \(0, 2\): it has no rows"):
             shardlift.unreplicate({"a": empty, "b": np.ones((2,))})
     with pytest.raises(ValueError, match="would yield nothing"):
         list(shardlift.prefetch_to_device(iter([1]), 0))

@@ -12,7 +12,7 @@ def _messages(text: str, code: str) -> list[str]:
 
 
 def test_indexing_says_more_on_many_processes() -> None:
-    text = "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)[0]\n"
+    text = "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)[0]\n"
     assert _messages(text, "SL401") == ["`f(x)[0]` gathers a pmap output from all devices"]
     (message,) = _messages(text + "n = jax.process_count()\n", "SL401")
     assert "may raise CopyArrays" in message
@@ -33,7 +33,7 @@ def test_a_site_says_what_and_how(text: str, message: str) -> None:
 
 def test_which_output_is_equal_everywhere() -> None:
     text = (
-        "import jax\ndef step(s, x):\n    return s, jax.lax.pmean(x, 'i'), x\n"
+        "import jax\ndef step(s, x):\n    return s, jax.lax.pmean(x / 2, 'i'), x\n"
         "p = jax.pmap(step, axis_name='i')\ns, loss, x = p(s, x)\nprint(loss[0])\n"
     )
     assert _messages(text, "SL504") == ["output 1 is equal on all devices: out_axes=(0, None, 0)"]
@@ -43,7 +43,7 @@ def test_the_axis_name_of_another_file_is_known() -> None:
     texts = {
         "lib/names.py": "import jax\nAXIS = 'i'\npmap = jax.pmap\n",
         "lib/use.py": "import jax\nfrom lib import names\n"
-        "f = names.pmap(lambda x: jax.lax.psum(x, names.AXIS), axis_name=names.AXIS)\n"
+        "f = names.pmap(lambda x: jax.lax.psum(x / 2, names.AXIS), axis_name=names.AXIS)\n"
         "y = f(x)[0]\n",
     }
     codes = [finding.code for finding in check_texts(texts)["lib/use.py"].findings]

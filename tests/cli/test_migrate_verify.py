@@ -17,7 +17,6 @@ from click.testing import CliRunner, Result
 
 from shardlift.cli import main, transaction
 from shardlift.migrate import passes, sites
-from shardlift.migrate.rewrite import Rewrite
 from tests.cli.interrupting import tree
 
 LIBRARY = """\
@@ -85,7 +84,7 @@ def _plant(monkeypatch: pytest.MonkeyPatch, module: object, word: str, wrapper: 
 
     def rewrite(file, goal):
         for result in real(file, goal):
-            if isinstance(result, Rewrite) and word in file.text(result.node):
+            if result.edits and word in file.text(result.node):
                 first, *rest = result.edits
                 text = f"{first.replacement}{wrapper}("
                 edits = [dataclasses.replace(first, replacement=text)]
@@ -93,7 +92,6 @@ def _plant(monkeypatch: pytest.MonkeyPatch, module: object, word: str, wrapper: 
                 result = dataclasses.replace(result, edits=tuple(edits))
             yield result
 
-    rewrite.__module__ = module.__name__  # type: ignore[attr-defined]
     steps = tuple(rewrite if step is real else step for step in passes.STEPS)
     monkeypatch.setattr(passes, "STEPS", steps)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from shardlift.launch import STUCK_STATUS
-
 from tests.processes.harness import assert_gone
+
 from .test_launch import wait_for
 
 pytestmark = pytest.mark.slow

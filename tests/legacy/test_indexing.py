@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import shardlift
 from shardlift import _compat
-from shardlift._legacy.indexing import one_row_a_device
+from shardlift._legacy.indexing import row_buffers
 
 ROWS = np.arange(24, dtype=np.float32).reshape(8, 3)
 DEVICES = jax.devices()
@@ -100,7 +100,7 @@ OTHERS = {
 def test_every_other_array_is_what_it_was(kind):
     host, place = OTHERS[kind]
     array = jax.device_put(host, place)
-    assert one_row_a_device(array) is None
+    assert row_buffers(array) is None
     inside, stock = array[1], STOCK(array, 1)
     np.testing.assert_array_equal(inside, host[1])
     assert (inside.sharding, inside.committed) == (stock.sharding, stock.committed)
@@ -109,7 +109,7 @@ def test_every_other_array_is_what_it_was(kind):
 def test_an_explicit_mesh_is_left_alone():
     """There, the type of a row must name the mesh; x[1] raises with or without us."""
     array = jax.device_put(ROWS, NamedSharding(EXPLICIT, P("i")))
-    assert one_row_a_device(array) is None
+    assert row_buffers(array) is None
 
 
 def test_a_mesh_of_two_axes_along_the_rows():
@@ -165,7 +165,7 @@ def test_without_the_private_type_indexing_is_left_alone(monkeypatch):
     assert patches._undo == []
 
 
-@pytest.mark.parametrize("way", [_compat._uncommitted_public, _compat._uncommitted_private])
+@pytest.mark.parametrize("way", [_compat._uncommit_public, _compat._uncommit_private])
 def test_uncommitted(way):
     placed = jax.device_put(jnp.arange(3.0), DEVICES[3])
     free = way(placed)

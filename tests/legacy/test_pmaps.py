@@ -36,7 +36,7 @@ def test_arguments_by_position(inside):
 def test_global_arg_shapes(inside):
     jax.pmap(lambda x: x, global_arg_shapes=None)(ROWS)
     jax.pmap(lambda x: x, global_arg_shapes=(None,))(ROWS)
-    with pytest.raises(ValueError, match="went with sharded_jit"):
+    with pytest.raises(ValueError, match="was removed with sharded_jit"):
         jax.pmap(lambda x: x, global_arg_shapes=((16, 3),))
 
 

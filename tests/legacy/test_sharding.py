@@ -52,7 +52,7 @@ def test_default_with_devices():
     assert whole.is_fully_replicated
     with pytest.raises(ValueError, match="One of sharded_dim or devices"):
         jax.sharding.PmapSharding.default((4, 2), None)
-    with pytest.raises(ValueError, match="9 rows need as many devices"):
+    with pytest.raises(ValueError, match="9 rows need 9 devices"):
         jax.sharding.PmapSharding.default((9, 2))
 
 

@@ -62,7 +62,7 @@ def test_refused_by_default(place):
         f(ELSEWHERE[place](rows(N, N)), {"scale": 1.0})
     text = str(caught.value)
     assert f"it is committed to {ELSEWHERE[place](rows(N, N)).sharding}" in text
-    assert "this pmap wants it as NamedSharding(mesh=Mesh('_pmap': 8" in text
+    assert "this pmap needs it as NamedSharding(mesh=Mesh('_pmap': 8" in text
     assert 'reshard="warn"' in text
     np.testing.assert_array_equal(f(rows(N, N), {"scale": 1.0})["y"], rows(N, N) * 2 + 1)
 
@@ -98,7 +98,7 @@ def test_silent_moves(place, by_keyword):
 def test_warn_says_it_once_a_site_with_the_bytes():
     f = shardlift.pmap(lambda x: x * 2, reshard="warn")
     x = ELSEWHERE["one device"](rows(N, N))
-    with pytest.warns(ReshardWarning, match="moves 256 bytes .* x lies as Single"):
+    with pytest.warns(ReshardWarning, match="moves 256 bytes .* x has Single"):
         f(x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from shardlift.migrate.engine import migrate
-from shardlift.migrate.rewrite import Goal, Refusal, Rewrite, Step
+from shardlift.migrate.rewrite import Goal, Step
 from shardlift.source.edits import apply_edits
+from shardlift.source.model import Match
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 
 
-def results(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> list[Rewrite | Refusal]:
+def results(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> list[Match]:
     """What a step says of a text."""
     return list(step(Project.of(Source("example.py", text)).file("example.py"), goal))
 
@@ -17,12 +18,12 @@ def results(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> list[Rewrite 
 def rewritten(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> str:
     """The text with the edits of a step."""
     found = results(step, text, goal)
-    return apply_edits(text, [e for r in found if isinstance(r, Rewrite) for e in r.edits])
+    return apply_edits(text, [e for r in found for e in r.edits])
 
 
 def refused(step: Step, text: str, goal: Goal = Goal.SHARD_MAP) -> list[str]:
     """The reasons for which a step leaves places of a text as they are."""
-    return [r.reason for r in results(step, text, goal) if isinstance(r, Refusal)]
+    return [r.message for r in results(step, text, goal) if not r.edits]
 
 
 def migrated(text: str, goal: Goal = Goal.SHARD_MAP) -> str:

@@ -8,7 +8,10 @@ from shardlift.migrate.output_reads import rewrite
 from shardlift.migrate.rewrite import Goal
 from tests.migrate.steps import migrated, results, rewritten
 
-STEP = "import jax\ndef step(s, b):\n    return s, jax.lax.pmean(b, 'i')\np = jax.pmap(step, 'i')\n"
+STEP = (
+    "import jax\ndef step(s, b):\n    return s, jax.lax.pmean(b / 2, 'i')\n"
+    "p = jax.pmap(step, 'i')\n"
+)
 
 
 @pytest.mark.parametrize(

@@ -244,13 +244,13 @@ def divergent(how):
 
 DIVERGENT = {
     "rows": r"process 0: .*\{'i': 8\}[\s\S]*process 1: .*\{'i': 6\}",
-    "known here, new there": r"process 1: did not come within 5 s",
+    "known here, new there": r"process 1: did not arrive within 5 s",
     "shape": r"process 0: pmap of body\.divergent.*float32\[8,3\].*\n  process 1: .*float32\[8,4\]",
     "dtype": r"int32\[8,2\][\s\S]*float16\[8,2\]",
     "order": r"process 0: .*line \d+[\s\S]*process 1: .*line \d+",
     "inconsistent": r"process 1: failed with ValueError: pmap got inconsistent sizes",
     "raises": r"process 1: failed with LookupError: .*only here",
-    "absent": r"process 1: did not come within 5 s",
+    "absent": r"process 1: did not arrive within 5 s",
 }
 
 
@@ -321,7 +321,7 @@ def test_a_process_that_is_killed_ends_the_others(when):
     assert survivor.seconds < 80
     said = (survivor.error or "") + survivor.output
     if when == "before":
-        assert "process 1: did not come within 10 s" in said or "process 1" in said
+        assert "process 1: did not arrive within 10 s" in said or "process 1" in said
     assert any(word in said for word in ("process 1", "Gloo", "Connection", "task", "heartbeat"))
 
 

@@ -110,7 +110,7 @@ def test_a_permutation_that_leaves_devices_out_puts_zeros_there():
 
     said = reason(shift, same(3), equal=0)
     assert said.groups == ((0,), (1, 2, 3, 4, 5, 6, 7))
-    assert "leaves zeros on devices to which nothing is sent" in str(said)
+    assert "leaves zeros on devices that receive nothing" in str(said)
     assert not proven(shift, same(3), equal=0)
     assert not proven(shift, rows(3))
 

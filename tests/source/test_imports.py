@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardlift.migrate.imports import drop_unused
@@ -156,6 +156,7 @@ def _rest(text: str) -> list[str]:
     return [ast.unparse(node) for node in body if isinstance(node, ast.Assign)]
 
 
+@settings(deadline=None)
 @given(statements())
 def test_dropping_leaves_the_others(case: tuple[str, frozenset[str]]) -> None:
     text, gone = case
@@ -165,6 +166,7 @@ def test_dropping_leaves_the_others(case: tuple[str, frozenset[str]]) -> None:
     assert _rest(after) == _rest(text)
 
 
+@settings(deadline=None)
 @given(statements(), st.sampled_from(("z", "a")))
 def test_moving_keeps_what_the_file_calls_them(
     case: tuple[str, frozenset[str]], module: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardlift.source.project import Project
-from shardlift.source.sites import Role, Site, Usage, calls_of_mapped
+from shardlift.source.sites import Role, Site, Usage
 from shardlift.source.text import Source
 
 
@@ -186,7 +186,7 @@ def test_inherited_attributes() -> None:
     base = "import jax\nclass Base:\n    def __init__(self):\n        self.p = jax.pmap(self.f)"
     use = "from .base import Base\nclass A(Base):\n    def go(self, x):\n        return self.p(x)"
     project = Project.of(Source("pkg/base.py", base), Source("pkg/use.py", use))
-    assert len(calls_of_mapped(project.file("pkg/use.py"))) == 1
+    assert len(project.file("pkg/use.py").mapped_calls) == 1
 
 
 def test_roles_of_wrappers_and_references() -> None:
@@ -212,7 +212,7 @@ def test_roles_of_wrappers_and_references() -> None:
 )
 def test_calls_of_what_can_only_be_pmapped(text: str, certain: bool) -> None:
     project = Project.of(Source("m.py", f"import jax\n{text}"))
-    assert len(calls_of_mapped(project.file("m.py"))) == int(certain)
+    assert len(project.file("m.py").mapped_calls) == int(certain)
 
 
 def test_two_files_that_fit_an_import_equally_well_are_left_alone() -> None:

@@ -1,19 +1,18 @@
-"""What an unmodified pmap program finds while it runs: pmap as it was, and the names that went.
+"""What an unmodified pmap program needs to run: pmap as it was, and the removed names of JAX.
 
-Everything is put in by one context manager, and taken out by it in reverse order. The package has
-an underscore because the public function `shardlift.legacy` has its plain name.
+One context manager installs everything and uninstalls it in reverse order. The package has an
+underscore because the public function `shardlift.legacy` has its plain name.
 
 =================  =============================================================================
-`names`            the one table of restored names and modules, each with its release
-`modules`          gives them out when they are asked for
-`adapters`         the few that are more than another name
+`names`            the table of restored names and modules, each with its release
+`modules`          looks them up when a program asks for them
+`adapters`         those that are more than another name
 `pmaps`            `jax.pmap` with its old arguments and its old type
 `sharding`         `PmapSharding` and its specs
 `attributes`       `.device_buffers`, `.device()`
 `options`          options of `jax.config`
 `indexing`         `x[i]` reads one device's row
-`jaxprs`           `ClosedJaxpr` by keyword
-`keywords`         keywords that functions of `jax.numpy` lost
+`keywords`         removed keywords of `jax.numpy` functions and of `ClosedJaxpr`
 `libraries`        helpers of flax
 =================  =============================================================================
 """
@@ -39,35 +38,35 @@ _active: list[Session] = []
 
 
 class Session:
-    """One stretch of time in which everything is put in."""
+    """Installs everything, for as long as somebody is inside."""
 
     def __init__(
         self, *, patch: bool = True, prepare: Callable[[], Recorder | None] | None = None
     ) -> None:
-        """As ``legacy``; ``prepare`` gives the recorder when JAX has been imported."""
+        """As ``legacy``; ``prepare`` returns the recorder once JAX has been imported."""
         self.patch, self.prepare = patch, prepare
         self.uses = Uses()
         self._patches = Patches()
         self._depth = 0
 
     def enter(self) -> Uses:
-        """Put everything in: now, if JAX is imported, or else when it will be."""
+        """Install everything: now, if JAX is imported, or else when it will be."""
         with _lock:
             if _active:
                 _active[0]._depth += 1
                 return _active[0].uses
             jax = sys.modules.get("jax")
             if jax is not None and hasattr(jax, "pmap"):
-                self._put_in(jax)
+                self._install(jax)
             else:
-                hook = AfterImport("jax", self._put_in)
+                hook = AfterImport("jax", self._install)
                 hook.install()
-                self._patches.later(hook.remove)
+                self._patches.on_undo(hook.remove)
             _active.append(self)
             return self.uses
 
     def exit(self) -> None:
-        """Take everything out, if nobody else is inside any more."""
+        """Uninstall everything, unless somebody else is still inside."""
         with _lock:
             outermost = _active[0]
             if outermost._depth:
@@ -76,22 +75,21 @@ class Session:
             _active.clear()
             outermost._patches.undo()
 
-    def _put_in(self, jax: types.ModuleType) -> None:
+    def _install(self, jax: types.ModuleType) -> None:
         if self.prepare is not None:
             self.uses.recorder = self.prepare()
         try:
-            _put_in(jax, self._patches, self.uses, patch=self.patch)
+            _install(jax, self._patches, self.uses, patch=self.patch)
         except BaseException:
             self._patches.undo()
             raise
 
 
-def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool) -> None:
+def _install(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool) -> None:
     # Not at the top: all of these import JAX, which the program may never do.
     from shardlift._legacy import (
         attributes,
         indexing,
-        jaxprs,
         keywords,
         libraries,
         modules,
@@ -107,7 +105,6 @@ def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool)
         modules.restore(patches, uses, here)
         options.restore(patches, uses, here)
         attributes.restore(patches, uses)
-        jaxprs.restore(patches, uses)
         keywords.restore(patches, uses, here)
     elif recorder is None:
         return
@@ -119,24 +116,24 @@ def _put_in(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool)
         ours = recorder.pmap(ours)
         patches.set(jax, "jit", recorder.jit(jax.jit))
     if patch:
-        ours = pmaps.old_pmap(ours, uses.noting("jax.pmap"))
+        ours = pmaps.old_pmap(ours, uses.counter("jax.pmap"))
     patches.set(jax, "pmap", ours)
     pmaps.replace_everywhere(patches, stock, ours)
 
 
 @contextlib.contextmanager
 def legacy(*, patch: bool = True, recorder: Recorder | None = None) -> Iterator[Uses]:
-    """Let pmap programs of earlier JAX run inside: pmap as it was, and the names that went.
+    """Run pmap programs of earlier JAX inside: with pmap as it was, and the removed names.
 
     Args:
-      patch: False restores nothing; it only lets ``recorder`` observe.
-      recorder: is told of every pmapped call and of every output that is read.
+      patch: False restores nothing, and only lets ``recorder`` observe.
+      recorder: observes every pmapped call and every read of an output.
 
     Yields:
-      Which restored names were used, and how often.
+      The restored names that were used, and how often.
 
-    Inside another ``legacy()``, whichever thread opened it, it adds nothing, and everything
-    stays in until the last one is left.
+    Inside another ``legacy()``, in whichever thread, it has no effect of its own, and everything
+    stays installed until the last one is left.
 
     >>> import jax, shardlift
     >>> with shardlift.legacy() as uses:

@@ -1,4 +1,4 @@
-"""Old functions as their successors: thin, and only where the meaning is certain."""
+"""Removed functions, built on their successors, where the meaning is certain."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ index_max = _updater("max")
 
 # ---- jax.core and jax.interpreters
 
-# A pmap is a jitted shard_map now: no equation of a program has this primitive any more.
+# A pmap is a jitted shard_map now: no equation has this primitive any more.
 xla_pmap_p = jax.extend.core.Primitive("xla_pmap")
 xla_pmap_p.multiple_results = True
 
@@ -66,7 +66,7 @@ class AxisFrame(int):
 
     @property
     def size(self) -> int:
-        """The number itself."""
+        """The size itself."""
         return int(self)
 
 
@@ -78,28 +78,28 @@ def axis_frame(axis_name: Any, main_trace: Any = None) -> AxisFrame:  # noqa: AR
 
 
 def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:  # noqa: N802
-    """The names of the mapped axes around here."""
+    """The names of the mapped axes in scope."""
     return _compat.axis_names()
 
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:  # noqa: N802
-    """Is something being traced?"""
+    """Is a JAX transformation active?"""
     return _compat.tracing()
 
 
 class ConcreteArray(jax.core.ShapedArray):
-    """An abstract value with the value itself; none has been made since 0.4.36."""
+    """An abstract value with its concrete value; JAX has none since 0.4.36."""
 
 
 def raise_to_shaped(aval: Any, weak_type: bool | None = None) -> Any:
-    """An abstract value without its value: since 0.4.36 every one is."""
+    """An abstract value without its concrete value: since 0.4.36 none has one."""
     if weak_type is None or weak_type == getattr(aval, "weak_type", weak_type):
         return aval
     return aval.update(weak_type=weak_type)
 
 
 def full_lower(value: Any) -> Any:
-    """A traced value that may turn out to be none: since 0.4.36 values are what they are."""
+    """``value``: since 0.4.36 there is nothing to lower."""
     return value
 
 
@@ -107,7 +107,7 @@ def full_lower(value: Any) -> Any:
 
 
 def wrap_init(fun: Any, params: Any = None, *, debug_info: Any = None) -> Any:
-    """``jax.extend.linear_util.wrap_init``, which wants to know whose function it is (0.7)."""
+    """``jax.extend.linear_util.wrap_init``, which needs ``debug_info`` since 0.7."""
     if debug_info is None:
         debug_info = jax.api_util.debug_info("linear_util.wrap_init", fun, (), {})
     return jax.extend.linear_util.wrap_init(fun, params or {}, debug_info=debug_info)
@@ -130,7 +130,7 @@ def disable_x64() -> Any:
 
 
 def register_keypaths(ty: type, handler: Callable[[Any], Any]) -> None:
-    """Nothing: it named the parts of a type in messages (until 0.4.24); they are numbered now."""
+    """Do nothing: it named the parts of a type in messages (until 0.4.24), now numbered."""
 
 
 # ---- jax.lax, jax.numpy, jax.nn, jax.random
@@ -156,12 +156,12 @@ def msort(a: Any) -> jax.Array:
 
 
 def shuffle(key: Any, x: Any, axis: int = 0) -> jax.Array:
-    """Each line along ``axis`` shuffled for itself, by the same random bits as it always was."""
+    """Each line along ``axis`` shuffled independently, with the same random bits as before."""
     return jax.random.permutation(key, x, axis=axis, independent=True)
 
 
 def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
-    """The capsule of ``x``, for another framework (until 0.7)."""
+    """``x`` as a DLPack capsule, for another framework (until 0.7)."""
     return x.__dlpack__(stream=stream)
 
 
@@ -169,14 +169,14 @@ def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
 
 
 def call(callback: Callable[..., Any], arg: Any, *, result_shape: Any = None, **_: Any) -> Any:
-    """The value of ``callback(arg)`` on the host, as ``result_shape`` says it is."""
+    """The value of ``callback(arg)`` on the host, with the shape of ``result_shape``."""
     from jax.experimental import io_callback
 
     return io_callback(lambda a: callback(_on_host(a)), result_shape, arg)
 
 
 def id_tap(tap_func: Callable[..., Any], arg: Any, *, result: Any = None, **options: Any) -> Any:
-    """Show ``arg`` to ``tap_func(arg, transforms)``; the value is ``result``, or ``arg``."""
+    """Call ``tap_func(arg, transforms)`` on the host; returns ``result``, or ``arg``."""
     options.pop("device_index", None)
     options.pop("tap_with_device", None)
 
@@ -190,7 +190,7 @@ def id_tap(tap_func: Callable[..., Any], arg: Any, *, result: Any = None, **opti
 def id_print(
     arg: Any, *, result: Any = None, what: str | None = None, output_stream: Any = None, **_: Any
 ) -> Any:
-    """Print ``arg`` as it passes by."""
+    """Print ``arg``; returns ``result``, or ``arg``."""
 
     def show(a: Any) -> None:
         print(*(() if what is None else (f"what: {what}",)), _on_host(a), file=output_stream)
@@ -200,7 +200,7 @@ def id_print(
 
 
 def barrier_wait(logging_name: str | None = None) -> None:  # noqa: ARG001
-    """Wait until all taps were called."""
+    """Wait until all taps have been called."""
     jax.effects_barrier()
 
 

@@ -1,4 +1,4 @@
-"""What arrays, devices and shardings had: ``.device_buffers``, ``.device()`` and the like."""
+"""Removed attributes of arrays and shardings: ``.device_buffers``, ``.device()`` and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding
 
 from shardlift import _compat
 from shardlift._legacy import sharding
-from shardlift._legacy.indexing import one_row_a_device
+from shardlift._legacy.indexing import row_buffers
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 
@@ -21,12 +21,12 @@ __all__ = ["restore"]
 
 
 def restore(patches: Patches, uses: Uses) -> None:
-    """Put them back; those of arrays went in 0.4.27, those of shardings in 0.10."""
+    """Restore them; JAX 0.4.27 removed those of arrays, 0.10 those of shardings."""
 
     def device_buffers(array: Any) -> list[jax.Array]:
-        """The buffers of this process: of a pmap's output, its rows."""
+        """The buffers of this process; for an output of a pmap, its rows."""
         uses.note("jax.Array.device_buffers")
-        where = one_row_a_device(array)
+        where = row_buffers(array)
         if where is not None:
             return [array[k] for k in range(len(where))]
         return [shard.data for shard in array.addressable_shards]
@@ -35,17 +35,17 @@ def restore(patches: Patches, uses: Uses) -> None:
         """The one buffer of an array on one device."""
         uses.note("jax.Array.device_buffer")
         if len(array.sharding.device_set) > 1:
-            raise ValueError("device_buffer: the array lies on several devices; device_buffers")
+            raise ValueError("device_buffer: the array is on several devices; use device_buffers")
         block: jax.Array = array.addressable_data(0)
         return block
 
     def device(array: Any) -> Any:
         """``x.device()`` where a program calls it; ``x.device`` is the device since 0.4.27."""
-        found, asking = stock(array), sys._getframe(1)
-        if not _is_method_call(asking.f_code, asking.f_lasti):
-            return found
+        placement, caller = stock(array), sys._getframe(1)
+        if not _is_method_call(caller.f_code, caller.f_lasti):
+            return placement
         uses.note("jax.Array.device()")
-        return lambda: found
+        return lambda: placement
 
     array_type = _compat.array_type()
     if array_type is not None:
@@ -57,11 +57,11 @@ def restore(patches: Patches, uses: Uses) -> None:
     patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))
 
 
-# Devices themselves cannot be made callable: JAX (0.12) holds on to callables by weak references,
-# which a device does not have.
+# Devices themselves cannot be made callable: JAX (0.12) keeps weak references to callables, which a
+# device does not support.
 @functools.lru_cache(maxsize=4096)
 def _is_method_call(code: types.CodeType, at: int) -> bool:
-    """Does the instruction ask for an attribute in order to call it, as ``x.device()`` does?"""
+    """Does the instruction load an attribute in order to call it, as ``x.device()`` does?"""
     for step in dis.get_instructions(code):
         if step.offset == at:
             called = sys.version_info >= (3, 12) and bool((step.arg or 0) & 1)

@@ -1,8 +1,8 @@
-"""``x[i]`` on an array with one row a device reads that row where it lies.
+"""``x[i]`` on an array with one row per device reads that row from its device.
 
-Since 0.8 it is a program over all devices, some 680 microseconds on 8 of them; the old pmap's
-outputs gave their i-th buffer. What it gave was not committed to its device (0.7.2), so that it
-goes together with any other array; so it is here.
+Since 0.8 it is a program over all devices, some 680 microseconds on 8 of them; outputs of the old
+pmap returned their i-th buffer. That buffer was not committed to its device (0.7.2), so that it
+could be combined with any other array; so it is here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jax.sharding import AxisType, NamedSharding
 from shardlift import _compat
 from shardlift._legacy.patches import Patches
 
-__all__ = ["fast_rows", "first_row", "one_row_a_device"]
+__all__ = ["fast_rows", "first_row", "row_buffers"]
 
 Read = Callable[[jax.Array, str, int], None]
 _MISSING: Any = object()
@@ -27,54 +27,54 @@ _known: dict[tuple[Any, Any], tuple[int, ...] | None] = {}
 
 
 def fast_rows(patches: Patches, read: Read | None, *, patch: bool) -> None:
-    """Read rows where they lie, if ``patch``; and tell ``read`` of every row that is read."""
+    """If ``patch``, read rows from their devices; call ``read`` for every row that is read."""
     array_type = _compat.array_type()
     if array_type is None or (read is None and not patch):
         return
     stock, stock_iter = array_type.__getitem__, array_type.__iter__
-    row = _telling(_row if patch else stock, read)
+    row = _reporting(_row if patch else stock, read)
 
     def __getitem__(self: Any, idx: Any) -> Any:  # noqa: N807
         if type(idx) is int or isinstance(idx, np.integer):
-            where = one_row_a_device(self)
+            where = row_buffers(self)
             if where is not None and -len(where) <= idx < len(where):
                 return row(self, operator.index(idx) if patch else idx)
         return stock(self, idx)
 
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
-        if patch and one_row_a_device(self) is not None:
+        if patch and row_buffers(self) is not None:
             return (self[k] for k in range(len(self)))
-        found: Iterator[Any] = stock_iter(self)
-        return found
+        rows: Iterator[Any] = stock_iter(self)
+        return rows
 
     patches.set(array_type, "__getitem__", __getitem__)
     patches.set(array_type, "__iter__", __iter__)
 
 
-def _telling(row: Callable[..., Any], read: Read | None) -> Callable[..., Any]:
+def _reporting(row: Callable[..., Any], read: Read | None) -> Callable[..., Any]:
     if read is None:
         return row
 
-    def told(array: jax.Array, index: int) -> Any:
+    def reported_row(array: jax.Array, index: int) -> Any:
         out = row(array, index)
         read(array, "index", array.nbytes // array.shape[0])
         return out
 
-    return told
+    return reported_row
 
 
-def one_row_a_device(array: Any) -> tuple[int, ...] | None:
-    """Where each row of ``array`` lies among its buffers; None if they do not lie so."""
+def row_buffers(array: Any) -> tuple[int, ...] | None:
+    """For each row of ``array`` the number of its buffer; None if a buffer is not one row."""
     sharding = array.sharding
     if not isinstance(sharding, NamedSharding):
         return None
     key = (sharding, array.shape)
-    found = _known.get(key, _MISSING)
-    if found is _MISSING:
+    where = _known.get(key, _MISSING)
+    if where is _MISSING:
         if len(_known) > 10_000:
             _known.clear()
-        found = _known[key] = _find_rows(*key)
-    return found
+        where = _known[key] = _find_rows(*key)
+    return where
 
 
 def _find_rows(sharding: NamedSharding, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -92,19 +92,19 @@ def _find_rows(sharding: NamedSharding, shape: tuple[int, ...]) -> tuple[int, ..
 
 
 def first_row(array: Any) -> Any:
-    """``array[0]``, where it lies if it can be; nobody is told."""
-    return array[0] if one_row_a_device(array) is None else _row(array, 0)
+    """``array[0]``, read from its device if possible; not reported."""
+    return array[0] if row_buffers(array) is None else _row(array, 0)
 
 
 def _row(array: Any, index: int) -> Any:
-    where = one_row_a_device(array)
+    where = row_buffers(array)
     assert where is not None
     block = array.addressable_data(where[index])
     if not _compat.tracing():
-        return _compat.uncommitted(_first(block))
-    # As in 0.7.2: a constant, although something is being traced around it.
+        return _compat.uncommit(_first(block))
+    # As in 0.7.2: a constant, even under a transformation.
     with jax.ensure_compile_time_eval():
-        return _compat.uncommitted(_first(block))
+        return _compat.uncommit(_first(block))
 
 
 @jax.jit

@@ -1,13 +1,15 @@
-"""Keywords that functions of ``jax.numpy`` lost: given to the argument that took their place."""
+"""Removed keywords: passed on as the arguments that took their place."""
 
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
+from shardlift._legacy.modules import when_imported
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 from shardlift.source.model import Version
@@ -16,7 +18,7 @@ __all__ = ["KEYWORDS", "restore"]
 
 _METHOD = ((0, 8), {"interpolation": "method"})
 
-# Function -> the release in which the keywords went, and what each is called now; "" is the
+# Function -> the release that removed the keywords, and what each is called now; "" is the
 # first argument, which can be given by position only.
 KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
     "clip": ((0, 10), {"a": "", "a_min": "min", "a_max": "max"}),
@@ -29,18 +31,19 @@ KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
 
 
 def restore(patches: Patches, uses: Uses, here: Version) -> None:
-    """Let the functions take them."""
+    """Let functions of ``jax.numpy``, and ``ClosedJaxpr``, take their old keywords."""
     for name, (gone, renamed) in KEYWORDS.items():
         if gone <= here:
-            taking = _taking(getattr(jax.numpy, name), renamed, f"jax.numpy.{name}", uses)
-            patches.set(jax.numpy, name, taking)
+            wrapper = _accept_old(getattr(jax.numpy, name), renamed, f"jax.numpy.{name}", uses)
+            patches.set(jax.numpy, name, wrapper)
+    _restore_closed_jaxpr(patches, uses)
 
 
-def _taking(
+def _accept_old(
     function: Callable[..., Any], renamed: Mapping[str, str], name: str, uses: Uses
 ) -> Callable[..., Any]:
     @functools.wraps(function)
-    def taking(*args: Any, **options: Any) -> Any:
+    def call(*args: Any, **options: Any) -> Any:
         for old in renamed.keys() & options.keys():
             uses.note(f"{name}({old}=)")
             value = options.pop(old)
@@ -50,4 +53,27 @@ def _taking(
                 args = (value, *args)
         return function(*args, **options)
 
-    return taking
+    return call
+
+
+def _restore_closed_jaxpr(patches: Patches, uses: Uses) -> None:
+    """Let ``ClosedJaxpr(jaxpr=…, consts=…)`` work, as programs that rewrite jaxprs call it.
+
+    Since 0.12 it is the class ``Jaxpr``, which takes a jaxpr and its constants by position only.
+    """
+
+    def change(core: types.ModuleType) -> None:
+        kind: Any = core.Jaxpr
+        if core.ClosedJaxpr is not kind:
+            return
+        stock = kind.__init__
+
+        def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807
+            if "jaxpr" in options:
+                uses.note("jax.extend.core.ClosedJaxpr(jaxpr=)")
+                args = (options.pop("jaxpr"), options.pop("consts", ()), *args)
+            stock(self, *args, **options)
+
+        patches.set(kind, "__init__", __init__)
+
+    when_imported("jax.extend.core", patches, change)

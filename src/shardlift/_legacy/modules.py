@@ -1,8 +1,8 @@
-"""Names that modules lost, and modules that went: given back when they are asked for.
+"""Removed names and modules, looked up when a program asks for them.
 
-A module's ``__getattr__`` (PEP 562) is asked for what the module does not have, by
-``jax.tree_map`` as by ``from jax import tree_map``: nothing is imported, and no attribute is
-set, before a program asks.
+Python calls a module's ``__getattr__`` (PEP 562) for names that the module does not have, for
+``jax.tree_map`` as for ``from jax import tree_map``: nothing is imported, and no attribute is
+set, before a program asks for it.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ __all__ = ["restore", "when_imported"]
 
 
 def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
-    """Put back every name that is gone from the JAX of version ``here``."""
-    lost: dict[str, dict[str, Any]] = {module: {} for module in names.homes()}
+    """Restore every name that JAX of version ``here`` does not have."""
+    removed: dict[str, dict[str, Any]] = {module: {} for module in names.homes()}
     for row in names.rows():
         if row.gone <= here:
             module, _, name = row.name.rpartition(".")
-            lost.setdefault(module, {})[name] = row.successor
+            removed.setdefault(module, {})[name] = row.successor
     gone = {name: home for name, (when, home) in names.modules().items() if when <= here}
     for name, home in gone.items():
-        stub = _stub(name, home, lost.pop(name, {}), uses)
+        stub = _stub(name, home, removed.pop(name, {}), uses)
         patches.item(sys.modules, name, stub)
         parent, _, child = name.rpartition(".")
-        lost.setdefault(parent, {})[child] = stub
-    for name, paths in lost.items():
+        removed.setdefault(parent, {})[child] = stub
+    for name, paths in removed.items():
         when_imported(name, patches, functools.partial(_extend, patches, uses, paths))
 
 
 def when_imported(name: str, patches: Patches, then: Callable[[types.ModuleType], None]) -> None:
-    """Call ``then(module)``: now, if the module is there, or else when it is imported."""
+    """Call ``then(module)``: now, if the module is imported, or else when it is."""
     if name in sys.modules:
         then(sys.modules[name])
         return
     hook = AfterImport(name, then)
     hook.install()
-    patches.later(hook.remove)
+    patches.on_undo(hook.remove)
 
 
 def _extend(patches: Patches, uses: Uses, paths: dict[str, Any], module: types.ModuleType) -> None:
-    """Have a module that is there give out what it lost."""
+    """Let an existing module return its removed names."""
     own = vars(module).get("__getattr__")
     finder = _Finder(module.__name__, paths, names.homes().get(module.__name__, ""), uses, own)
     patches.set(module, "__getattr__", finder.find)
 
 
 def _stub(name: str, home: str, paths: dict[str, Any], uses: Uses) -> types.ModuleType:
-    """A module that is gone: what it held is looked up where that lives now."""
+    """A removed module: its names are looked up where they live now."""
     stub = types.ModuleType(name, f"{name}, as shardlift restores it.")
     stub.__spec__ = importlib.machinery.ModuleSpec(name, None)
     finder = _Finder(name, paths, home, uses, None)
@@ -77,7 +77,7 @@ class _Finder:
         own: Callable[[str], Any] | None,
     ) -> None:
         self.module, self.paths, self.home, self.uses, self.own = module, paths, home, uses, own
-        self.found: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
 
     def find(self, name: str) -> Any:
         """The attribute of this name, or AttributeError."""
@@ -85,9 +85,9 @@ class _Finder:
             return self._all() if name == "__all__" and self._is_stub() else self._refuse(name)
         if name not in self.paths:
             return self._elsewhere(name)
-        if name not in self.found:
-            self.found[name] = self._value(name)
-        value = self.found[name]
+        if name not in self.values:
+            self.values[name] = self._value(name)
+        value = self.values[name]
         if not getattr(value, "__counts_calls__", False):
             self.uses.note(f"{self.module}.{name}")
         return value
@@ -96,27 +96,27 @@ class _Finder:
         return self.module in names.modules()
 
     def _all(self) -> list[str]:
-        """What ``from stax import *`` takes."""
-        held = [n for n in dir(names.resolve(self.home)) if n[0] != "_"] if self.home else []
-        return sorted({*self.paths, *held})
+        """The names for ``from stax import *``."""
+        home_names = [n for n in dir(names.resolve(self.home)) if n[0] != "_"] if self.home else []
+        return sorted({*self.paths, *home_names})
 
     def _value(self, name: str) -> Any:
         path = self.paths[name]
         value = names.resolve(path) if isinstance(path, str) else path
         ours = isinstance(path, str) and path.startswith("shardlift.")
         if ours and isinstance(value, types.FunctionType):
-            return _counted(value, self.uses.noting(f"{self.module}.{name}"))
+            return _count_calls(value, self.uses.counter(f"{self.module}.{name}"))
         return value
 
     def _elsewhere(self, name: str) -> Any:
-        """From the module's own ``__getattr__``, or from where the module had it."""
+        """The value from the module's own ``__getattr__``, or from the module's former source."""
         try:
             return self._refuse(name)
         except AttributeError:
             home = names.resolve(self.home) if self.home and name[0] != "_" else None
             if not hasattr(home, name):
                 raise
-        # Of a module that went, the module is what counts, not each of its names.
+        # For a removed module, its own use is noted, not that of each of its names.
         self.uses.note(self.module if self._is_stub() else f"{self.module}.{name}")
         return getattr(home, name)
 
@@ -126,7 +126,7 @@ class _Finder:
         raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
 
 
-def _counted(function: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
+def _count_calls(function: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
     @functools.wraps(function)
     def counted(*args: Any, **kwargs: Any) -> Any:
         note()

@@ -1,8 +1,8 @@
-"""The one table of what is restored: every name, the release in which it went, its successor.
+"""The table of restored names: each with the release that removed it, and its successor.
 
 Most rows are those of the linter (`shardlift.source.removed_names`), which a test checks against
-the installed JAX. A row here is added where the linter's successor is only to be read about, and
-this package adapts it, or where a whole module went.
+the installed JAX. Rows are added here where the linter only describes the successor and this
+package has an adapter for it, and where JAX removed a whole module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _ours(file: str, parent: str, names: str) -> dict[str, str]:
     return {f"{parent}.{name}": f"{_OURS}.{file}.{name}" for name in names.split()}
 
 
-# Name -> what stands in its place. When it went is in the linter's table, or in _MORE.
+# Name -> its replacement. The release that removed it is in the linter's table, or in _MORE.
 _ADAPTED = {
     "jax.device_put_sharded": "shardlift.arrays.device_put_sharded",
     "jax.device_put_replicated": "shardlift.arrays.device_put_replicated",
@@ -73,7 +73,7 @@ _ADAPTED = {
     "jaxlib.xla_extension.DeviceArray": "jax.Array",
 }
 
-# What the linter's table lacks. The releases are those of JAX's change log.
+# Names that the linter's table does not have. The releases are those of JAX's change log.
 _MORE = (
     Removed("jax.nn.normalize", (0, 4, 29), "jax.nn.standardize"),
     Removed("jax.interpreters.pxla.Unstacked", (0, 10)),
@@ -81,7 +81,7 @@ _MORE = (
     Removed("jax.lib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
 )
 
-# Modules that went: release, and the module where their contents live on, if they do.
+# Removed modules: the release, and the module that has their contents now, if there is one.
 _MODULES: dict[str, tuple[Version, str]] = {
     "jax.config": ((0, 4, 25), ""),
     "jax.experimental.maps": ((0, 4, 31), ""),
@@ -99,8 +99,8 @@ _MODULES: dict[str, tuple[Version, str]] = {
     "jax.util": ((0, 8), "jax._src.util"),
 }
 
-# Modules that are there, and that gave out the names of a module which was made private in
-# 0.4.x and later: what they no longer give out is looked for where they had it from.
+# Public modules that used to export the names of a module that was made private in 0.4.x and later:
+# names that they no longer export are looked up in the private module.
 _HOMES = {
     "jax.core": "jax._src.core",
     "jax.api_util": "jax._src.api_util",
@@ -113,7 +113,7 @@ _HOMES = {
 
 
 def rows() -> Iterator[Removed]:
-    """Every restored name with the dotted path of what stands for it."""
+    """Every restored name with the dotted path of its replacement."""
     for row in (*TABLE, *_MORE):
         if row.name in _ADAPTED:
             yield Removed(row.name, row.gone, _ADAPTED[row.name])
@@ -122,22 +122,22 @@ def rows() -> Iterator[Removed]:
     known = {row.name for row in (*TABLE, *_MORE)}
     for name, path in _ADAPTED.items():
         module = name.rpartition(".")[0]
-        if name not in known:  # of a module that went as a whole
+        if name not in known:  # a name of a removed module
             yield Removed(name, _MODULES[module][0], path)
 
 
 def modules() -> dict[str, tuple[Version, str]]:
-    """Every restored module: the release in which it went, and where its contents live on."""
+    """Every restored module: the release that removed it, and where its contents live now."""
     return _MODULES
 
 
 def homes() -> dict[str, str]:
-    """Modules that are there, and where they had their names from."""
+    """Public modules, and the private module from which each exported names."""
     return _HOMES
 
 
 def resolve(path: str) -> Any:
-    """What a dotted path names; imports what it must.
+    """The object at a dotted path; imports modules as needed.
 
     >>> resolve("collections.abc.Iterable").__name__
     'Iterable'
@@ -145,6 +145,6 @@ def resolve(path: str) -> Any:
     base, _, name = path.rpartition(".")
     if not base:
         return importlib.import_module(path)
-    # The attribute first: jax.config is an object, and a module that is restored here.
-    found = getattr(resolve(base), name, None)
-    return importlib.import_module(path) if found is None else found
+    # The attribute first: jax.config is an object in JAX, and a restored module here.
+    value = getattr(resolve(base), name, None)
+    return importlib.import_module(path) if value is None else value

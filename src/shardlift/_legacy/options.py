@@ -1,7 +1,7 @@
-"""Options of ``jax.config`` that are gone: set, read and given as flags without an error.
+"""Removed options of ``jax.config``: they can be set, read and given as flags without an error.
 
-What they switched is either the only way now (``jax_array``), or what this package restores
-(``jax_pmap_shmap_merge``): their values change nothing.
+Their values have no effect: what they switched on is either the only way now (``jax_array``), or
+restored by this package (``jax_pmap_shmap_merge``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shardlift.source.model import Version
 
 __all__ = ["OPTIONS", "restore"]
 
-# Option -> the release in which it went, and the value it had unless somebody set it.
+# Option -> the release that removed it, and its default.
 OPTIONS: dict[str, tuple[Version, Any]] = {
     "jax_pmap_shmap_merge": ((0, 10), False),
     "jax_pmap_no_rank_reduction": ((0, 9), True),
@@ -33,7 +33,7 @@ OPTIONS: dict[str, tuple[Version, Any]] = {
 
 
 class Option:
-    """What ``jax.config`` holds for an option."""
+    """A removed option, as ``jax.config`` holds it."""
 
     def __init__(self, name: str, value: Any, note: Callable[[], None]) -> None:
         """``note`` is called when the option is set or read."""
@@ -45,7 +45,7 @@ class Option:
         return self.set_to
 
     def read(self) -> Any:
-        """The value, to a program that asks."""
+        """The value, for a program; the read is noted."""
         self.note()
         return self.set_to
 
@@ -57,11 +57,11 @@ class Option:
 def restore(
     patches: Patches, uses: Uses, here: Version, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Put the options back, with the values that environment variables give them."""
+    """Restore the options, with the values of their environment variables."""
     for name, (gone, value) in OPTIONS.items():
         if gone > here:
             continue
-        note = uses.noting(f"jax.config.{name}")
+        note = uses.counter(f"jax.config.{name}")
         variable = environ.get(name.upper())
         if variable is not None:
             uses.note(f"{name.upper()} (environment)")

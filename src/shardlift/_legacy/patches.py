@@ -1,4 +1,4 @@
-"""Putting things in, and taking all of them out again in reverse order."""
+"""Changes to attributes and dictionaries that can be undone in reverse order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ABSENT: Any = object()
 
 
 class Patches:
-    """What was put in, and how to take it out.
+    """A list of changes, with the way to undo each.
 
     >>> class Thing:
     ...     kind = "old"
@@ -27,9 +27,10 @@ class Patches:
         self._undo: list[Callable[[], None]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute of a module, class or object; what its own dictionary held comes back.
+        """Set an attribute of a module, class or object.
 
-        An attribute that somebody else has set meanwhile is left as they set it.
+        Undoing it restores what the owner's own dictionary held, unless somebody else has set
+        the attribute in the meantime.
         """
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
@@ -58,12 +59,12 @@ class Patches:
 
         self._undo.append(back)
 
-    def later(self, undo: Callable[[], None]) -> None:
-        """Have ``undo`` called when everything is taken out."""
+    def on_undo(self, undo: Callable[[], None]) -> None:
+        """Call ``undo`` when everything is undone."""
         self._undo.append(undo)
 
     def undo(self) -> None:
-        """Take everything out, the last first; an error stops nothing, and is raised at the end."""
+        """Undo everything, the last change first; errors are raised together at the end."""
         errors: list[Exception] = []
         while self._undo:
             try:
@@ -71,4 +72,4 @@ class Patches:
             except Exception as error:
                 errors.append(error)
         if errors:
-            raise ExceptionGroup("could not take everything out again", errors)
+            raise ExceptionGroup("some changes could not be undone", errors)

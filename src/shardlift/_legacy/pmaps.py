@@ -1,4 +1,4 @@
-"""``jax.pmap`` as it was: its arguments, its type, and inputs moved without a word."""
+"""``jax.pmap`` as it was: its arguments, its type, and inputs that are moved silently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PmapFunction", "old_pmap", "replace_everywhere"]
 
 
 class PmapFunction:
-    """A pmapped function. Libraries know one by the name of its type (chex, haiku)."""
+    """A pmapped function. Libraries recognise it by the name of its type (chex, haiku)."""
 
     def __init__(self, mapped: Callable[..., Any], fun: Callable[..., Any]) -> None:
         """``mapped`` is ``fun``, pmapped."""
@@ -23,28 +23,28 @@ class PmapFunction:
         self._mapped = mapped
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on one device a row."""
+        """Run with one row per device."""
         try:
             return self._mapped(*args, **kwargs)
         except BaseException as error:
             error.__traceback__ = without_package(error.__traceback__)
-            raise  # one frame of ours is added, by this line
+            raise  # adds one frame of this package
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method, where a pmapped function is one."""
+        """Bind to an instance, where a pmapped function is a method."""
         return self if instance is None else types.MethodType(self, instance)
 
     def __getattr__(self, name: str) -> Any:
         """``lower``, ``trace``, ``eval_shape``, ``clear_cache`` and the like."""
-        if name == "_mapped":  # a copy that has not been filled in yet
+        if name == "_mapped":  # a copy whose attributes are not set yet
             raise AttributeError(name)
         return getattr(self._mapped, name)
 
 
 def old_pmap(pmap: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
-    """``pmap`` with the arguments, and the type of result, that ``jax.pmap`` has had."""
+    """``pmap`` with the old arguments and the old result type of ``jax.pmap``."""
 
-    # Until 0.2.10 every argument could be given by position; global_arg_shapes went in 0.4.
+    # Until 0.2.10 every argument could be given by position; 0.4 removed global_arg_shapes.
     @functools.wraps(pmap if not isinstance(pmap, functools.partial) else pmap.func)
     def legacy_pmap(
         fun: Callable[..., Any],
@@ -61,7 +61,8 @@ def old_pmap(pmap: Callable[..., Any], note: Callable[[], None]) -> Callable[...
         if any(shape is not None for shape in global_arg_shapes or ()):
             raise ValueError(
                 "pmap global_arg_shapes, the shapes over all processes of arguments of a nested "
-                "sharded_jit, went with sharded_jit (JAX 0.4) and cannot be restored: leave it out."
+                "sharded_jit, was removed with sharded_jit (JAX 0.4) and cannot be restored: "
+                "leave it out."
             )
         note()
         mapped = pmap(
@@ -81,12 +82,11 @@ def old_pmap(pmap: Callable[..., Any], note: Callable[[], None]) -> Callable[...
 
 
 def replace_everywhere(patches: Patches, stock: Any, ours: Any) -> None:
-    """``ours`` for ``stock`` in every module outside of JAX that holds it.
+    """Replace ``stock`` by ``ours`` in every module outside JAX that holds it.
 
-    Modules that are imported later find it in ``jax``; when all is taken out they are given
-    the stock one back.
+    Modules that are imported later get ``ours`` from ``jax``; undoing gives them ``stock``.
     """
-    for module in _others():
+    for module in _user_modules():
         for name, value in list(vars(module).items()):
             if value is stock:
                 patches.set(module, name, ours)
@@ -94,16 +94,16 @@ def replace_everywhere(patches: Patches, stock: Any, ours: Any) -> None:
                 renewed = functools.partial(ours, *value.args, **value.keywords)
                 patches.set(module, name, renewed)
 
-    def give_back() -> None:
-        for module in _others():
+    def restore_stock() -> None:
+        for module in _user_modules():
             for name, value in list(vars(module).items()):
                 if value is ours:
                     setattr(module, name, stock)
 
-    patches.later(give_back)
+    patches.on_undo(restore_stock)
 
 
-def _others() -> list[types.ModuleType]:
-    found = [module for module in list(sys.modules.values()) if type(module) is types.ModuleType]
+def _user_modules() -> list[types.ModuleType]:
+    loaded = [module for module in list(sys.modules.values()) if type(module) is types.ModuleType]
     inner = ("jax", "jaxlib", "shardlift")
-    return [module for module in found if module.__name__.partition(".")[0] not in inner]
+    return [module for module in loaded if module.__name__.partition(".")[0] not in inner]

@@ -1,8 +1,8 @@
-"""``PmapSharding``, the specs it was made of, and the arrays that had it.
+"""``PmapSharding``, its specs, and the arrays that had it.
 
-A pmap's outputs have a ``NamedSharding`` now: one row a device, along the one axis of a mesh.
-That is what ``isinstance(x.sharding, PmapSharding)`` recognises, and what constructing one
-gives, so that ``jax.device_put`` and ``jax.jit`` take it.
+A pmap's outputs have a ``NamedSharding`` now: one row per device, along the one axis of a mesh.
+``isinstance(x.sharding, PmapSharding)`` recognises it, and constructing a ``PmapSharding`` returns
+one, so that ``jax.device_put`` and ``jax.jit`` accept it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "spec_to_indices",
 ]
 
-# ---- the spec: of each axis of an array, and of the devices
+# ---- the spec of each axis of an array, and of the devices
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Chunked:
 
 @dataclass(frozen=True)
 class Unstacked:
-    """The axis is cut into rows, one a device."""
+    """The axis is cut into rows, one per device."""
 
     size: int
 
@@ -69,7 +69,7 @@ class Unstacked:
 
 @dataclass(frozen=True)
 class ShardedAxis:
-    """An axis of the devices that goes along the n-th cut."""
+    """An axis of the devices, along the n-th cut."""
 
     axis: int
 
@@ -79,7 +79,7 @@ class ShardedAxis:
 
 @dataclass(frozen=True)
 class Replicated:
-    """An axis of the devices that hold the same."""
+    """An axis of the devices along which the data is the same."""
 
     replicas: int
 
@@ -89,7 +89,7 @@ class Replicated:
 
 @dataclass(frozen=True, init=False)
 class ShardingSpec:
-    """How an array was cut, and which cut went along which axis of the devices."""
+    """How an array is cut, and the axis of the devices for each cut."""
 
     sharding: tuple[Any, ...]
     mesh_mapping: tuple[Any, ...]
@@ -106,7 +106,7 @@ class ShardingSpec:
         return [count for entry in self.sharding for count in _parts(entry)]
 
     def indices(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Which part of an array of ``shape`` lies where, in the shape of the devices."""
+        """The part of an array of ``shape`` on each device, in the shape of the devices."""
         cut = np.empty(math.prod(self.cuts()), object)
         parts = [_slices(entry, size) for entry, size in zip(self.sharding, shape, strict=True)]
         for k, index in enumerate(product(*parts)):
@@ -139,12 +139,12 @@ def _slices(entry: Any, size: int) -> list[Any]:
 
 
 def spec_to_indices(shape: Sequence[int], spec: ShardingSpec) -> tuple[Any, ...]:
-    """Which part of an array of ``shape`` each device holds, device by device."""
+    """The part of an array of ``shape`` on each device, as a flat tuple."""
     return tuple(spec.indices(shape).flat)
 
 
 def _named(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:
-    """The sharding of today that lays arrays out as ``spec`` did."""
+    """The ``NamedSharding`` with the same layout as ``spec``."""
     cuts = spec.cuts()
     sizes = [a.replicas if isinstance(a, Replicated) else cuts[a.axis] for a in spec.mesh_mapping]
     axes = [f"devices{k}" if len(sizes) > 1 else "devices" for k in range(len(sizes))]
@@ -167,7 +167,7 @@ def _is_cut(assignment: Any) -> bool:
 
 
 class _LooksLikePmap(type):
-    """Recognises shardings that lay an array out as a pmap does."""
+    """Recognises shardings with the layout of a pmap's outputs."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, NamedSharding):
@@ -186,7 +186,7 @@ def _names(entry: Any) -> tuple[Any, ...]:
 
 
 class PmapSharding(metaclass=_LooksLikePmap):
-    """What the outputs of a pmap had until 0.8; gone in 0.10.
+    """The sharding of the outputs of a pmap until 0.8; removed in 0.10.
 
     >>> import jax
     >>> sharding = PmapSharding.default((jax.device_count(), 3))
@@ -201,7 +201,7 @@ class PmapSharding(metaclass=_LooksLikePmap):
         sharded_dim: int | None = 0,
         devices: Sequence[jax.Device] | None = None,
     ) -> NamedSharding:
-        """One row of axis ``sharded_dim`` a device; of the local ones, the first, by default."""
+        """One row of axis ``sharded_dim`` per device; by default on the first local devices."""
         if sharded_dim is None:
             if devices is None:
                 raise ValueError("One of sharded_dim or devices must be set.")
@@ -210,7 +210,7 @@ class PmapSharding(metaclass=_LooksLikePmap):
         rows = shape[sharded_dim]
         given = list(devices) if devices is not None else jax.local_devices()[:rows]
         if len(given) < rows:
-            raise ValueError(f"{rows} rows need as many devices; there are {len(given)}")
+            raise ValueError(f"{rows} rows need {rows} devices, but there are {len(given)}")
         mesh = Mesh(np.asarray(given[:rows]), ("devices",))
         return NamedSharding(mesh, PartitionSpec(*[None] * sharded_dim, "devices"))
 
@@ -221,7 +221,7 @@ def device_grid(sharding: NamedSharding) -> np.ndarray[Any, Any]:
 
 
 def sharding_spec(sharding: NamedSharding) -> ShardingSpec:
-    """``PmapSharding.sharding_spec``; axes behind the last cut are not known, and left out."""
+    """``PmapSharding.sharding_spec``; axes after the last cut are unknown, and left out."""
     sizes = sharding.mesh.shape
     entries: list[Any] = []
     at: dict[Any, int] = {}
@@ -252,7 +252,7 @@ class ShardedDeviceArray(metaclass=_IsSharded):
 def make_sharded_device_array(
     aval: Any, sharding_spec: ShardingSpec, device_buffers: Sequence[jax.Array], *_: Any
 ) -> jax.Array:
-    """One array of the buffers that lie on the devices already."""
+    """One array made of buffers that are already on the devices."""
     devices = np.array([next(iter(buffer.devices())) for buffer in device_buffers])
     sharding = _named(devices, sharding_spec)
     shape = sharding.shard_shape(aval.shape)

@@ -1,4 +1,4 @@
-"""Tracebacks as plain python shows them: without the frames of this package."""
+"""Tracebacks without the frames of this package, as plain python shows them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["without_our_frames", "without_package"]
 
 
 def without_our_frames(error: BaseException | None) -> None:
-    """Take the frames that plain python does not have out of an error's traceback.
+    """Remove the frames that plain python does not have from an error's traceback.
 
-    Those that ran the program, at its beginning, and those of a pmap in its middle; of the
-    errors that led to it too.
+    These are the frames at the start that ran the program, and those of a pmap; the errors that
+    led to this one are treated too.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        error.__traceback__ = without_package(_own_frames(error.__traceback__))
+        error.__traceback__ = without_package(_without_runner(error.__traceback__))
         for inner in getattr(error, "exceptions", ()):
             without_our_frames(inner)
         if error.__cause__ is not None and error.__context__ is not error.__cause__:
@@ -24,7 +24,7 @@ def without_our_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _own_frames(frames: types.TracebackType | None) -> types.TracebackType | None:
+def _without_runner(frames: types.TracebackType | None) -> types.TracebackType | None:
     outer = ("shardlift.", "runpy", "click.")
     while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(outer):
         frames = frames.tb_next
@@ -32,7 +32,7 @@ def _own_frames(frames: types.TracebackType | None) -> types.TracebackType | Non
 
 
 def without_package(frames: types.TracebackType | None) -> types.TracebackType | None:
-    """The frames that are not of this package."""
+    """The frames outside this package."""
     kept: list[types.TracebackType] = []
     while frames is not None:
         if not frames.tb_frame.f_globals.get("__name__", "").startswith("shardlift."):

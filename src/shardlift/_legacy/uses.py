@@ -1,4 +1,4 @@
-"""Which restored names a program used, and how often."""
+"""The restored names that a program used, and how often."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["Recorder", "Uses"]
 
 
 class Recorder(Protocol):
-    """What is asked of somebody who observes a program; `shardlift.facts.Recorder` does."""
+    """An observer of a program, such as `shardlift.facts.Recorder`."""
 
     def pmap(self, pmap: Callable[..., Any], /) -> Callable[..., Any]:
         """A pmap like ``pmap`` whose sites are recorded."""
 
     def jit(self, jit: Callable[..., Any], /) -> Callable[..., Any]:
-        """A jit like ``jit`` of which what calls shard_map is recorded too."""
+        """A jit like ``jit`` that records the functions that call shard_map."""
 
     def read(self, array: Any, how: str, nbytes: int, /) -> None:
         """An output was read, by "index", "unreplicate" or "device_get"."""
@@ -26,7 +26,7 @@ class Recorder(Protocol):
 
 
 class Uses(Counter[str]):
-    """Name -> how often it was asked for; a function that is ours, how often it was called.
+    """Name -> how often it was looked up; for a function of this package, called.
 
     >>> uses = Uses()
     >>> uses.note("jax.tree_map")
@@ -37,11 +37,11 @@ class Uses(Counter[str]):
     recorder: Recorder | None = None
 
     def note(self, name: str) -> None:
-        """One more use."""
+        """Count one more use."""
         self[name] += 1
         if self.recorder is not None:
             self.recorder.used(name)
 
-    def noting(self, name: str) -> Callable[[], None]:
-        """``note(name)``, to be called later."""
+    def counter(self, name: str) -> Callable[[], None]:
+        """A function that notes one more use of ``name``."""
         return lambda: self.note(name)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from shardlift._replication.outcome import NotProven as NotProven
     from shardlift._replication.outcome import Proven as Proven
     from shardlift._replication.outcome import Replication as Replication
-    from shardlift._replication.prove import replication as replication
+    from shardlift._replication.proof import replication as replication
 
 _WHERE = {
     "NotProven": "shardlift._replication.outcome",
     "Proven": "shardlift._replication.outcome",
     "Replication": "shardlift._replication.outcome",
-    "replication": "shardlift._replication.prove",
+    "replication": "shardlift._replication.proof",
 }
 __all__ = list(_WHERE)
 

@@ -1,8 +1,7 @@
-"""Collectives: what each device gets, as a function of what the devices of its group gave.
+"""Rules for collectives: each device's result as a function of the inputs of its group.
 
-The same collective over different groups, given equal values place by place, is taken to give
-equal bits. It is what JAX's own types assume: a sum over ``i`` of a value that is equal along ``j``
-is equal along ``j``.
+The same collective over different groups with equal inputs is assumed to give equal bits. JAX's
+own types assume it too: a sum over ``i`` of a value that is equal along ``j`` is equal along ``j``.
 """
 
 from __future__ import annotations
@@ -11,34 +10,24 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from shardlift._compat import collective_axes
 from shardlift._replication.interpreter import Interpreter, Rule, opaque
 from shardlift._replication.knowledge import Cause, Scope, Value, all_of, used, varying
 from shardlift._replication.partition import Classes, Groups, coordinates, groups_of, partition
 
-# What a device gets, as something to compare: by the classes of what the members of its group
-# gave, by a number that groups with the same classes share, and by its place in the group.
+# The result on a device, as a value to compare: from the classes of the inputs of its group, from a
+# number that groups with the same classes share, and from its place in the group.
 Key = Callable[[tuple[int, ...], int, int], Hashable]
-
-
-def _named(axes: Any) -> tuple[Hashable, ...]:
-    """The names among ``axes``; numbers are dimensions of the operand."""
-    given = axes if isinstance(axes, tuple | list) else (axes,)
-    return tuple(axis for axis in given if not isinstance(axis, int))
-
-
-def _names(eqn: Any) -> tuple[Hashable, ...]:
-    params = eqn.params
-    return _named(params["axes"] if "axes" in params else params["axis_name"])
 
 
 def _groups(eqn: Any, scope: Scope) -> Groups:
     given = eqn.params.get("axis_index_groups")
     given = None if given is None else tuple(map(tuple, given))
-    return groups_of(scope.space, _names(eqn), given)
+    return groups_of(scope.space, collective_axes(eqn), given)
 
 
 @functools.lru_cache(maxsize=256)
-def _exchanged(classes: Classes | None, groups: Groups, size: int, key: Key) -> Classes | None:
+def _exchange(classes: Classes | None, groups: Groups, size: int, key: Key) -> Classes | None:
     keys: list[Hashable] = [("none", point) for point in range(size)]
     numbers: dict[tuple[int, ...], int] = {}
     for group in groups:
@@ -50,7 +39,7 @@ def _exchanged(classes: Classes | None, groups: Groups, size: int, key: Key) -> 
 
 
 def _in_step(groups: Groups, control: Classes | None) -> bool:
-    """Do all members of each group surely come here the same number of times?"""
+    """Do all members of each group surely run this equation equally often?"""
     return control is None or all(len({control[m] for m in group}) == 1 for group in groups)
 
 
@@ -58,44 +47,44 @@ def _collective(key: Key, why: str) -> Rule:
     """A collective of each operand by itself."""
 
     def rule(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
-        names = _names(eqn)
+        names = collective_axes(eqn)
         if not names:  # over dimensions of the operand only
             return [used(operand, eqn) for operand in operands]
         if any(name not in scope.space.names for name in names):
-            return opaque(eqn, scope, f"goes over {_told(names)}, which is not mapped here")
+            return opaque(eqn, scope, f"goes over {_list_names(names)}, which is not mapped here")
         groups = _groups(eqn, scope)
         if not _in_step(groups, scope.control):
             return opaque(eqn, scope, "is under a predicate that is not equal on its devices")
         results = []
         for operand in operands:
             classes = operand and operand.classes
-            found = _exchanged(classes, groups, scope.space.size, key)
+            result = _exchange(classes, groups, scope.space.size, key)
             cause = Cause(None, eqn, why or _extent(eqn, scope))
-            results.append(varying(found, cause))
+            results.append(varying(result, cause))
         return results
 
     return rule
 
 
-def _told(names: tuple[Hashable, ...]) -> str:
+def _list_names(names: tuple[Hashable, ...]) -> str:
     return ", ".join(map(repr, names))
 
 
 def _extent(eqn: Any, scope: Scope) -> str:
-    """How far a collective goes that does not make its operand equal everywhere."""
+    """Over which devices a collective goes that does not go over all."""
     groups = eqn.params.get("axis_index_groups")
     if groups is not None:
         return f"goes over groups {list(map(list, groups))}, not over all devices"
-    names = _names(eqn)
+    names = collective_axes(eqn)
     rest = tuple(name for name in scope.space.names if name not in names)
-    return f"goes over {_told(names)} only, not over {_told(rest)}"
+    return f"goes over {_list_names(names)} only, not over {_list_names(rest)}"
 
 
 def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list[Value]:
-    names = _names(eqn)
+    names = collective_axes(eqn)
     if any(name not in scope.space.names for name in names):
-        return opaque(eqn, scope, f"asks for {_told(names)}, which is not mapped here")
-    cause = Cause(None, eqn, "is another number on each device")
+        return opaque(eqn, scope, f"asks for {_list_names(names)}, which is not mapped here")
+    cause = Cause(None, eqn, "is a different number on each device")
     return [varying(coordinates(scope.space, names), cause)]
 
 
@@ -105,9 +94,9 @@ def _ppermute(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> 
     def key(given: tuple[int, ...], _: int, place: int) -> Hashable:
         return given[source[place]] if place in source else "zeros"
 
-    why = "sends each device another one's value"
+    why = "sends each device the value of another one"
     if any(operand is None for operand in operands):
-        why = "leaves zeros on devices to which nothing is sent"
+        why = "leaves zeros on devices that receive nothing"
     return list(_collective(key, why)(_, eqn, operands, scope))
 
 
@@ -117,13 +106,15 @@ def _pbroadcast(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -
 
 
 def _ragged(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
-    """All operands together decide what each device gets."""
+    """All operands together decide each device's result."""
     every = all_of(operands)
     return list(_by_place(_, eqn, [every] * len(eqn.outvars), scope))
 
 
 _together = _collective(lambda _, number, __: number, "")
-_by_place = _collective(lambda _, number, place: (number, place), "gives each device another part")
+_by_place = _collective(
+    lambda _, number, place: (number, place), "gives each device a different part"
+)
 
 RULES: dict[str, Rule] = {
     "psum": _together,

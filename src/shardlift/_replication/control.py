@@ -1,4 +1,4 @@
-"""Calls, loops, branches, kernels and maps: equations that hold jaxprs."""
+"""Rules for equations that hold jaxprs: calls, loops, branches, kernels and maps."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from shardlift._replication.knowledge import (
     used,
     varying,
 )
-from shardlift._replication.partition import Space, lifted, meet, projected
-from shardlift._replication.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, ours
+from shardlift._replication.partition import Space, lift, meet, project
+from shardlift._replication.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, is_jax_primitive
 
 
 def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
-    inner = inner_jaxpr(eqn)
+    inner = called_jaxpr(eqn)
     if inner is None:
-        return opaque(eqn, scope, "calls a function in a way that is not known")
+        return opaque(eqn, scope, "calls a function in an unknown way")
     return walk.run(inner, operands, scope)
 
 
-def inner_jaxpr(eqn: Any) -> Any:
-    """The jaxpr that a call runs on its operands; None where there is no such."""
+def called_jaxpr(eqn: Any) -> Any:
+    """The jaxpr that a call runs on its operands; None if there is none."""
     for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
         inner = _open(eqn.params.get(name))
         if inner is not None and len(inner.invars) == len(eqn.invars):
@@ -40,9 +40,9 @@ def _high_level(
     walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
 ) -> Sequence[Value]:
     axes = list(zip(scope.space.names, scope.space.sizes, strict=True))
-    inner = walk.once(eqn, lambda: _compat.expanded(eqn, axes))
+    inner = walk.once(eqn, lambda: _compat.expand(eqn, axes))
     if inner is None:
-        return opaque(eqn, scope, "is a primitive of which nothing is known")
+        return opaque(eqn, scope, "is an unknown primitive")
     return walk.run(inner, operands, scope)
 
 
@@ -53,13 +53,13 @@ def _open(jaxpr: Any) -> Any:
 # ---- loops
 
 
-def _settled(start: list[Value], step: Callable[[list[Value]], list[Value]]) -> list[Value]:
-    """The start, made to vary until a step makes it vary no more."""
+def _fixed_point(start: list[Value], step: Callable[[list[Value]], list[Value]]) -> list[Value]:
+    """The carried values, starting from ``start``, once a step changes them no more."""
     carry = start
     while True:
         after = [both(old, new) for old, new in zip(carry, step(carry), strict=True)]
-        if all(old is new or (old and old.classes) == (new and new.classes)
-               for old, new in zip(carry, after, strict=True)):  # fmt: skip
+        pairs = zip(carry, after, strict=True)
+        if all((old and old.classes) == (new and new.classes) for old, new in pairs):
             return carry
         carry = after
 
@@ -67,19 +67,19 @@ def _settled(start: list[Value], step: Callable[[list[Value]], list[Value]]) -> 
 def _scan(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
     parts = _compat.scan_parts(eqn)
     if parts is None:
-        return opaque(eqn, scope, "has a form that is not known")
+        return opaque(eqn, scope, "has an unknown form")
     n_consts, n_carry = parts
     consts, xs = operands[:n_consts], operands[n_consts + n_carry :]
 
     def body(carry: list[Value]) -> list[Value]:
         return walk.run(eqn.params["jaxpr"], [*consts, *carry, *xs], scope)
 
-    carry = _settled(operands[n_consts : n_consts + n_carry], lambda c: body(c)[:n_carry])
+    carry = _fixed_point(operands[n_consts : n_consts + n_carry], lambda c: body(c)[:n_carry])
     return [*carry, *body(carry)[n_carry:]]
 
 
 def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
-    """Devices whose predicates agree go round equally often; the others part here."""
+    """Devices with equal predicates run equally many turns; the others diverge here."""
     params = eqn.params
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts = operands[:n_cond], operands[n_cond : n_cond + n_body]
@@ -89,9 +89,9 @@ def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> 
         inside = _under(scope, predicate)
         again = walk.run(params["cond_jaxpr"], [*cond_consts, *carry], inside)
         after = walk.run(params["body_jaxpr"], [*body_consts, *carry], inside)
-        return [_through(all_of(again), eqn), *after]
+        return [_blame(all_of(again), eqn), *after]
 
-    predicate, *carry = _settled([None, *operands[n_cond + n_body :]], step)
+    predicate, *carry = _fixed_point([None, *operands[n_cond + n_body :]], step)
     return [both(value, predicate) for value in carry]
 
 
@@ -101,8 +101,8 @@ def _under(scope: Scope, predicate: Value) -> Scope:
     return scope._replace(control=meet(scope.control, predicate.classes))
 
 
-def _through(predicate: Value, eqn: Any) -> Value:
-    """What depends on a predicate does so because of ``eqn``."""
+def _blame(predicate: Value, eqn: Any) -> Value:
+    """The predicate, with ``eqn`` as the equation that makes values depend on it."""
     if predicate is None:
         return None
     cause = predicate.cause
@@ -113,14 +113,14 @@ def _through(predicate: Value, eqn: Any) -> Value:
 
 
 def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
-    index, rest = _through(used(operands[0], eqn), eqn), operands[1:]
+    index, rest = _blame(used(operands[0], eqn), eqn), operands[1:]
     branches = eqn.params["branches"]
     inside = _under(scope, index)
     results = [walk.run(branch, rest, inside) for branch in branches]
     outputs = [all_of(values) for values in zip(*results, strict=True)]
     if index is None:
         return outputs
-    # An output that every branch hands through does not depend on which one was taken.
+    # An output that every branch passes through does not depend on the branch taken.
     return [
         value if _same_input(branches, k) else both(value, index) for k, value in enumerate(outputs)
     ]
@@ -140,7 +140,7 @@ def _same_input(branches: Sequence[Any], k: int) -> bool:
 def _linear_solve(
     walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
 ) -> Sequence[Value]:
-    """What runs is the function ``solve``, on its own constants and the right-hand side."""
+    """Runs the function ``solve``, on its own constants and the right-hand side."""
     lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     start = lengths.matvec + lengths.vecmat
     consts = operands[start : start + lengths.solve]
@@ -164,12 +164,12 @@ def _kernel(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Se
 
 
 def _made_of(params: Any, names: frozenset[str]) -> bool:
-    """Do the jaxprs among ``params`` hold these primitives only?"""
-    import jax.extend.core as jex  # slow to import: see _compat
-
+    """Do the jaxprs among ``params`` have only these primitives?"""
     return all(
-        eqn.primitive.name in names and ours(eqn.primitive) and _made_of(eqn.params, names)
-        for jaxpr in jex.jaxprs_in_params(params)
+        eqn.primitive.name in names
+        and is_jax_primitive(eqn.primitive)
+        and _made_of(eqn.params, names)
+        for jaxpr in _compat.inner_jaxprs(params)
         for eqn in jaxpr.eqns
     )
 
@@ -180,24 +180,24 @@ def _nested_map(
     """A map inside a map: a value outside is all of its parts inside."""
     axes = _compat.map_axes(eqn)
     if axes is None or any(name in scope.space.names for name in axes):
-        return opaque(eqn, scope, "is a map in a form that is not known")
-    outer, inner = scope.space, scope.space.grown(tuple(axes), tuple(axes.values()))
-    control = lifted(scope.control, outer, inner, ())
+        return opaque(eqn, scope, "is a map of an unknown form")
+    outer, inner = scope.space, scope.space.extend(tuple(axes), tuple(axes.values()))
+    control = lift(scope.control, outer, inner, ())
     inputs = [
-        entering(value, spec, outer, inner, Cause(None, eqn, "lays its operand over devices"))
+        enter_map(value, spec, outer, inner, Cause(None, eqn, "splits its operand over devices"))
         for value, spec in zip(operands, eqn.params["in_specs"], strict=True)
     ]
     outputs = walk.run(eqn.params["jaxpr"], inputs, Scope(inner, control))
     return [
-        value and varying(projected(value.classes, outer, inner), value.cause) for value in outputs
+        value and varying(project(value.classes, outer, inner), value.cause) for value in outputs
     ]
 
 
-def entering(value: Value, spec: Any, outer: Space, inner: Space, cause: Cause) -> Value:
-    """A value inside a map that lays it over devices as ``spec`` says."""
+def enter_map(value: Value, spec: Any, outer: Space, inner: Space, cause: Cause) -> Value:
+    """A value inside a map that splits it over devices by ``spec``."""
     flat = [name for entry in spec for name in (entry if isinstance(entry, tuple) else (entry,))]
     over = tuple(name for name in flat if name in inner.names and name not in outer.names)
-    classes = lifted(value and value.classes, outer, inner, over)
+    classes = lift(value and value.classes, outer, inner, over)
     return varying(classes, cause if value is None else value.cause)
 
 

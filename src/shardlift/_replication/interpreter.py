@@ -1,8 +1,8 @@
-"""The walk over a jaxpr: from what is known of its inputs to what is known of its outputs.
+"""Interpreter of a jaxpr: which of its outputs vary between devices, given its inputs.
 
 Nearly all values are equal everywhere and nearly all primitives are plain functions of their
-operands, so the walk keeps a table of the other values only, and a plain equation whose operands
-are not in it costs a few dictionary look-ups.
+operands, so the interpreter keeps a table of the other values only. A plain equation whose operands
+are not in the table costs a few dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from shardlift._replication.knowledge import (
     Varying,
     all_of,
     apart,
-    rebased,
+    rebase,
     used,
 )
-from shardlift._replication.primitives import OPAQUE, PLAIN, ours
+from shardlift._replication.primitives import OPAQUE, PLAIN, is_jax_primitive
 
 Rule = Callable[["Interpreter", Any, list[Value], Scope], Sequence[Value]]
 
 
 class Interpreter:
-    """Interprets jaxprs, each once for the same knowledge of its inputs."""
+    """Interprets jaxprs, each once for the same varying inputs."""
 
     def __init__(self, rules: dict[str, Rule], pure: Iterable[str] = ()) -> None:
-        """``pure`` names further primitives that depend on nothing but their operands."""
+        """``pure`` names further primitives that depend only on their operands."""
         self._rules = rules
         self._pure = frozenset(pure)
         self._kinds: dict[Any, Rule | None] = {}
         self._seen: dict[Any, tuple[Any, list[Value]]] = {}
-        self._made: dict[int, tuple[Any, Any]] = {}
+        self._cache: dict[int, tuple[Any, Any]] = {}
 
     def run(self, jaxpr: Any, inputs: Sequence[Value], scope: Scope) -> list[Value]:
-        """What is known of the outputs, with causes in terms of the inputs' own causes."""
+        """The outputs' values, with causes in terms of the inputs' own causes."""
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
         key = (id(jaxpr), tuple([value and value.classes for value in inputs]), scope)
-        found = self._seen.get(key)
-        if found is None:
+        seen = self._seen.get(key)
+        if seen is None:
             local = [value and Varying(value.classes, Cause(k)) for k, value in enumerate(inputs)]
-            # The jaxpr is kept: its id must not become another one's.
-            found = self._seen[key] = (jaxpr, self._walk(jaxpr, local, scope))
-        return [rebased(value, inputs) for value in found[1]]
+            # The jaxpr is kept alive: its id must not be reused.
+            seen = self._seen[key] = (jaxpr, self._walk(jaxpr, local, scope))
+        return [rebase(value, inputs) for value in seen[1]]
 
     def once(self, eqn: Any, make: Callable[[], Any]) -> Any:
-        """What ``make`` made of this equation the first time."""
-        if id(eqn) not in self._made:
-            self._made[id(eqn)] = (eqn, make())
-        return self._made[id(eqn)][1]
+        """The result of ``make`` for this equation, called once."""
+        if id(eqn) not in self._cache:
+            self._cache[id(eqn)] = (eqn, make())
+        return self._cache[id(eqn)][1]
 
     def _walk(self, jaxpr: Any, inputs: Sequence[Value], scope: Scope) -> list[Value]:
         known: dict[int, Varying] = {
@@ -69,9 +69,9 @@ class Interpreter:
                     if value is not None:
                         known[id(var)] = value
                 continue
-            found: list[Varying] = [known[id(var)] for var in eqn.invars if id(var) in known]
-            if found:
-                value = used(found[0] if len(found) == 1 else all_of(found), eqn)
+            varied: list[Varying] = [known[id(var)] for var in eqn.invars if id(var) in known]
+            if varied:
+                value = used(varied[0] if len(varied) == 1 else all_of(varied), eqn)
                 assert value is not None, "a function of a varying value varies"
                 for var in eqn.outvars:
                     known[id(var)] = value
@@ -83,7 +83,7 @@ class Interpreter:
         rule: Rule | None
         if name in self._pure:
             rule = None
-        elif not ours(primitive):
+        elif not is_jax_primitive(primitive):
             rule = _unknown
         else:
             rule = self._rules.get(name, None if name in PLAIN else _unknown)
@@ -92,10 +92,10 @@ class Interpreter:
 
 
 def opaque(eqn: Any, scope: Scope, why: str) -> list[Value]:
-    """Every output of ``eqn`` may be another one on every device."""
+    """Every output of ``eqn`` may differ on every device."""
     return [apart(scope, Cause(None, eqn, why))] * len(eqn.outvars)
 
 
 def _unknown(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list[Value]:
-    why = OPAQUE.get(eqn.primitive.name, "is a primitive of which nothing is known")
+    why = OPAQUE.get(eqn.primitive.name, "is an unknown primitive")
     return opaque(eqn, scope, why)

@@ -1,4 +1,4 @@
-"""What the interpreter knows of a value that is not equal everywhere, and why it is not."""
+"""Values that are not equal on all devices, and why they are not."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from shardlift._replication.partition import Classes, Space, meet
 
 
 class Cause(NamedTuple):
-    """Where the difference between devices comes from.
+    """The cause of a difference between devices.
 
     Either an input of the jaxpr (by its number) and the first equation that used it, or an
-    equation that makes a difference by itself, with the reason.
+    equation that causes a difference by itself, with the reason.
     """
 
     input: int | None
     eqn: Any = None
     why: str = ""
-    control: Any = None  # a while or cond through whose predicate it came
+    control: Any = None  # the while or cond whose predicate carried it
 
 
 class Varying(NamedTuple):
@@ -32,10 +32,10 @@ Value = Varying | None  # None: equal everywhere
 
 
 class Scope(NamedTuple):
-    """Where an equation is: in which maps, and under which predicates."""
+    """The maps and predicates around an equation."""
 
     space: Space
-    control: Classes | None = None  # which devices surely take the same way to here
+    control: Classes | None = None  # devices in one class surely take the same path
 
 
 def varying(classes: Classes | None, cause: Cause) -> Value:
@@ -44,49 +44,48 @@ def varying(classes: Classes | None, cause: Cause) -> Value:
 
 
 def apart(scope: Scope, cause: Cause) -> Value:
-    """A value that may be another one on every device."""
+    """A value that may differ on every device."""
     size = scope.space.size
     return Varying(tuple(range(size)), cause) if size > 1 else None
 
 
-def both(one: Value, other: Value) -> Value:
-    """What is known of a function of two values; the first one's cause stands."""
-    if other is None or one is other:
-        return one
-    if one is None:
-        return other
-    classes = meet(one.classes, other.classes)
-    return one if classes == one.classes else varying(classes, one.cause)
+def both(first: Value, second: Value) -> Value:
+    """A function of two values; its cause is that of the first."""
+    if second is None or first is second:
+        return first
+    if first is None:
+        return second
+    classes = meet(first.classes, second.classes)
+    return first if classes == first.classes else varying(classes, first.cause)
 
 
 def all_of(values: Iterable[Value]) -> Value:
-    """What is known of a function of all of them."""
-    found: Value = None
+    """A function of all these values."""
+    result: Value = None
     for value in values:
-        if value is not None:
-            found = both(found, value)
-    return found
+        result = both(result, value)
+    return result
 
 
 def used(value: Value, eqn: Any) -> Value:
-    """The value after an equation made something of it: the first to do so is remembered."""
+    """The result of an equation on a value; the first equation that uses it is its cause."""
     if value is None or value.cause.eqn is not None or eqn.primitive.name in VIEWS:
         return value
     return Varying(value.classes, value.cause._replace(eqn=eqn))
 
 
-# A map takes the device axis off its arguments: that is not a use of them.
+# A map removes the device axis of its arguments: that does not count as a use.
 VIEWS = frozenset({"squeeze"})
 
 
-def rebased(value: Value, inputs: Sequence[Value]) -> Value:
-    """A value from inside a jaxpr as its caller sees it: inputs are the caller's values."""
+def rebase(value: Value, inputs: Sequence[Value]) -> Value:
+    """A value inside a jaxpr as its caller sees it; ``inputs`` are the caller's values."""
     if value is None:
         return None
     cause = value.cause
     if cause.input is not None:
-        given = inputs[cause.input]
-        assert given is not None, "an input that is equal everywhere causes nothing"
-        eqn = cause.eqn if given.cause.eqn is None else given.cause.eqn
-        cause = given.cause._replace(eqn=eqn, control=given.cause.control or cause.control)
+        outer = inputs[cause.input]
+        assert outer is not None, "an input that is equal everywhere causes nothing"
+        eqn = cause.eqn if outer.cause.eqn is None else outer.cause.eqn
+        cause = outer.cause._replace(eqn=eqn, control=outer.cause.control or cause.control)
     return Varying(value.classes, cause)

@@ -1,4 +1,4 @@
-"""What a replication proof says, by output."""
+"""The result of a replication proof, by output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Equation:
-    """A primitive, and the line that called for it, where JAX knows."""
+    """A primitive, and the line that used it, if JAX knows it."""
 
     primitive: str
     source: Source | None
@@ -45,19 +45,19 @@ class Proven:
 class NotProven:
     """An output that is not known to be equal on all devices, and why."""
 
-    argument: str | None  # the argument it comes from, by its path
-    equation: Equation | None  # the first one that used the argument, or made the difference
-    why: str  # what that equation does, where it makes the difference
-    control: Equation | None  # the loop or branch whose predicate brought the difference in
-    along: tuple[Hashable, ...]  # the axes along which it is equal all the same
-    groups: tuple[tuple[int, ...], ...]  # the devices among which it is, where there are several
+    argument: str | None  # the path of the argument that it depends on
+    equation: Equation | None  # the first one that used the argument, or caused the difference
+    why: str  # what that equation does, if it caused the difference
+    control: Equation | None  # the loop or branch whose predicate carried the difference
+    along: tuple[Hashable, ...]  # the axes along which it is equal nevertheless
+    groups: tuple[tuple[int, ...], ...]  # groups of devices on which it is equal
 
     def __bool__(self) -> bool:
         return False
 
     def __str__(self) -> str:
-        said = [part for part in (self._origin(), self._control(), self._rest()) if part]
-        return "not proven: " + ", ".join(said)
+        parts = [part for part in (self._origin(), self._control(), self._rest()) if part]
+        return "not proven: " + ", ".join(parts)
 
     def _origin(self) -> str:
         if self.argument is not None:
@@ -79,12 +79,12 @@ class NotProven:
 
 @dataclasses.dataclass(frozen=True)
 class Replication:
-    """Which outputs of a mapped function are equal on all devices; prints a line a leaf."""
+    """Which outputs of a mapped function are equal on all devices; prints one line per leaf."""
 
     name: str
     axes: Mapping[Hashable, int]
     outputs: Mapping[str, Proven | NotProven]
-    proven: Any  # the output's tree with True where it is proven
+    proven: Any  # the output's tree, with True for proven leaves
 
     @property
     def all_proven(self) -> bool:
@@ -94,9 +94,6 @@ class Replication:
     def __str__(self) -> str:
         axes = ", ".join(f"{name!r}: {size}" for name, size in self.axes.items())
         lines = [f"replication of {self.name} over {axes}"]
-        lines += [f"  output{_shown(path)}: {said}" for path, said in self.outputs.items()]
+        for path, outcome in self.outputs.items():
+            lines.append(f"  output{'' if path == '<leaf>' else path}: {outcome}")
         return "\n".join(lines)
-
-
-def _shown(path: str) -> str:
-    return "" if path == "<leaf>" else path

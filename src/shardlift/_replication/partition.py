@@ -1,10 +1,10 @@
-"""Which devices surely hold the same value: the lattice of the replication proof.
+"""Partitions of the devices by equal values: the lattice of the replication proof.
 
 A *space* is the devices as the body of a map sees them: the points of a grid of named axes, counted
-row by row. What is known of a value is a partition of the points: points in one class hold equal
-bits. ``None`` is the partition of one class, equal everywhere, which nearly every value of a
-program has; it is not even stored. A partition says all there is to say of groups and of several
-axes: equal along ``j`` but not along ``i``, equal within groups of four, and so on.
+row by row. A value is described by a partition of the points: points in one class hold equal bits.
+``None`` is the partition with one class, equal everywhere; nearly every value of a program has it,
+and it is not stored. A partition can express groups and several axes: equal along ``j`` but not
+along ``i``, equal within groups of four, and so on.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 class Space(NamedTuple):
-    """The named axes that are mapped at some place of a program, and their sizes."""
+    """The named axes that are mapped somewhere in a program, and their sizes."""
 
     names: tuple[Hashable, ...] = ()
     sizes: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
-        """How many points there are."""
+        """The number of points."""
         return math.prod(self.sizes)
 
-    def grown(self, names: Sequence[Hashable], sizes: Sequence[int]) -> Space:
-        """The space inside a map over more axes: its points are those of each point of this."""
+    def extend(self, names: Sequence[Hashable], sizes: Sequence[int]) -> Space:
+        """The space inside a map over more axes: each point becomes several."""
         return Space((*self.names, *names), (*self.sizes, *sizes))
 
 
@@ -47,24 +47,24 @@ def partition(keys: Iterable[Hashable]) -> Classes | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _meet(one: Classes, other: Classes) -> Classes | None:
-    return partition(zip(one, other, strict=True))
+def _meet(first: Classes, second: Classes) -> Classes | None:
+    return partition(zip(first, second, strict=True))
 
 
-def meet(one: Classes | None, other: Classes | None) -> Classes | None:
-    """Where a function of two values is equal: where both are.
+def meet(first: Classes | None, second: Classes | None) -> Classes | None:
+    """The partition of a function of two values: equal where both are.
 
     >>> meet((0, 0, 1, 1), (0, 1, 1, 1))
     (0, 1, 2, 2)
     """
-    if one is other or other is None:
-        return one
-    return other if one is None else _meet(one, other)
+    if first is second or second is None:
+        return first
+    return second if first is None else _meet(first, second)
 
 
 @functools.lru_cache(maxsize=1024)
 def coordinates(space: Space, names: tuple[Hashable, ...]) -> Classes | None:
-    """The partition by the place along the axes ``names``: what ``axis_index`` tells apart.
+    """The partition by the position along the axes ``names``: the classes of ``axis_index``.
 
     >>> coordinates(Space(("i", "j"), (2, 2)), ("j",))
     (0, 1, 0, 1)
@@ -102,12 +102,12 @@ def along(space: Space, classes: Classes | None) -> tuple[Hashable, ...]:
     """
     if classes is None:
         return space.names
-    found = []
+    names = []
     for name in space.names:
         lines = groups_of(space, (name,), None)
         if all(len({classes[point] for point in line}) == 1 for line in lines):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def members(classes: Classes) -> Groups:
@@ -116,27 +116,27 @@ def members(classes: Classes) -> Groups:
     >>> members((0, 1, 0, 1))
     ((0, 2), (1, 3))
     """
-    found: dict[int, list[int]] = {}
+    points: dict[int, list[int]] = {}
     for point, number in enumerate(classes):
-        found.setdefault(number, []).append(point)
-    return tuple(map(tuple, found.values()))
+        points.setdefault(number, []).append(point)
+    return tuple(map(tuple, points.values()))
 
 
 # ---- entering and leaving a map
 
 
-def lifted(
+def lift(
     classes: Classes | None, outer: Space, inner: Space, over: tuple[Hashable, ...]
 ) -> Classes | None:
-    """A value of ``outer`` inside a map to ``inner``, laid over the new axes ``over``."""
+    """A value of ``outer`` inside a map to ``inner``, split over the new axes ``over``."""
     below = inner.size // outer.size
     if classes is not None:
         classes = tuple(number for number in classes for _ in range(below))
     return meet(classes, coordinates(inner, over)) if over else classes
 
 
-def projected(classes: Classes | None, outer: Space, inner: Space) -> Classes | None:
-    """The same on the way out: equal where all its parts are."""
+def project(classes: Classes | None, outer: Space, inner: Space) -> Classes | None:
+    """A value of ``inner`` outside the map: equal where all its parts are."""
     if classes is None:
         return None
     below = inner.size // outer.size

@@ -1,12 +1,12 @@
-"""Which primitives are plain: functions of their operands and of nothing else.
+"""The plain primitives: functions of their operands and of nothing else.
 
-The names below were looked at one by one (2026-11: jax 0.10.2, 0.12.0). Whatever is neither here
-nor has a rule counts as unknown, and its outputs as not proven: a primitive of a later JAX makes
-the proof say less, never too much.
+The names below were checked one by one (2026-11: jax 0.10.2, 0.12.0). A primitive that is neither
+here nor has a rule is unknown, and its outputs are not proven: a primitive of a later JAX makes the
+proof weaker, never wrong.
 
-Plain means that the same program on equal operands gives equal bits on devices of one kind. That
-is what XLA promises for everything but scatters, and some convolutions and reductions on GPUs,
-that are left free to run in any order: ``--xla_gpu_deterministic_ops`` takes that freedom away.
+Plain means that the same program on equal operands gives equal bits on devices of one kind. XLA
+promises it for everything except scatters, and some convolutions and reductions on GPUs, which may
+run in any order unless ``--xla_gpu_deterministic_ops`` is set.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RANDOM = """
 iota_2x32_shape philox2x32 philox4x32 random_bits random_clone random_fold_in random_gamma
 random_seed random_split random_unwrap random_wrap rng_bit_generator threefry2x32 threefry4x32
 """
-# They say something to the compiler or to a transformation, and nothing about the value.
+# They inform the compiler or a transformation, and do not change the value.
 _MARKS = """
 after_all create_token device_put layout_constraint name optimization_barrier platform_index
 pvary reshard sharding_constraint stage tie with_memory_space_constraint xla_metadata_value
@@ -53,14 +53,14 @@ PLAIN = frozenset(
     " ".join((_ELEMENTWISE, _SHAPES, _REDUCTIONS, _LINEAR_ALGEBRA, _RANDOM, _MARKS)).split()
 )
 
-# Plain if the function that they are given is made of plain primitives.
+# Plain if their function is made of plain primitives.
 _FUNCTIONS = """
 reduce reduce_window scatter scatter-add scatter-max scatter-min scatter-mul scatter-sub
 select_and_scatter
 """
 WITH_FUNCTION = frozenset(_FUNCTIONS.split())
 
-# What a kernel may do besides, on the memory of its own device.
+# A kernel may also use these, on the memory of its own device.
 _KERNELS = """
 addupdate broadcast_to cond get jit masked_load masked_swap multiple_of num_programs program_id
 reciprocal scan swap while
@@ -68,37 +68,37 @@ reciprocal scan swap while
 IN_KERNEL = frozenset(_KERNELS.split())
 
 # Why the outputs of these are not proven.
-_CALLBACK = "runs Python on the host, once a device"
-_REF = "reads a mutable reference, whose content is not followed"
-_MEMORY = "is memory that nothing was written to"
+_CALLBACK = "runs Python on the host, once per device"
+_REF = "reads a mutable reference, whose content is not tracked"
+_MEMORY = "is uninitialised memory"
 OPAQUE = {
     "pure_callback": _CALLBACK,
     "io_callback": _CALLBACK,
     "empty": _MEMORY,
     "empty2": _MEMORY,
-    "rng_uniform": "draws from a generator of the device's own",
+    "rng_uniform": "draws from the device's own generator",
     "ffi_call": "runs foreign code, which may depend on the device",
-    "call_exported": "runs an exported program, which is not looked into",
-    "custom_partitioning": "leaves it to a function of its own what each device does",
+    "call_exported": "runs an exported program, which is not analysed",
+    "custom_partitioning": "lets its own function decide what each device does",
     "get": _REF,
     "swap": _REF,
     "freeze": _REF,
     "new_ref": _REF,
     "run_state": _REF,
-    "precv": "receives what another device sent",
+    "precv": "receives a value from another device",
 }
 
 
 @functools.cache
 def _exported() -> dict[str, Any]:
-    """JAX's own primitives, as far as it exports them, by name."""
+    """The primitives that JAX exports, by name."""
     import jax.extend.core.primitives as primitives
     from jax import lax
 
-    found = [getattr(module, name) for module in (lax, primitives) for name in dir(module)]
-    return {p.name: p for p in found if hasattr(p, "name") and hasattr(p, "bind")}
+    exported = [getattr(module, name) for module in (lax, primitives) for name in dir(module)]
+    return {p.name: p for p in exported if hasattr(p, "name") and hasattr(p, "bind")}
 
 
-def ours(primitive: Any) -> bool:
-    """Is it not somebody else's primitive with the name of one of JAX's?"""
+def is_jax_primitive(primitive: Any) -> bool:
+    """False for a primitive of another library that has the name of an exported one of JAX."""
     return _exported().get(primitive.name, primitive) is primitive

@@ -1,4 +1,4 @@
-"""From a function to the jaxpr of its body on one device, and what goes in and out of it."""
+"""The jaxpr of a mapped function's body on one device, with its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import jax
 from jax.sharding import AbstractMesh, AxisType
 
 from shardlift import _compat
-from shardlift._replication.control import CALLS, inner_jaxpr
+from shardlift._replication.control import CALLS, called_jaxpr
 from shardlift.mapping.axes import argument_names
+from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.labels import label_of
-from shardlift.mapping.meshes import given_here, in_context_mesh
-from shardlift.mapping.nested_call import Call
+from shardlift.mapping.meshes import given_local_devices, in_context_mesh
 from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
 from shardlift.mapping.options import Options
-from shardlift.mapping.plan import map_block, with_static
+from shardlift.mapping.plan import map_block
 from shardlift.mapping.site import Site
 
 
@@ -25,14 +25,14 @@ class Program(NamedTuple):
     """A traced function that maps over devices."""
 
     name: str
-    jaxpr: Any  # of the whole: the map, and what is around it
+    jaxpr: Any  # of the map and everything around it
     inputs: list[str]  # the name of each leaf of the arguments
     output: Any  # the output, with a shape and dtype for each leaf
-    static: tuple[int, ...]  # positions of arguments that have no leaves
+    static: tuple[int, ...]  # positions of static arguments
 
 
 class Map(NamedTuple):
-    """A map over devices, and which inputs of the program its operands are (None: of neither)."""
+    """A map over devices; for each operand the number of the program's input, or None."""
 
     eqn: Any
     operands: list[int | None]
@@ -49,7 +49,7 @@ class Result(NamedTuple):
 
 
 def trace_site(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    """Trace a pmap for these arguments. Takes no devices: there may be fewer than rows."""
+    """Trace a pmap for these arguments. Uses no devices: there may be fewer than rows."""
     call = site.take_apart(args, kwargs)
     rows = call.size * _processes(site.options)
     leaves = [
@@ -82,18 +82,18 @@ def _trace_block(
         args = tuple(with_static(site.options, call.args, args))
         return map_block(site.get_fun(), site.options, Frame(axes, 1), args, kwargs, mesh)
 
-    # A mesh of the caller's own, set with jax.set_mesh, is not the one to trace with.
+    # A mesh that the caller has set with jax.set_mesh must not be used for tracing.
     with jax.sharding.use_abstract_mesh(mesh) if in_context_mesh() else contextlib.nullcontext():
         return jax.make_jaxpr(program, return_shape=True)(leaves)
 
 
 def _processes(options: Options) -> int:
-    """How many times the rows of a call there are: each process brings its own."""
+    """The number of processes that bring rows: each brings those of its own call."""
     if options.view == "global":
         return 1
     if options.devices is None:
         return jax.process_count(options.backend)
-    return len(options.devices) // len(given_here(options))
+    return len(options.devices) // len(given_local_devices(options))
 
 
 def _abstract(leaf: Any, axis: int | None, rows: int) -> jax.ShapeDtypeStruct:
@@ -107,7 +107,7 @@ def _abstract(leaf: Any, axis: int | None, rows: int) -> jax.ShapeDtypeStruct:
 def trace_function(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Program:
-    """Trace a function that maps by itself: by ``jax.pmap``, ``jax.shard_map``."""
+    """Trace a function that maps over devices itself, by ``jax.pmap`` or ``jax.shard_map``."""
     name = getattr(fun, "__name__", type(fun).__name__)
     static = tuple(k for k, arg in enumerate(args) if not _traceable(arg))
     dynamic = [k for k in range(len(args)) if k not in static]
@@ -121,7 +121,7 @@ def trace_function(
         jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, kwargs)
     except NameError as error:
         error.add_note(
-            f"{name} is not mapped: pass what pmap returned, or the name of the axis, "
+            f"{name} is not mapped: pass the result of pmap, or the name of the axis, "
             f"shardlift.replication({name}, *args, axis_name=...)."
         )
         raise
@@ -129,7 +129,7 @@ def trace_function(
 
 
 def _traceable(arg: Any) -> bool:
-    """Can it be an argument of a traced function? What cannot was static in ``jax.pmap``."""
+    """Can it be an argument of a traced function? If not, it was static in ``jax.pmap``."""
     try:
         for leaf in jax.tree.leaves(arg):
             jax.typeof(leaf)
@@ -138,18 +138,18 @@ def _traceable(arg: Any) -> bool:
     return True
 
 
-# ---- finding the map
+# ---- the maps of a program
 
 
-def results(program: Program) -> tuple[list[Map], list[Result | None]]:
-    """The maps, and which one computed each output; None where something else had the last word."""
+def find_results(program: Program) -> tuple[list[Map], list[Result | None]]:
+    """The maps, and for each output the map that computed it; None if no map did."""
     jaxpr = program.jaxpr.jaxpr
     maps: list[Map] = []
-    found = _results(jaxpr, list(range(len(jaxpr.invars))), maps)
-    return maps, [out if isinstance(out, Result) else None for out in found]
+    origins = _origins(jaxpr, list(range(len(jaxpr.invars))), maps)
+    return maps, [origin if isinstance(origin, Result) else None for origin in origins]
 
 
-def _results(jaxpr: Any, inputs: list[Any], maps: list[Map]) -> list[Any]:
+def _origins(jaxpr: Any, inputs: list[Any], maps: list[Map]) -> list[Any]:
     """For each output: the number of an input, the result of a map, or None."""
     known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
     for eqn in jaxpr.eqns:
@@ -160,7 +160,7 @@ def _results(jaxpr: Any, inputs: list[Any], maps: list[Map]) -> list[Any]:
             maps.append(Map(eqn, numbers))
             outputs = [Result(maps[-1], k) for k in range(len(eqn.outvars))]
         elif eqn.primitive.name in CALLS:
-            inner = inner_jaxpr(eqn)
-            outputs = [] if inner is None else _results(inner, operands, maps)
+            inner = called_jaxpr(eqn)
+            outputs = [] if inner is None else _origins(inner, operands, maps)
         known.update(zip(map(id, eqn.outvars), outputs, strict=False))
     return [known.get(id(var)) for var in jaxpr.outvars]

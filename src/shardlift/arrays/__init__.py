@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shardlift.arrays.replicas import replicate as replicate
     from shardlift.arrays.replicas import unreplicate as unreplicate
 
-# Public name -> its module. Loaded when first used: a pmap needs none of them for its first call.
+# Public name -> its module, loaded when first used: the first call of a pmap needs none of them.
 _WHERE = {
     "barrier": "shardlift.arrays.barriers",
     "device_put_replicated": "shardlift.arrays.placement",
@@ -38,5 +38,5 @@ _WHERE = {
 
 __all__ = list(_WHERE)
 
-if not TYPE_CHECKING:  # or a checker would take any name for one of ours
+if not TYPE_CHECKING:  # or type checkers would accept any name
     __getattr__, __dir__ = lazy(__name__, _WHERE)

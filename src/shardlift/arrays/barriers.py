@@ -1,4 +1,4 @@
-"""A meeting point of all processes that says who did not come."""
+"""A barrier for all processes that names those that did not arrive."""
 
 from __future__ import annotations
 
@@ -33,60 +33,60 @@ def barrier(name: str, timeout: float = 300.0) -> None:
         return
     client = _compat.coordination()
     if client is None:
-        _without_service(name, timeout)
+        _wait_without_service(name, timeout)
     else:
-        _with_service(client, name, timeout)
+        _wait_with_service(client, name, timeout)
 
 
-def _with_service(client: _compat.Coordination, name: str, timeout: float) -> None:
+def _wait_with_service(client: _compat.Coordination, name: str, timeout: float) -> None:
     turn = _turns[name]
     _turns[name] += 1
-    room = f"shardlift/barrier/{name}/{turn}"
-    client.key_value_set(f"{room}/{jax.process_index()}", "here", allow_overwrite=True)
+    key = f"shardlift/barrier/{name}/{turn}"
+    client.key_value_set(f"{key}/{jax.process_index()}", "here", allow_overwrite=True)
     try:
-        client.wait_at_barrier(room, int(1000 * timeout))
+        client.wait_at_barrier(key, int(1000 * timeout))
     except jax.errors.JaxRuntimeError as error:
         if "DEADLINE_EXCEEDED" not in str(error):
             first_line = str(error).partition("\n")[0]
             raise RuntimeError(f"barrier {name!r} broke: {first_line}") from error
-        arrived = {int(key.rpartition("/")[2]) for key, _ in client.key_value_dir_get(room)}
-        raise TimeoutError(_who(name, timeout, arrived)) from None
+        arrived = {int(path.rpartition("/")[2]) for path, _ in client.key_value_dir_get(key)}
+        raise TimeoutError(_timeout_message(name, timeout, arrived)) from None
 
 
-def _who(name: str, timeout: float, arrived: set[int]) -> str:
+def _timeout_message(name: str, timeout: float, arrived: set[int]) -> str:
     count, me = jax.process_count(), jax.process_index()
     missing = sorted(set(range(count)) - arrived)
     if not missing:
         return (
             f"barrier {name!r}: process {me} and the others did not all arrive within the "
-            f"{timeout} s of the first one; by now all {count} have come."
+            f"{timeout} s of the first one; by now all {count} have arrived."
         )
     return (
-        f"barrier {name!r}: after {timeout} s, {listed(missing)} of {count} did not arrive "
-        f"({listed(sorted(arrived))} did). Look at the log of process {missing[0]} first: it "
-        "failed, is slower, or goes another way through the program."
+        f"barrier {name!r}: after {timeout} s, {list_processes(missing)} of {count} did not arrive "
+        f"({list_processes(sorted(arrived))} did). Look at the log of process {missing[0]} first: "
+        "it failed, is slower, or takes another path through the program."
     )
 
 
-def listed(processes: list[int]) -> str:
-    """Processes in words, for a message."""
+def list_processes(processes: list[int]) -> str:
+    """Processes as text, for a message."""
     noun = "process" if len(processes) == 1 else "processes"
     return f"{noun} {', '.join(map(str, processes))}"
 
 
-def _without_service(name: str, timeout: float) -> None:
-    """The public way: a collective over all devices, which cannot tell who is missing."""
+def _wait_without_service(name: str, timeout: float) -> None:
+    """The public way: a collective over all devices, which does not know who is missing."""
     from jax.experimental import multihost_utils
 
-    failed: list[BaseException] = []
+    errors: list[BaseException] = []
 
-    def meet() -> None:
+    def sync() -> None:
         try:
             multihost_utils.sync_global_devices(name)
         except BaseException as error:
-            failed.append(error)
+            errors.append(error)
 
-    thread = threading.Thread(target=meet, daemon=True)
+    thread = threading.Thread(target=sync, daemon=True)
     thread.start()
     thread.join(timeout)
     if thread.is_alive():
@@ -94,5 +94,5 @@ def _without_service(name: str, timeout: float) -> None:
             f"barrier {name!r}: after {timeout} s, not all {jax.process_count()} processes "
             f"arrived; this JAX does not say which. This is process {jax.process_index()}."
         )
-    if failed:
-        raise RuntimeError(f"barrier {name!r} broke: {failed[0]}") from failed[0]
+    if errors:
+        raise RuntimeError(f"barrier {name!r} broke: {errors[0]}") from errors[0]

@@ -1,4 +1,4 @@
-"""Batches, one part a device, with the calls that flax has for them."""
+"""Batches with one part per device, under the names that flax has for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _split(path: str, leaf: Any, count: int) -> Any:
         raise ValueError(
             f"the leaf {path} has shape {tuple(shape)}, which does not split over {count} local "
             f"devices: its leading axis must be a multiple of {count}. "
-            "pad_shard_unpad pads a last, short batch."
+            "pad_shard_unpad pads a short last batch."
         )
     return leaf.reshape((count, shape[0] // count, *shape[1:]))
 
@@ -50,11 +50,11 @@ def prefetch_to_device(
     devices: Sequence[jax.Device] | None = None,
     axis_name: Any = AXIS,
 ) -> Iterator[Any]:
-    """Yield what ``iterator`` yields, placed on the devices ``size`` items ahead of their use.
+    """Yield the items of ``iterator``, placed on the devices ``size`` items ahead of their use.
 
     Args:
         iterator: trees of arrays whose leading axis has one row for each device.
-        size: how many items are on their way; 2 is enough on a GPU, more does no good on a TPU.
+        size: how many items to place ahead; 2 is enough on a GPU, and more does not help on a TPU.
         devices: all local ones by default.
         axis_name: the name of the axis of the mesh.
 
@@ -90,17 +90,18 @@ def pad_shard_unpad(
     static_argnames: Sequence[str] = (),
     static_return: bool = False,
 ) -> Callable[..., Any]:
-    """Let a pmapped function take a batch of any size: pad it, split it, cut the result.
+    """Let a pmapped function take a batch of any size: pad it, split it, trim the result.
 
     Args:
         wrapped: a function of arguments ``(d, b, ...)`` that returns such arrays.
-        static_argnums: positions that are passed as they are; the parameters, by default.
-        static_argnames: keywords that are passed as they are.
-        static_return: whether the result is returned as it is, neither fetched nor cut.
+        static_argnums: positions of arguments that are passed unchanged; by default the first,
+            which holds the parameters.
+        static_argnames: names of keyword arguments that are passed unchanged.
+        static_return: return the result unchanged, neither fetched nor trimmed.
 
     Returns:
         A function of arguments ``(n, ...)``, for any n, with one more keyword
-        ``min_device_batch``: pad to at least so many rows a device, so that a short last batch
+        ``min_device_batch``: pad to at least so many rows per device, so that a short last batch
         does not compile again. The result is on the host, and has n rows.
 
     >>> import jax, numpy as np
@@ -112,23 +113,23 @@ def pad_shard_unpad(
 
     @functools.wraps(wrapped)
     def padded(*args: Any, min_device_batch: int | None = None, **kwargs: Any) -> Any:
-        moving = {i: a for i, a in enumerate(args) if i not in static_argnums}
+        batch = {i: a for i, a in enumerate(args) if i not in static_argnums}
         named = {k: v for k, v in kwargs.items() if k not in static_argnames}
-        rows = _batch_size((moving, named))
+        rows = _batch_size((batch, named))
         part = max(-(-rows // jax.local_device_count()), min_device_batch or 0)
-        moving, named = jax.tree.map(lambda x: _pad(x, part), (moving, named))
-        out = wrapped(*(moving.get(i, a) for i, a in enumerate(args)), **(kwargs | named))
+        batch, named = jax.tree.map(lambda x: _pad(x, part), (batch, named))
+        out = wrapped(*(batch.get(i, a) for i, a in enumerate(args)), **(kwargs | named))
         return out if static_return else jax.tree.map(lambda x: _unpad(x, rows), out)
 
     return padded
 
 
-def _batch_size(moving: Any) -> int:
-    sizes: dict[str, int] = {path: np.shape(leaf)[0] for path, leaf in leaf_paths(moving)}
+def _batch_size(batch: Any) -> int:
+    sizes: dict[str, int] = {path: np.shape(leaf)[0] for path, leaf in leaf_paths(batch)}
     if len(set(sizes.values())) != 1:
         raise ValueError(
             f"pad_shard_unpad needs one batch size, but the leading axes are {sizes}. "
-            "Name what is no batch in static_argnums or static_argnames."
+            "List arguments that are not batches in static_argnums or static_argnames."
         )
     return next(iter(sizes.values()))
 
@@ -142,6 +143,6 @@ def _pad(x: Any, part: int) -> Any:
 
 
 def _unpad(x: Any, rows: int) -> Any:
-    # Fetched before it is cut: cutting on the device would compile once for each size.
+    # Fetched before it is trimmed: trimming on the device would compile once for each size.
     host = jax.device_get(x)
     return host.reshape((-1, *host.shape[2:]))[:rows]

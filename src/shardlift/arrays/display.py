@@ -1,4 +1,4 @@
-"""A table of where the leaves of a tree lie."""
+"""A table of the placement of the leaves of a tree."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HEADER = ("leaf", "type", "spec", "bytes/device", "copies", "replicas")
 
 
 def show(tree: Any) -> str:
-    """One line a leaf: path, dtype and shape, spec, bytes a device, copies, do replicas agree.
+    """One line per leaf: path, dtype and shape, spec, bytes per device, copies, equal replicas.
 
     ``copies`` is the number of devices that hold the same part. ``replicas`` compares, bit by
-    bit, these copies, or else the rows of a leading axis that has one row on each device (what a
-    pmap returns): ``equal``, or the devices that differ from the first. ``-`` where there is
-    nothing to compare. In a job of many processes the line is about this process' devices. The
-    values are fetched to the host: a tool for looking, not for the inner loop.
+    bit, these copies, or else the rows of a leading axis that has one row on each device (as in the
+    outputs of a pmap): ``equal``, or the devices that differ from the first. ``-`` where there is
+    nothing to compare. In a job of many processes a line describes the devices of this process.
+    The values are fetched to the host: use it for inspection, not in the inner loop.
 
     >>> import jax, numpy as np
     >>> from shardlift import replicate, show
@@ -50,7 +50,7 @@ def _row(path: str, leaf: Any) -> tuple[str, ...]:
         return (path, kind, "host", "-", "-", "-")
     if isinstance(leaf, jax.core.Tracer):
         return (path, _type(leaf), "traced", "-", "-", "-")
-    held = str(host_bits(leaf.addressable_data(0)).nbytes)
+    held = str(leaf.addressable_data(0).nbytes)
     return (path, _type(leaf), _spec(leaf), held, str(_copies(leaf)), _replicas(leaf))
 
 
@@ -66,7 +66,7 @@ def _spec(leaf: jax.Array) -> str:
 
 
 def _copies(leaf: jax.Array) -> int:
-    """The number of devices, of all processes, that hold the part that the first one holds."""
+    """The number of devices, of all processes, that hold the same part as the first one."""
     parts = list(leaf.sharding.devices_indices_map(leaf.shape).values())
     return parts.count(parts[0])
 
@@ -86,7 +86,7 @@ def _one_row_each(leaf: jax.Array) -> bool:
 
 
 def _differing_copies(leaf: jax.Array) -> list[str]:
-    """The devices whose part is not, bit for bit, that of the first device with the same part."""
+    """The devices whose copy differs, in any bit, from the first copy of the same part."""
     first: dict[str, bytes] = {}
     bad = []
     for shard in leaf.addressable_shards:

@@ -1,7 +1,7 @@
-"""Between the two views of an array in a job of many processes: host-local and global.
+"""Conversion between the two views of an array in a job of many processes: host-local and global.
 
-Both ways the buffers stay where they are, and get another sharding. Only a leaf that does not
-yet lie on the local devices as the spec says is moved, and then inside its process.
+In both directions the buffers stay where they are, and get another sharding. Only a leaf that is
+not yet on the local devices as the spec says is moved, and only inside its process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["local_view", "stitch"]
 
 
 def stitch(tree: Any, mesh: Mesh, spec: Any) -> Any:
-    """Make global arrays of what each process holds.
+    """Make global arrays of the parts that the processes hold.
 
     Args:
         tree: this process' part: NumPy arrays, or arrays on its own devices. A leaf that is a
@@ -31,8 +31,8 @@ def stitch(tree: Any, mesh: Mesh, spec: Any) -> Any:
     Returns:
         The tree, of global arrays. In a job of one process, the leaves placed on ``mesh``.
 
-    No bytes move where a leaf lies on the local devices as ``spec`` has it, whatever the names
-    of its mesh axes: the outputs of a pmap, for one.
+    No bytes move for a leaf that is already on the local devices as ``spec`` says, whatever the
+    names of its mesh axes: an output of a pmap, for example.
 
     >>> import jax, numpy as np
     >>> from jax.sharding import Mesh, PartitionSpec as P
@@ -65,12 +65,12 @@ def local_view(tree: Any) -> Any:
 
 
 def _with_specs(tree: Any, spec: Any) -> list[tuple[str, Any, Any]]:
-    """Every leaf with its path and the spec that the prefix gives it."""
+    """Every leaf with its path and its spec."""
     out: list[tuple[str, Any, Any]] = []
 
-    def add(at: Any, one: Any, subtree: Any) -> None:
+    def add(at: Any, leaf_spec: Any, subtree: Any) -> None:
         for below, leaf in jax.tree_util.tree_flatten_with_path(subtree)[0]:
-            out.append((jax.tree_util.keystr((*at, *below)) or "<leaf>", leaf, one or _P()))
+            out.append((jax.tree_util.keystr((*at, *below)) or "<leaf>", leaf, leaf_spec or _P()))
 
     jax.tree_util.tree_map_with_path(add, spec, tree, is_leaf=_is_spec)
     return out
@@ -89,8 +89,8 @@ def _stitch(leaf: Any, path: str, mesh: Mesh, spec: Any) -> Any:
         return jax.device_put(leaf, sharding)
     shape = _check(leaf, path, local_mesh(mesh), spec)
     placed = jax.device_put(leaf, NamedSharding(local_mesh(mesh), spec))
-    grown = [n * g for n, g in zip(shape, _growth(mesh, spec, len(shape)), strict=True)]
-    return _rewrap(placed, tuple(grown), sharding)
+    global_shape = [n * g for n, g in zip(shape, _growth(mesh, spec, len(shape)), strict=True)]
+    return _rewrap(placed, tuple(global_shape), sharding)
 
 
 def _local_view(path: Any, leaf: Any) -> Any:
@@ -125,8 +125,8 @@ def local_mesh(mesh: Mesh) -> Mesh:
     block = mesh.devices[np.ix_(*(np.unique(where) for where in np.nonzero(is_mine)))]
     if not mine or block.size != len(mine):
         raise ValueError(
-            f"the devices of process {jax.process_index()} do not form a block of {mesh}: there "
-            "is no local view. Order the mesh by process, as jax.devices() is."
+            f"the devices of process {jax.process_index()} do not form a block of {mesh}, so there "
+            "is no local view. Order the mesh by process, like jax.devices()."
         )
     return Mesh(block, mesh.axis_names, axis_types=mesh.axis_types)
 

@@ -1,10 +1,10 @@
-"""Placing one value, or one value a device, along a leading device axis.
+"""Placement of one value, or of one value per device, along a leading device axis.
 
 ``jax.device_put_sharded`` and ``jax.device_put_replicated`` were removed in JAX 0.10. These are
-the same functions on public API: one ``jax.device_put`` a device, then one array made of the
-buffers where they lie. Nothing is stacked on the way, so the peak of memory is the result.
-As with every ``jax.device_put``, and as it was before: do not write to a NumPy array that was
-placed. On the CPU the result may be that very memory.
+the same functions on public API: one ``jax.device_put`` per device, then one array made of these
+buffers. Nothing is stacked on the way, so the peak of memory is the result. As with every
+``jax.device_put``: do not write to a NumPy array after placing it. On the CPU the result may share
+its memory.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from shardlift.arrays.paths import leaf_path
 
 __all__ = ["device_put_replicated", "device_put_sharded", "put_replicated", "put_sharded"]
 
-AXIS = "devices"  # the name of the mesh axis, unless another one is asked for
+AXIS = "devices"  # the default name of the mesh axis
 
 
 def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> Any:
-    """Put ``shards[i]`` on ``devices[i]`` and return them as one array a leaf.
+    """Put ``shards[i]`` on ``devices[i]`` and return them as one array per leaf.
 
     Args:
         shards: one array, scalar, typed key or tree of those for each device. All have the same
             structure, and each leaf the same shape and dtype in every shard.
-        devices: where each shard goes.
+        devices: the device of each shard.
 
     Returns:
         The tree of one shard, each leaf with a new leading axis of ``len(devices)`` that is
-        spread over ``devices``: what a pmap over these devices takes without a move.
+        spread over ``devices``: a pmap over these devices takes it without moving it.
 
-    A shard that already lies on its device is not transferred.
+    A shard that is already on its device is not transferred.
 
     >>> import jax, numpy as np
     >>> from shardlift import device_put_sharded
@@ -66,15 +66,15 @@ def put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device], axis_name:
 
 
 def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
-    """Put a copy of ``x`` on every device and return the copies as one array a leaf.
+    """Put a copy of ``x`` on every device and return the copies as one array per leaf.
 
     Args:
         x: an array, scalar, typed key, or a tree of those.
-        devices: where the copies go; a sequence that is not empty.
+        devices: the devices of the copies; a sequence that is not empty.
 
     Returns:
         The tree of ``x``, each leaf with a new leading axis of ``len(devices)`` that is spread
-        over ``devices``: what a pmap over these devices takes without a move.
+        over ``devices``: a pmap over these devices takes it without moving it.
 
     >>> import jax
     >>> from shardlift import device_put_replicated
@@ -94,9 +94,9 @@ def put_replicated(x: Any, devices: Sequence[jax.Device], axis_name: Any) -> Any
     tree: Any
     leaves, tree = jax.tree.flatten(x)
     weak = [_aval(leaf)[2] for leaf in leaves]
-    row = [leaf if w else _lead(leaf) for leaf, w in zip(leaves, weak, strict=True)]
-    # From the host once only: copies between devices go at the same time, those from the host
-    # one after the other (CPU, 0.10.2 to 0.12.0).
+    row = [leaf if w else _add_axis(leaf) for leaf, w in zip(leaves, weak, strict=True)]
+    # From the host once only: copies between devices run in parallel, those from the host one
+    # after the other (CPU, 0.10.2 to 0.12.0).
     first = jax.device_put(row, devices[0])
     blocks = [first, *[jax.device_put(first, device) for device in devices[1:]]]
     return tree.unflatten(_assemble(blocks, weak, device_axis(tuple(devices), axis_name)))
@@ -107,8 +107,8 @@ def device_axis(devices: tuple[jax.Device, ...], axis_name: Any) -> NamedShardin
     """The sharding of arrays whose leading axis has one row on each of ``devices``."""
     if len(set(devices)) != len(devices):
         raise ValueError(
-            "a device holds one row of the device axis, but some device was given more than "
-            f"once: {list(devices)}. Give each device once."
+            "a device holds one row of the device axis, but a device was given more than once: "
+            f"{list(devices)}. Give each device once."
         )
     mesh = Mesh(np.array(devices), (axis_name,))
     spec = PartitionSpec(axis_name)
@@ -118,15 +118,15 @@ def device_axis(devices: tuple[jax.Device, ...], axis_name: Any) -> NamedShardin
 def _aval(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
     if isinstance(leaf, jax.core.Tracer):
         raise TypeError(
-            f"device_put_* place concrete values, but got the traced value {leaf}: "
-            "call them outside jit, vmap and grad."
+            "device_put_sharded and device_put_replicated place concrete values, but got the "
+            f"traced value {leaf}: call them outside jit, vmap and grad."
         )
     aval = jax.typeof(leaf)
     return aval.shape, aval.dtype, aval.weak_type
 
 
 def _check_alike(rows: list[list[Any]], tree: Any) -> list[bool]:
-    """Refuse leaves that differ between shards; say which leaves are weakly typed."""
+    """Refuse leaves that differ between shards; return which leaves are weakly typed."""
     first = [_aval(leaf) for leaf in rows[0]]
     for before, row in itertools.pairwise(rows):
         for n, (leaf, expected) in enumerate(zip(row, first, strict=True)):
@@ -142,21 +142,21 @@ def _check_alike(rows: list[list[Any]], tree: Any) -> list[bool]:
 def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:
     """The leaves of one shard on its device, each with its leading axis of 1."""
     hosted = [_is_numpy(leaf) for leaf in row]
-    row = [_lead(leaf) if host else leaf for leaf, host in zip(row, hosted, strict=True)]
+    row = [_add_axis(leaf) if host else leaf for leaf, host in zip(row, hosted, strict=True)]
     put = jax.device_put(row, device)
     return [
-        new if host or w else _lead_on_device(new, leaf)
+        new if host or w else _add_axis_on_device(new, leaf)
         for new, leaf, host, w in zip(put, row, hosted, weak, strict=True)
     ]
 
 
-def _lead_on_device(new: jax.Array, leaf: Any) -> jax.Array:
-    """``new``, which ``leaf`` became by being put on a device, with a leading axis of 1.
+def _add_axis_on_device(new: jax.Array, leaf: Any) -> jax.Array:
+    """``new``, which is ``leaf`` after it was put on a device, with a leading axis of 1.
 
-    A copy that was made on the way is nobody else's, and gives its buffer.
+    If that made a copy, nobody else uses the copy, and its buffer is donated.
     """
     moved = isinstance(leaf, jax.Array) and leaf.devices() != new.devices()
-    return _expand_ours(new) if moved and new.size else _expand(new)
+    return _expand_donated(new) if moved and new.size else _expand(new)
 
 
 def _assemble(
@@ -169,7 +169,7 @@ def _assemble(
 def _join(column: list[jax.Array], weak: bool, sharding: NamedSharding) -> jax.Array:
     if weak:
         # An array made of single-device arrays is never weakly typed (0.12.0), but a moved one
-        # keeps it. Weak leaves are Python scalars in the main, so stacking them costs nothing.
+        # keeps it. Weak leaves are mostly Python scalars, so stacking them costs nothing.
         first = sharding.mesh.devices.flat[0]
         stacked: jax.Array = jax.device_put(_stack(jax.device_put(column, first)), sharding)
         return stacked
@@ -181,8 +181,8 @@ def _is_numpy(leaf: Any) -> bool:
     return isinstance(leaf, (np.ndarray, np.generic, bool))
 
 
-def _lead(leaf: Any) -> Any:
-    """``leaf`` with a leading axis of 1: a view on the host, a program where it lies."""
+def _add_axis(leaf: Any) -> Any:
+    """``leaf`` with a leading axis of 1: a view if it is on the host, else a program."""
     return np.asarray(leaf)[None] if _is_numpy(leaf) else _expand(leaf)
 
 
@@ -191,7 +191,7 @@ def _expand(x: jax.Array) -> jax.Array:
     return lax.expand_dims(x, (0,))
 
 
-_expand_ours = jax.jit(_expand, donate_argnums=0)
+_expand_donated = jax.jit(_expand, donate_argnums=0)
 
 
 @jax.jit

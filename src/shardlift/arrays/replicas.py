@@ -1,22 +1,22 @@
-"""One value on every device: making the copies, reading one of them, comparing them.
+"""Copies of one value on every device: how to create, read and compare them.
 
-One meaning for every kind of leaf: ``unreplicate`` takes the leading axis off and gives the
-first row, the value that ``leaf[0]`` has; and that on one device as on many.
+``unreplicate`` means the same for every kind of leaf: it removes the leading axis and returns the
+first row, the value of ``leaf[0]``; on one device as on many.
 
 ===========================  ==============================================================
-leaf                         ``unreplicate`` gives
+leaf                         ``unreplicate`` returns
 ===========================  ==============================================================
-one row a device             the row of the first device of this process, on that device
+one row per device           the row of the first device of this process, on that device
 all rows on all devices      the first row, on the first device of this process
 on one device                the first row, on that device
 rows split over devices      ``leaf[0]``: there is no replica to read
 NumPy                        ``leaf[0]``, a view
-0-d                          itself: no axis to take off; the copy on the first device
+0-d                          itself, as there is no axis: the copy on the first device
 a Python scalar              itself
 ===========================  ==============================================================
 
-flax 0.12 differs in the second line, where it gives all rows on several devices, but the first
-row on one.
+flax 0.12 differs in the second line: it returns all rows on several devices, but the first row on
+one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["differing", "replicate", "unreplicate"]
 def replicate(tree: Any, devices: Sequence[jax.Device] | None = None, axis_name: Any = AXIS) -> Any:
     """Put a copy of ``tree`` on each of ``devices``, all local ones by default.
 
-    The call of ``flax.jax_utils.replicate``; ``axis_name`` names the axis of the mesh. See
+    Like ``flax.jax_utils.replicate``; ``axis_name`` names the axis of the mesh. See
     ``device_put_replicated``.
 
     >>> import jax
@@ -51,12 +51,12 @@ def replicate(tree: Any, devices: Sequence[jax.Device] | None = None, axis_name:
 def unreplicate(tree: Any, check: bool = False) -> Any:
     """Read one of the copies that ``replicate``, or a pmap, left on the devices.
 
-    The call of ``flax.jax_utils.unreplicate``, which is ``x[0]``; but the copy is read where it
-    lies on the first local device: nothing is gathered, and in a job of many processes nothing
-    is sent between them.
+    Like ``flax.jax_utils.unreplicate``, which is ``x[0]``, but the copy is read from the first
+    local device: nothing is gathered, and in a job of many processes nothing is sent between
+    them.
 
     Args:
-        tree: leaves with a leading device axis. The module says what each kind of leaf gives.
+        tree: leaves with a leading device axis. The module describes each kind of leaf.
         check: compare the copies of this process bit by bit first, and raise ``ValueError`` with
             the first leaf that differs and the devices that disagree with the first.
 
@@ -65,21 +65,21 @@ def unreplicate(tree: Any, check: bool = False) -> Any:
     3
     """
     if check:
-        _demand_equal(tree)
+        _check_equal(tree)
     try:
         return jax.tree.map(_first_row, tree)
     except _NoRowsError:
         path, leaf = next((p, x) for p, x in leaf_paths(tree) if 0 in getattr(x, "shape", ())[:1])
         raise ValueError(
-            f"the leaf {path} has shape {leaf.shape}: without a row there is no first replica."
+            f"the leaf {path} has shape {leaf.shape}: it has no rows, so there is no first replica."
         ) from None
 
 
 def differing(leaf: Any) -> list[str]:
-    """Where the copies of ``leaf`` on this process differ, bit by bit, from the first one.
+    """The places on this process whose copies of ``leaf`` differ, in any bit, from the first.
 
     A copy is a row of the leading axis; where devices hold the same rows, each holds copies. A
-    0-d leaf is one copy a device.
+    0-d leaf has one copy per device.
 
     >>> import jax
     >>> from shardlift.arrays import device_put_sharded, differing
@@ -97,7 +97,7 @@ def differing(leaf: Any) -> list[str]:
 
 
 def _blocks(leaf: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Each local block of rows: the device, which part of the row it holds, the rows."""
+    """Each local block of rows: its device, the part of the row that it holds, the rows."""
     if not isinstance(leaf, jax.Array):
         yield "the host", None, np.asarray(leaf)
         return
@@ -112,7 +112,7 @@ def device_name(device: jax.Device) -> str:
 
 
 def host_bits(block: jax.Array) -> np.ndarray[Any, Any]:
-    """The values of a block on the host; of typed keys, their data."""
+    """The values of a block, on the host; for typed keys, their data."""
     if jnp.issubdtype(block.dtype, jax.dtypes.prng_key):
         return np.asarray(jax.random.key_data(block))
     return np.asarray(block)
@@ -123,7 +123,7 @@ def _same_bits(a: Any, b: Any) -> bool:
     return bool(np.array_equal(raw_a, raw_b))
 
 
-def _demand_equal(tree: Any) -> None:
+def _check_equal(tree: Any) -> None:
     for path, leaf in leaf_paths(tree):
         bad = differing(leaf) if hasattr(leaf, "ndim") else []
         if bad:

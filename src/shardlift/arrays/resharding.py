@@ -1,4 +1,4 @@
-"""Bringing an array to another sharding, without a second whole copy of it."""
+"""Moving an array to another sharding without a second whole copy of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ import jax
 from jax.sharding import Sharding
 
 Box = tuple[tuple[int, int], ...]
-
-
-def nbytes(array: jax.Array) -> int:
-    """The bytes of an array, typed PRNG keys included."""
-    if is_key(array):
-        return int(jax.random.key_data(array).nbytes)
-    return int(array.nbytes)
 
 
 def is_key(array: jax.Array) -> bool:
@@ -32,35 +25,35 @@ def rewrap(array: jax.Array, sharding: Sharding) -> jax.Array:
 def move(array: jax.Array, sharding: Sharding, *, free: bool = False) -> jax.Array:
     """``array`` under ``sharding``; with ``free`` each source shard is freed once it is used.
 
-    ``jax.device_put`` holds the source and the result until both are whole. A donated input is
-    not needed any more, so with ``free`` the pieces go one by one, and what has been read is
-    given back before the next one goes: one shard more than the result, where the source
-    itself lies in shards. A source in one buffer can only be given back as a whole.
+    ``jax.device_put`` keeps the source until the result is complete. A donated input is not
+    needed any more, so with ``free`` the pieces are moved one by one, and each source shard is
+    freed before the next piece is moved: the peak of memory is one shard more than the result,
+    if the source is in shards. A source in one buffer can only be freed as a whole.
     """
     if not free:
         return jax.device_put(array, sharding)
-    if is_key(array):  # its shards are indexed as the plain array below it
+    if is_key(array):  # its shards are indexed like the plain array of its data
         data = move(jax.random.key_data(array), sharding, free=True)
         array.delete()
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
     places = sharding.addressable_devices_indices_map(array.shape)
     boxes = {device: _box(index or (), array.shape) for device, index in places.items()}
-    takes = {device: _source(array, box, device) for device, box in boxes.items()}
-    if any(shard is None for shard in takes.values()):  # a piece lies over several shards
+    sources = {device: _source(array, box, device) for device, box in boxes.items()}
+    if any(shard is None for shard in sources.values()):  # a piece is in several shards
         moved = jax.device_put(array, sharding)
         jax.block_until_ready(moved)
     else:
-        moved = _move_pieces(array, sharding, boxes, takes)
+        moved = _move_pieces(array, sharding, boxes, sources)
     array.delete()
     return moved
 
 
 def _move_pieces(
-    array: jax.Array, sharding: Sharding, boxes: dict[Any, Box], takes: dict[Any, Any]
+    array: jax.Array, sharding: Sharding, boxes: dict[Any, Box], sources: dict[Any, Any]
 ) -> jax.Array:
-    readers = Counter(shard.device for shard in takes.values())
+    readers = Counter(shard.device for shard in sources.values())
     pieces = []
-    for device, shard in takes.items():
+    for device, shard in sources.items():
         cut = _relative(boxes[device], _box(shard.index, array.shape))
         pieces.append(jax.block_until_ready(_piece(shard, cut, device)))
         readers[shard.device] -= 1
@@ -70,7 +63,7 @@ def _move_pieces(
 
 
 def _piece(shard: Any, cut: tuple[slice, ...], device: Any) -> jax.Array:
-    """A part of a shard as a buffer of its own on ``device``: the shard is about to be freed."""
+    """A part of a shard as its own buffer on ``device``: the shard will be freed."""
     whole = all(s.indices(n) == (0, n, 1) for s, n in zip(cut, shard.data.shape, strict=True))
     if whole:
         return jax.device_put(shard.data, device, may_alias=False)

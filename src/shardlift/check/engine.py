@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import PurePath
@@ -70,6 +70,10 @@ class FileReport:
     carries: frozenset[Carried] = frozenset()
 
 
+# Looks at one file; the second argument is what makes it worth parsing besides words of rules.
+Look = Callable[[str, frozenset[Carried]], FileReport]
+
+
 def check_file(
     project: Project,
     path: str,
@@ -113,14 +117,38 @@ def check_texts(
     """Look at several texts that may import one another."""
     contents = {path: text.encode() for path, text in texts.items()}
     project = Project(contents, lambda path: read_source(path, contents[path]), settings)
-    first = {p: check_file(project, p, content, options) for p, content in contents.items()}
-    carried = frozenset(pair for report in first.values() for pair in report.carries)
-    return {
-        path: report
-        if report.parsed or not carried
-        else check_file(project, path, contents[path], options, carried)
-        for path, report in first.items()
-    }
+
+    def look(path: str, also: frozenset[Carried]) -> FileReport:
+        return check_file(project, path, contents[path], options, also)
+
+    return dict(zip(contents, check_paths(tuple(contents), look), strict=True))
+
+
+def check_paths(
+    paths: Sequence[str],
+    look: Look,
+    apply: Callable[..., Iterable[FileReport]] = map,
+    tick: Callable[[], None] = lambda: None,
+) -> list[FileReport]:
+    """A report for each path, in order, by `apply`, which may be the map of a pool of processes.
+
+    All files are looked at once; those without a word of any rule are looked at once more if they
+    may import what turned out to be pmap's. `tick` is called for each file of the first round.
+    """
+    reports: list[FileReport] = []
+    for report in apply(look, paths, [frozenset[Carried]()] * len(paths)):
+        reports.append(report)
+        tick()
+    carried = frozenset(pair for report in reports for pair in report.carries)
+    again = [
+        number
+        for number, report in enumerate(reports)
+        if carried and not report.parsed and report.unreadable is None
+    ]
+    second = apply(look, [paths[number] for number in again], [carried] * len(again))
+    for number, report in zip(again, second, strict=True):
+        reports[number] = report
+    return reports
 
 
 def _check(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS
-from shardlift.source.sites import calls_of_mapped, function_of, surely_mapped
+from shardlift.source.sites import function_of, surely_mapped
 from shardlift.source.values import External, Mapped, Partial, Result
 
 # The position of the functions that each one transforms.
@@ -31,7 +31,7 @@ TRANSFORMS = {
 
 def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str]]:
     """Each place where a pmapped function ends up under a transform, and that transform."""
-    calls = dict(calls_of_mapped(file))
+    calls = dict(file.mapped_calls)
     for call in file.index.nodes(ast.Call):
         name = file.called(call)
         for place in TRANSFORMS.get(name or "", ()):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from shardlift.check.engine import Carried, FileReport, Options, check_file
+from shardlift.check.engine import Carried, FileReport, Look, Options, check_file, check_paths
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
@@ -18,8 +18,7 @@ from shardlift.source.text import Source, read_source
 
 # Below this many files another process takes longer to start than it saves.
 _WORTH_A_PROCESS = 400
-_Look = Callable[[str, frozenset[Carried]], FileReport]
-_look_here: _Look | None = None
+_look_here: Look | None = None
 
 
 def run(
@@ -27,19 +26,18 @@ def run(
     options: Options,
     settings: Settings = Settings(),
     jobs: int = 0,
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> list[FileReport]:
     """A report for each path, in order; `jobs` of 0 means as many as the machine and work want."""
     if jobs < 1:
         jobs = min(os.cpu_count() or 1, 1 + len(paths) // _WORTH_A_PROCESS)
-    tick = tick or (lambda: None)
     if jobs == 1:
         # A syntax tree is all small objects that live as long as the file does: counting them
         # over and over takes a third of the time, so it is put off until they are dropped.
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            return _twice(_looker(paths, options, settings), map, paths, tick)
+            return check_paths(paths, _looker(paths, options, settings), map, tick)
         finally:
             if was_enabled:
                 gc.enable()
@@ -48,7 +46,7 @@ def run(
         ProcessPoolExecutor(jobs, initializer=_start, initargs=(paths, options, settings)) as pool,
     ):
         chunk = max(1, min(50, len(paths) // (4 * jobs)))
-        return _twice(_elsewhere, partial(pool.map, chunksize=chunk), paths, tick)
+        return check_paths(paths, _elsewhere, partial(pool.map, chunksize=chunk), tick)
 
 
 @contextlib.contextmanager
@@ -66,30 +64,7 @@ def _safe_path() -> Iterator[None]:
             os.environ[name] = before
 
 
-def _twice(
-    look: _Look,
-    apply: Callable[..., Iterator[FileReport]],
-    paths: Sequence[str],
-    tick: Callable[[], None],
-) -> list[FileReport]:
-    """Every file; then, once more, those that import what the first round found to be pmap's."""
-    reports: list[FileReport] = []
-    for report in apply(look, paths, [frozenset[Carried]()] * len(paths)):
-        reports.append(report)
-        tick()
-    carried = frozenset(pair for report in reports for pair in report.carries)
-    again = [
-        number
-        for number, report in enumerate(reports)
-        if carried and not report.parsed and report.unreadable is None
-    ]
-    second = apply(look, [paths[number] for number in again], [carried] * len(again))
-    for number, report in zip(again, second, strict=True):
-        reports[number] = report
-    return reports
-
-
-def _looker(paths: Sequence[str], options: Options, settings: Settings) -> _Look:
+def _looker(paths: Sequence[str], options: Options, settings: Settings) -> Look:
     project = Project(paths, _read, settings)
 
     def look(path: str, also: frozenset[Carried]) -> FileReport:

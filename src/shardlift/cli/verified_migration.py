@@ -15,8 +15,8 @@ from shardlift.cli import transaction
 from shardlift.migrate.device_axis.rewrites import STAYS_OFF
 from shardlift.migrate.engine import FileResult, Migration
 from shardlift.migrate.passes import Place as Rewritten
-from shardlift.migrate.rewrite import Kind
 from shardlift.source.decisions import Decisions, Where
+from shardlift.source.model import Kind
 from shardlift.verify import runs as running
 from shardlift.verify.bisect import (
     SAME_AS_ITSELF,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +18,7 @@ from shardlift.mapping.registry import remember, site_of
 from shardlift.mapping.site import Site
 
 if TYPE_CHECKING:
-    from shardlift.mapping.explain import Explanation
+    from shardlift.mapping.explanation import Explanation
 
 __all__ = [
     "CATALOGUE",
@@ -36,10 +37,10 @@ class Pmapped(Protocol):
     __wrapped__: Callable[..., Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on one device a row."""
+        """Run with one row per device."""
 
     def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
-        """Lower for these arguments; ``.compile()`` gives a program to call with such arguments."""
+        """Lower for these arguments; ``.compile()`` gives a program for such arguments."""
 
     def trace(self, *args: Any, **kwargs: Any) -> jax.stages.Traced:
         """Trace for these arguments: ``.jaxpr``, ``.out_info``, ``.lower()``."""
@@ -51,7 +52,7 @@ class Pmapped(Protocol):
         """Forget every compiled program of this function."""
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """What a call with these arguments does: mesh, devices, specs, donation, collectives."""
+        """Describe a call with these arguments: mesh, devices, specs, donation, collectives."""
 
     def as_shard_map(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """The plain ``jax.jit(jax.shard_map(...))`` that a call with these arguments runs."""
@@ -85,12 +86,12 @@ def pmap(
       out_axes: where the rows go in the outputs; None gives the first device's value,
         without a device axis.
       static_broadcasted_argnums: positional arguments that are compile-time constants.
-      devices: the devices to run on, one a row; the first ones by default.
+      devices: the devices to run on, one per row; the first ones by default.
       backend: the platform whose devices to take.
-      axis_size: how many rows there are; needed only where no argument is mapped.
+      axis_size: the number of rows; needed only where no argument is mapped.
       donate_argnums: positional arguments whose buffers the call may reuse.
       reshard: what to do with an input that is committed to other devices: "error" raises,
-        "warn" moves it and warns once, "silent" moves it, as ``jax.pmap`` did before 0.8.
+        "warn" moves it and warns once, "silent" just moves it, as ``jax.pmap`` did before 0.8.
       view: in a job of many processes, "local" takes and returns the rows of this process, one
         for each of its devices, as ``jax.pmap`` does; "global" takes and returns global arrays
         over the devices of all processes, with no conversion at all. Collectives go over all
@@ -102,64 +103,65 @@ def pmap(
     [0.25 0.75]
     """
     options = check_options(
-        fun, axis_name, in_axes, out_axes, static_broadcasted_argnums, donate_argnums,
-        devices, backend, axis_size, reshard, view,
-    )  # fmt: skip
+        fun,
+        axis_name=axis_name,
+        in_axes=in_axes,
+        out_axes=out_axes,
+        static_broadcasted_argnums=static_broadcasted_argnums,
+        donate_argnums=donate_argnums,
+        devices=devices,
+        backend=backend,
+        axis_size=axis_size,
+        reshard=reshard,
+        view=view,
+    )
     site = site_of(fun, options)
 
     # `fun` stays alive through __wrapped__: the site itself holds it weakly. Nothing is checked
     # here: 0.1 microseconds more is 2 % of a call. Under a transformation, in another pmap's
-    # body or with arguments of another size the hot program raises, and `recover` sorts it out.
+    # body or with arguments of another size the hot program raises, and `recover` handles it.
     @functools.wraps(fun)
     def pmapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            return site.careful(args, kwargs)
+            return site.call(args, kwargs)
         hot = site.hot
         try:
             return hot(*args)
         except (Exception, NeedsInner) as error:
-            failure = error  # kept, and left: what is raised below has nothing to do with it
+            failure = error  # handled outside: errors raised below must not be chained to it
         try:
             return site.recover(failure, hot, args)
         finally:
-            del failure  # its traceback holds this frame, and so the arguments
+            del failure  # its traceback holds this frame, and with it the arguments
 
     return _with_methods(fun, pmapped, site)
 
 
+# Method -> its module, imported when one is called: a first call of the pmap needs none of them.
+_METHODS = {
+    "lower": "ahead_of_time",
+    "trace": "ahead_of_time",
+    "eval_shape": "ahead_of_time",
+    "as_shard_map": "ahead_of_time",
+    "explain": "explanation",
+}
+
+
 def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
-    # What these need is imported when one is called: a first call does without it.
-    def lower(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
-
-        return ahead.lower(site, args, kwargs)
-
-    def trace(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
-
-        return ahead.trace(site, args, kwargs)
-
-    def eval_shape(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
-
-        return ahead.eval_shape(site, args, kwargs)
-
-    def explain(*args: Any, **kwargs: Any) -> Explanation:
-        from shardlift.mapping.explain import explain as explain_call
-
-        return explain_call(site, args, kwargs)
-
-    def as_shard_map(*args: Any, **kwargs: Any) -> Any:
-        from shardlift.mapping import ahead
-
-        return ahead.plain(site, fun, args, kwargs)
-
-    methods: list[Any] = [lower, trace, eval_shape, explain, as_shard_map]
-    for method in methods:
-        method.__doc__ = getattr(Pmapped, method.__name__).__doc__
-        method.fun = fun  # must live as long as any of them: pmap(f).lower(x)
-        setattr(pmapped, method.__name__, method)
+    for name in _METHODS:
+        setattr(pmapped, name, _method(name, fun, site))
     pmapped.clear_cache = site.clear
     remember(pmapped, site)
     typed: Pmapped = pmapped
     return typed
+
+
+def _method(name: str, fun: Callable[..., Any], site: Site) -> Callable[..., Any]:
+    def method(*args: Any, **kwargs: Any) -> Any:
+        module = importlib.import_module(f"{__name__}.{_METHODS[name]}")
+        return getattr(module, name)(site, args, kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = getattr(Pmapped, name).__doc__
+    method.fun = fun  # type: ignore[attr-defined] # must live as long as this: pmap(f).lower(x)
+    return method

@@ -1,4 +1,4 @@
-"""From ``in_axes`` and ``out_axes`` to one axis a leaf, and the checks on them.
+"""From ``in_axes`` and ``out_axes`` to one axis per leaf, and the checks on them.
 
 A leaf's axis is an int, the dimension that is spread over the devices, or ``None``: the
 whole leaf goes to every device.
@@ -29,7 +29,7 @@ def shape_of(leaf: Any) -> tuple[int, ...]:
 
 
 def spec_of(axis: Axis, label: str) -> PartitionSpec:
-    """The partition spec of a leaf whose dimension ``axis`` lies over the mesh axis ``label``.
+    """The partition spec of a leaf whose dimension ``axis`` is split over the mesh axis ``label``.
 
     >>> spec_of(1, "i") == PartitionSpec(None, "i"), spec_of(None, "i") == PartitionSpec()
     (True, True)
@@ -38,7 +38,7 @@ def spec_of(axis: Axis, label: str) -> PartitionSpec:
 
 
 def specs_of(axes: Any, label: str) -> Any:
-    """The same tree with a spec for every axis; negative axes are the caller's to resolve."""
+    """The same tree with a spec for every axis; the caller has resolved negative axes."""
     leaves, tree = flatten_axes(axes)
     return tree.unflatten([spec_of(axis, label) for axis in leaves])
 
@@ -90,7 +90,7 @@ def _prefix_message(prefix: Any, tree: Any, what: str) -> str:
     where = jax.tree_util.keystr(path)
     inputs = what == "in_axes"
     # JAX counts in_axes within the pair (positional, keyword): its tests, and people who search
-    # for the message, look for that path.
+    # for the message, use that path.
     jax_path = f"pmap {what}{'[0]' if inputs else ''}{where}"
     other = "arguments" if inputs else "output"
     hint = (
@@ -114,7 +114,7 @@ def _difference(part: Any, full: Any) -> str:
 
 
 def _first_mismatch(prefix: Any, tree: Any, path: Path) -> tuple[Path, Any, Any]:
-    """Where two trees part, given that ``prefix`` is not a prefix of ``tree``."""
+    """The first place where ``prefix`` is not a prefix of ``tree``."""
     below, shape = _children(prefix)
     below_tree, shape_tree = _children(tree)
     if shape != shape_tree:
@@ -158,19 +158,19 @@ def argument_names(
     except (TypeError, ValueError):
         names = []
     roots = [names[n] if n < len(names) else f"args[{n}]" for n in numbers]
-    found = []
+    leaf_names: list[str] = []
     for root, arg in [*zip(roots, args, strict=True), *sorted(kwargs.items())]:  # as in a tree
         paths = jax.tree_util.tree_flatten_with_path(arg)[0]
-        found += [root + jax.tree_util.keystr(path) for path, _ in paths]
-    return found
+        leaf_names += [root + jax.tree_util.keystr(path) for path, _ in paths]
+    return leaf_names
 
 
 def mapped_size(
     leaves: Sequence[Any], axes: Sequence[Axis], names: Callable[[], Iterable[str]]
 ) -> int | None:
-    """The one size of all mapped axes, ``None`` where nothing is mapped.
+    """The common size of all mapped axes, ``None`` where nothing is mapped.
 
-    ``names`` is asked for the leaves' names only when there is something to complain about.
+    ``names`` returns the leaves' names; it is called only for an error message.
     """
     size: int | None = None
     for leaf, axis in zip(leaves, axes, strict=True):
@@ -196,8 +196,8 @@ def _rank_message(
             return (
                 f"pmap was requested to map its argument {name} along axis {axis}, which implies "
                 f"that its rank should be at least {needed}, but is only {len(shape)} (its shape "
-                f"is {shape}). Give it in_axes=None to send the whole of it to every device, or "
-                "an axis with one row a device."
+                f"is {shape}). Give it in_axes=None to send all of it to every device, or an axis "
+                "with one row per device."
             )
     raise AssertionError("no argument has too few dimensions")
 
@@ -218,6 +218,6 @@ def _size_message(
     return (
         "pmap got inconsistent sizes for array axes to be mapped:\n"
         + "\n".join(lines)
-        + "\nEvery mapped argument needs one row a device; give in_axes=None for an argument "
-        "that should go to every device whole."
+        + "\nEvery mapped argument needs one row per device; give in_axes=None for an argument "
+        "that every device should get whole."
     )

@@ -1,9 +1,9 @@
-"""Do all processes run the same program? Asked when a program is made, not when it runs.
+"""A check that all processes run the same program, made when a program is traced.
 
 In a job of many processes a call that differs on one of them hangs in a collective, or worse.
-The first time a site is compiled for a signature, each process leaves a description of what it
-is about to run with the coordination service and reads the others'. Calls that are served from
-the cache ask nothing, so a running program pays nothing.
+The first time a site is compiled for a signature, each process leaves a description of the
+program with the coordination service and reads those of the others. Calls that are served from
+the cache check nothing, so a running program pays nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 import jax
 
 from shardlift import _compat
-from shardlift.arrays.barriers import listed
+from shardlift.arrays.barriers import list_processes
 
-TIMEOUT_VARIABLE = "SHARDLIFT_GUARD_TIMEOUT"  # seconds; 0 turns the guard off
+TIMEOUT_VARIABLE = "SHARDLIFT_GUARD_TIMEOUT"  # seconds; 0 turns the check off
 DEFAULT_TIMEOUT = 300.0
 
-_rooms = itertools.count()
+_meetings = itertools.count()
 _lock = threading.Lock()
-_room: int | None = None  # where this process is expected next, not yet left
+_meeting: int | None = None  # the one that this process has entered and not left
 
 
 class DivergenceError(RuntimeError):
@@ -32,74 +32,74 @@ class DivergenceError(RuntimeError):
 
 
 def agree(what: str) -> None:
-    """Wait until every process says that it is about to run ``what``, or raise."""
+    """Wait until every process is about to run ``what``, or raise `DivergenceError`."""
     client = _compat.coordination()
     seconds = timeout()
     if client is None or seconds <= 0 or jax.process_count() == 1:
         return
-    room = _enter()
-    client.key_value_set(f"{room}/{jax.process_index()}", what, allow_overwrite=True)
-    said = {jax.process_index(): what}
+    meeting = _enter()
+    client.key_value_set(f"{meeting}/{jax.process_index()}", what, allow_overwrite=True)
+    descriptions = {jax.process_index(): what}
     deadline = time.monotonic() + seconds
     for process in range(jax.process_count()):
-        if process not in said:
+        if process not in descriptions:
             left = max(1, int(1000 * (deadline - time.monotonic())))
             try:
-                said[process] = client.blocking_key_value_get(f"{room}/{process}", left)
+                descriptions[process] = client.blocking_key_value_get(f"{meeting}/{process}", left)
             except jax.errors.JaxRuntimeError as error:
                 if "DEADLINE_EXCEEDED" not in str(error):
-                    raise DivergenceError(_broken(process, what, error)) from error
+                    raise DivergenceError(_broken_message(process, what, error)) from error
     _leave()
-    if len(said) < jax.process_count() or len(set(said.values())) > 1:
-        raise DivergenceError(_differ(said, seconds))
+    if len(descriptions) < jax.process_count() or len(set(descriptions.values())) > 1:
+        raise DivergenceError(_difference_message(descriptions, seconds))
 
 
-def tell_failure(error: BaseException) -> None:
-    """Let processes that wait for this one know that it will not come, and why."""
+def report_failure(error: BaseException) -> None:
+    """Tell processes that wait for this one that it failed, and why."""
     client = _compat.coordination()
     if client is None or timeout() <= 0 or jax.process_count() == 1:
         return
     first_line = str(error).partition("\n")[0]
-    said = f"failed with {type(error).__name__}: {first_line}"
+    failure = f"failed with {type(error).__name__}: {first_line}"
     with contextlib.suppress(jax.errors.JaxRuntimeError):  # the service may be gone
-        client.key_value_set(f"{_enter()}/{jax.process_index()}", said, allow_overwrite=True)
-    _leave()  # where all failed alike, all go on to the next meeting
+        client.key_value_set(f"{_enter()}/{jax.process_index()}", failure, allow_overwrite=True)
+    _leave()  # if all processes failed alike, all go on to the next meeting
 
 
 def timeout() -> float:
-    """How long to wait for the others, in seconds."""
+    """The seconds to wait for the other processes."""
     return float(os.environ.get(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT))
 
 
 def _enter() -> str:
-    """The meeting that this process comes to next; the same one until it has been held."""
-    global _room
+    """The key of the next meeting; it stays the same until the meeting is left."""
+    global _meeting
     with _lock:
-        if _room is None:
-            _room = next(_rooms)
-        return f"shardlift/guard/{_room}"
+        if _meeting is None:
+            _meeting = next(_meetings)
+        return f"shardlift/guard/{_meeting}"
 
 
 def _leave() -> None:
-    global _room
+    global _meeting
     with _lock:
-        _room = None
+        _meeting = None
 
 
-def _broken(process: int, what: str, error: BaseException) -> str:
+def _broken_message(process: int, what: str, error: BaseException) -> str:
     first_line = str(error).partition("\n")[0]
     return f"waiting for process {process} before {what}: the job broke ({first_line})"
 
 
-def _differ(said: dict[int, str], seconds: float) -> str:
+def _difference_message(descriptions: dict[int, str], seconds: float) -> str:
     count = jax.process_count()
-    missing = sorted(set(range(count)) - set(said))
+    missing = sorted(set(range(count)) - set(descriptions))
     groups: dict[str, list[int]] = {}
-    for process, what in sorted(said.items()):
+    for process, what in sorted(descriptions.items()):
         groups.setdefault(what, []).append(process)
-    lines = [f"  {listed(who)}: {what}" for what, who in groups.items()]
+    lines = [f"  {list_processes(who)}: {what}" for what, who in groups.items()]
     if missing:
-        lines.append(f"  {listed(missing)}: did not come within {seconds:g} s")
+        lines.append(f"  {list_processes(missing)}: did not arrive within {seconds:g} s")
     return (
         f"the {count} processes of this job are not about to run the same pmapped program, which "
         "would hang in its first collective:\n" + "\n".join(lines) + "\nEvery process must call "

@@ -1,7 +1,7 @@
-"""The errors that people meet on the way off pmap: what they look like, why, and the way out.
+"""A catalogue of errors that people meet when they leave pmap: text, cause and fix.
 
-JAX raises these itself, often far from the cause. Where one of them passes through a pmapped
-call, `add_hint` attaches the explanation to the exception; its type and text stay.
+JAX raises these itself, often far from the cause. When one of them passes through a pmapped
+call, `add_hint` adds the explanation to the exception as a note; its type and text stay.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ CATALOGUE = (
         "incompatible-devices",
         r"[Rr]eceived incompatible devices for jitted computation"
         r"|Sharding passed to p?jit does not match the sharding on the respective arg",
-        "an input is committed to other devices, or lies on them in another way, than the "
-        "program it goes into. Since JAX 0.8 a pmap does not move such inputs by itself.",
+        "an input is committed to other devices than those of the program, or has another layout "
+        "on them. Since JAX 0.8 a pmap does not move such inputs by itself.",
         "place the input first with jax.device_put(x, sharding), or have it moved: "
         'shardlift.pmap(..., reshard="warn").',
     ),
     Hint(
         "numpy",
         r"Passing non-trivial shardings for numpy inputs is not allowed",
-        "in a job of many processes jit takes a NumPy array only if it goes whole to every device.",
-        "place it first: jax.device_put for the devices of this process, shardlift.stitch for "
-        "those of all.",
+        "in a job of many processes jit takes a NumPy array only if every device gets all of it.",
+        "place it first: with jax.device_put for the devices of this process, with "
+        "shardlift.stitch for those of all processes.",
     ),
     Hint(
         "context-mesh",
@@ -51,8 +51,8 @@ CATALOGUE = (
     Hint(
         "copy-arrays",
         r"CopyArrays only supports destination device list of the same size",
-        "an array that lies on the devices of several processes was indexed, as in x[0], which "
-        "needs devices that this process cannot reach.",
+        "an array on the devices of several processes was indexed, as in x[0], which needs devices "
+        "that this process cannot reach.",
         "read this process's own row: x.addressable_shards[0].data, without its leading axis; "
         "loop over shards with range(), not jnp.arange().",
     ),
@@ -60,22 +60,22 @@ CATALOGUE = (
         "lowered-host-local",
         r"differ from the types for which this computation was compiled"
         r"|Computation was compiled for input shardings that disagree",
-        "a compiled program (lower().compile()) was called with arrays that lie, or are shaped, "
-        "differently from those it was lowered for. jax.pmap's own does not convert the local "
+        "a compiled program (lower().compile()) was called with arrays of another shape or "
+        "sharding than those it was lowered for. That of jax.pmap does not convert the local "
         "arrays of a process to global ones.",
         "call it with arrays like those given to lower(), or call the pmapped function itself.",
     ),
     Hint(
         "axis-name",
         r"INVALID_ARGUMENT: Unknown axis|expected CustomCallOp with a sharding attribute",
-        "the axis name's text has a quote in it, which JAX 0.12 cannot write into a collective.",
+        "the text of the axis name has a quote, which JAX 0.12 cannot write into a collective.",
         "name the axis with a plain string, or give the name's class a __str__ without quotes.",
     ),
     Hint(
         "core-halted",
         r"[Cc]ore halted unexpectedly|Accelerator device halted prematurely",
-        "the processes did not run the same programs in the same order; a home-made barrier (a "
-        "psum of ones, say) is the usual reason.",
+        "the processes did not run the same programs in the same order; the usual reason is a "
+        "home-made barrier, such as a psum of ones.",
         "use jax.experimental.multihost_utils.sync_global_devices(name) as the barrier, and look "
         "for calls that only some processes make.",
     ),
@@ -83,7 +83,7 @@ CATALOGUE = (
 
 
 def hint_for(error: BaseException) -> Hint | None:
-    """The entry of the catalogue that this error belongs to.
+    """The catalogue entry for this error, if there is one.
 
     >>> hint_for(ValueError("Received incompatible devices for jitted computation")).name
     'incompatible-devices'
@@ -95,10 +95,10 @@ def hint_for(error: BaseException) -> Hint | None:
 
 
 def is_about_placement(error: BaseException) -> bool:
-    """Can this error come from where the inputs lie, rather than from the user's function?
+    """Can this error come from the placement of the inputs, rather than from the function?
 
-    A KeyError, or a program that cannot be lowered, is what JAX (0.10 to 0.12) makes of an
-    input whose type names another mesh.
+    JAX (0.10 to 0.12) raises a KeyError, or fails to lower the program, for an input whose
+    type names another mesh.
     """
     hint = hint_for(error)
     known = hint is not None and hint.name in ("incompatible-devices", "context-mesh")
@@ -106,7 +106,7 @@ def is_about_placement(error: BaseException) -> bool:
 
 
 def add_hint(error: BaseException) -> None:
-    """Attach what is known about this error to it, once."""
+    """Add the catalogue entry for this error to it as a note, once."""
     hint = hint_for(error)
     if hint is not None and str(hint) not in getattr(error, "__notes__", ()):
         error.add_note(str(hint))

@@ -1,9 +1,9 @@
-"""The first call of a program: what it will give back is laid now as it will come back.
+"""The first call of a program: arguments that come back as outputs get the outputs' sharding.
 
-jit keeps a program for each way in which its arguments lie. A training state comes to its first
+jit compiles one program for each layout of its arguments. A training state comes to its first
 step from NumPy, from one device or from a mesh with an axis of another name, and to the second
 step from the first one: two programs, of which one is used once (jax 0.10 to 0.12). Laid out
-before the first call, it needs one.
+before the first call, the state needs only one program.
 """
 
 from __future__ import annotations
@@ -17,63 +17,60 @@ import numpy as np
 
 from shardlift.arrays.resharding import rewrap
 from shardlift.mapping.axes import Axis
-from shardlift.mapping.nested_call import Call
+from shardlift.mapping.call import Call
 from shardlift.mapping.plan import Plan
 
 
-def settle(plan: Plan, call: Call, donated: Sequence[bool]) -> list[Any] | None:
-    """The leaves of a first call, those that come back laid as they will be; None: they are.
+def lay_out(plan: Plan, call: Call, donated: Sequence[bool]) -> list[Any] | None:
+    """The leaves of a first call, laid out as outputs where they come back; None: no change.
 
-    What comes back is told by its form: a tree of arrays, or one donated array, which an output
-    of the program equals in structure, shapes and dtypes. Tracing for that is not wasted, unless
-    something is laid out: the call itself finds the trace.
+    A tree of arrays, or one donated array, comes back if an output of the program has the same
+    structure, shapes and dtypes. If nothing has to be laid out, the trace that this takes is
+    not wasted: the call itself uses it.
     """
     several = len(call.leaves) > 1 or any(donated)
-    if not several or not any(_can_settle(leaf, plan, axis) for leaf, axis in _pairs(call)):
+    pairs = zip(call.leaves, call.axes, strict=True)
+    if not several or not any(_needs_layout(leaf, plan, axis) for leaf, axis in pairs):
         return None
     out = plan.program.eval_shape(*call.args, **call.kwargs)
-    back = list(returning(_numbered(call), call.leaves, donated, out))
-    laid = list(call.leaves)
-    for k in back:
-        if _can_settle(laid[k], plan, call.axes[k]):
-            laid[k] = _lay(laid[k], plan, call.axes[k])
-    return laid if any(new is not old for new, old in zip(laid, call.leaves, strict=True)) else None
+    leaves = list(call.leaves)
+    for k in returned_leaves(_numbered(call), call.leaves, donated, out):
+        if _needs_layout(leaves[k], plan, call.axes[k]):
+            leaves[k] = _lay_out_leaf(leaves[k], plan, call.axes[k])
+    changed = any(new is not old for new, old in zip(leaves, call.leaves, strict=True))
+    return leaves if changed else None
 
 
-def returning(
+def returned_leaves(
     arguments: Iterable[Any], leaves: Sequence[Any], donated: Sequence[bool], out: Any
 ) -> Iterator[int]:
-    """The numbers of the leaves in parts of the arguments that an output has the form of.
+    """The numbers of the leaves in parts of the arguments that have the form of an output.
 
-    ``arguments`` have the numbers of their leaves in the place of these.
+    ``arguments`` hold the numbers of their leaves in place of the leaves.
 
     >>> import numpy as np
     >>> a, b = np.zeros(3), np.zeros(5)
-    >>> list(returning([{"v": 0, "w": 1}, 2], [a, b, b], [False] * 3, ({"v": a, "w": b}, b)))
+    >>> list(returned_leaves([{"v": 0, "w": 1}, 2], [a, b, b], [False] * 3, ({"v": a, "w": b}, b)))
     [0, 1]
     """
-    left = Counter(_form(part) for part in _parts(out))
+    unmatched = Counter(_form(part) for part in _parts(out))
     for argument in arguments:
-        yield from _search(argument, leaves, donated, left)
+        yield from _match(argument, leaves, donated, unmatched)
 
 
-def _search(
-    part: Any, leaves: Sequence[Any], donated: Sequence[bool], left: Counter[Any]
+def _match(
+    part: Any, leaves: Sequence[Any], donated: Sequence[bool], unmatched: Counter[Any]
 ) -> Iterator[int]:
     numbers = jax.tree.leaves(part)
     if not numbers:
         return
     form = _form(jax.tree.map(leaves.__getitem__, part))
-    if left[form] and (len(numbers) > 1 or donated[numbers[0]]):
-        left[form] -= 1
+    if unmatched[form] and (len(numbers) > 1 or donated[numbers[0]]):
+        unmatched[form] -= 1
         yield from numbers
         return
     for child in _children(part):
-        yield from _search(child, leaves, donated, left)
-
-
-def _pairs(call: Call) -> Iterator[tuple[Any, Axis]]:
-    return zip(call.leaves, call.axes, strict=True)
+        yield from _match(child, leaves, donated, unmatched)
 
 
 def _numbered(call: Call) -> list[Any]:
@@ -88,7 +85,7 @@ def _parts(tree: Any) -> Iterator[Any]:
 
 
 def _children(tree: Any) -> Sequence[Any]:
-    """What lies one level down, in the containers in which arguments and outputs are passed."""
+    """The children of a tuple, list or dict; other nodes are not looked into."""
     if isinstance(tree, dict):
         return list(tree.values())
     return tree if isinstance(tree, (tuple, list)) else ()
@@ -100,13 +97,13 @@ def _form(tree: Any) -> Any:
 
 
 def _type(leaf: Any) -> Any:
-    if isinstance(leaf, np.ndarray):  # as jit takes it: 32 bits, unless told otherwise
+    if isinstance(leaf, np.ndarray):  # as jit takes it: 32 bits, unless 64 are enabled
         return leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)
     return np.shape(leaf), getattr(leaf, "dtype", type(leaf))
 
 
-def _can_settle(leaf: Any, plan: Plan, axis: Axis) -> bool:
-    """Does it lie in another way than an output does, though on its devices, or nowhere yet?"""
+def _needs_layout(leaf: Any, plan: Plan, axis: Axis) -> bool:
+    """Is it not placed yet, or under another sharding than an output, though equivalent?"""
     if isinstance(leaf, np.ndarray):
         return True
     if not isinstance(leaf, jax.Array) or leaf.is_deleted():
@@ -117,7 +114,7 @@ def _can_settle(leaf: Any, plan: Plan, axis: Axis) -> bool:
     return True
 
 
-def _lay(leaf: Any, plan: Plan, axis: Axis) -> Any:
+def _lay_out_leaf(leaf: Any, plan: Plan, axis: Axis) -> Any:
     wanted = plan.sharding(axis)
     if isinstance(leaf, jax.Array) and leaf.committed:
         return rewrap(leaf, wanted)

@@ -1,4 +1,4 @@
-"""Names for mesh axes: a mesh wants strings, pmap takes any hashable object."""
+"""Names for mesh axes: a mesh needs strings, but pmap takes any hashable object."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from shardlift import _compat
 
-# What a mesh axis name must not hold: a quote stops the compiler of jax 0.12.0; a backslash, or
-# anything that is not ASCII, that of 0.10.2, which on the other hand does not care for the text.
+# Characters that a mesh axis name must not have: a quote stops the compiler of jax 0.12.0; a
+# backslash or a non-ASCII character stops that of 0.10.2, which does not use the text otherwise.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_ ]" if _compat.VERSION < (0, 11) else r"['\\]")
 
 
 class AxisLabel(str):
-    """A mesh axis name that stands for an axis name which a mesh cannot have.
+    """A mesh axis name in place of an axis name that a mesh cannot have.
 
     It hashes and compares as the user's object, so that ``lax.psum(x, that_object)``
-    finds the axis; its text is the object's ``str``, because the lowering of collectives
+    finds the axis. Its text is the object's ``str``, because the lowering of collectives
     writes ``str(name)`` (jax 0.12) and the mesh in the compiled module must agree. Where that
-    text is not safe, the map works but such a collective does not on 0.12: see
+    text has unsafe characters, the map works but such a collective does not on 0.12: see
     `errors.CATALOGUE`.
 
     >>> key = object()
@@ -31,7 +31,7 @@ class AxisLabel(str):
     name: Hashable
 
     def __new__(cls, name: Hashable) -> AxisLabel:
-        """Make the label of ``name``."""
+        """Create the label of ``name``."""
         self = super().__new__(cls, _UNSAFE.sub("_", str(name)) or "_")
         self.name = name
         return self
@@ -57,7 +57,7 @@ def label_of(axis_name: Hashable | None, level: int = 0) -> str:
     if type(axis_name) is str and axis_name and not _UNSAFE.search(axis_name):
         return axis_name
     if isinstance(axis_name, tuple):
-        # No collective finds it: a tuple means several axes. Nor may its label be equal to it:
-        # JAX 0.12 keeps one PartitionSpec of those that are equal, and may give the other one.
+        # No collective can name it: a tuple means several axes. Its label must not be equal to it:
+        # JAX 0.12 keeps one of several equal PartitionSpecs, and may return the wrong one.
         return _UNSAFE.sub("_", str(axis_name))
     return AxisLabel(axis_name)

@@ -1,10 +1,10 @@
-"""Which devices a pmap runs on, and in which order."""
+"""The devices that a pmap runs on, and their order."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -14,25 +14,24 @@ from jax.sharding import AxisType, Mesh
 from shardlift import _compat
 from shardlift.mapping.nesting import InnerAxes
 from shardlift.mapping.options import Options
-from shardlift.mapping.processes.bridge import spans_processes
 
 
 class Layout(NamedTuple):
-    """The devices of a pmap, and how many rows there are over all processes."""
+    """The devices of a pmap, and the number of rows over all processes."""
 
     devices: tuple[jax.Device, ...]
     rows: int
 
 
 def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
-    """Where a pmap over ``size`` rows with nested axes ``inner`` runs, or a clear refusal.
+    """Choose the devices for ``size`` rows and nested axes ``inner``, or raise ValueError.
 
     In the local view ``size`` counts the rows of this process.
     """
     below = math.prod(n for _, n in inner)
     many = jax.process_count(options.backend) > 1 and options.view == "local"
     if options.devices is not None:
-        _check_given(given_here(options), size, size * below)
+        _check_given(given_local_devices(options), size, size * below)
         layout = Layout(options.devices, len(options.devices) // below)
     elif many:
         layout = _over_processes(options, size, size * below)
@@ -46,8 +45,8 @@ def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
     return layout
 
 
-def given_here(options: Options) -> tuple[jax.Device, ...]:
-    """The devices given to ``pmap`` that take rows of this process; none were given: none."""
+def given_local_devices(options: Options) -> tuple[jax.Device, ...]:
+    """The devices given to ``pmap`` that take rows of this process; empty if none were given."""
     given = options.devices or ()
     if options.view == "global" or not spans_processes(given):
         return given
@@ -55,19 +54,24 @@ def given_here(options: Options) -> tuple[jax.Device, ...]:
     return tuple(device for device in given if device.process_index == me)
 
 
+def spans_processes(devices: Sequence[jax.Device]) -> bool:
+    """Do these devices belong to more than one process?"""
+    return len({device.process_index for device in devices}) > 1
+
+
 def _over_processes(options: Options, size: int, needed: int) -> Layout:
-    """As many devices of each process as this one uses, process by process, as the old pmap."""
+    """As many devices of each process as this one uses, in the order of the old pmap."""
     processes = range(jax.process_count(options.backend))
-    found = [jax.local_devices(process, options.backend) for process in processes]
-    fewest = min(map(len, found))
+    available = [jax.local_devices(process, options.backend) for process in processes]
+    fewest = min(map(len, available))
     if needed > fewest:
         me = jax.process_index(options.backend)
         raise ValueError(
             f"compiling computation that requires {needed} logical devices in process {me}, but "
             f"only {fewest} XLA devices are available in each (num_replicas={needed}). In a job "
-            "of many processes each one passes a row for each of its own devices."
+            "of many processes, each process passes one row for each of its own devices."
         )
-    devices = tuple(device for local in found for device in local[:needed])
+    devices = tuple(device for local in available for device in local[:needed])
     return Layout(devices, size * len(processes))
 
 
@@ -75,22 +79,23 @@ def _first_devices(
     options: Options, size: int, inner: InnerAxes, total: int
 ) -> tuple[jax.Device, ...]:
     processes = range(jax.process_count(options.backend))
-    found = [d for process in processes for d in jax.local_devices(process, options.backend)]
-    if total > len(found):
+    available = [d for n in processes for d in jax.local_devices(n, options.backend)]
+    if total > len(available):
         rows = "" if not inner else f" ({size} rows times nested axes {dict(inner)})"
         raise ValueError(
-            f"compiling computation that requires {total} logical devices, but only {len(found)} "
-            f"XLA devices are available (num_replicas={total}){rows}. pmap runs one row on each "
-            f"device: give at most {len(found)} rows, vmap the rest inside the function, or, to "
-            f"try it on a CPU, set JAX_NUM_CPU_DEVICES={total} before JAX starts."
+            f"compiling computation that requires {total} logical devices, but only "
+            f"{len(available)} XLA devices are available (num_replicas={total}){rows}. pmap runs "
+            f"one row on each device: give at most {len(available)} rows, vmap the rest inside "
+            "the function, or, to try it on a CPU, set "
+            f"JAX_NUM_CPU_DEVICES={total} before JAX starts."
         )
-    if len(processes) > 1 and total != len(found):
+    if len(processes) > 1 and total != len(available):
         raise ValueError(
             f'a pmap with view="global" over {total} rows needs devices= in a job of '
-            f"{len(processes)} processes with {len(found)} devices: it is not clear which ones "
-            "should take part."
+            f"{len(processes)} processes with {len(available)} devices: it is not clear which of "
+            "them should take part."
         )
-    return tuple(found[:total])
+    return tuple(available[:total])
 
 
 def _check_given(devices: tuple[jax.Device, ...], size: int, total: int) -> None:
@@ -106,7 +111,7 @@ def _check_given(devices: tuple[jax.Device, ...], size: int, total: int) -> None
             "Leading axis size of input to pmapped function must equal the number of local "
             f"devices passed to pmap. Got axis_size={total}, num_local_devices={len(devices)}.\n"
             f"(Local devices available to pmap: {names})\nGive devices= as many devices as there "
-            "are rows, or leave it out: pmap then takes the first ones."
+            "are rows, or leave it out to use the first ones."
         )
 
 
@@ -117,12 +122,12 @@ def make_mesh(layout: Layout, label: str, inner: InnerAxes) -> Mesh:
 
 
 def in_context_mesh() -> bool:
-    """Is a mesh set with ``jax.set_mesh``?"""
+    """Has a mesh been set with ``jax.set_mesh``?"""
     return not jax.sharding.get_abstract_mesh().empty
 
 
 def in_manual_context() -> bool:
-    """Are we inside the body of a ``shard_map``?"""
+    """Is the caller inside the body of a ``shard_map``?"""
     return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
 
 
@@ -141,7 +146,7 @@ def own_context(mesh: Mesh) -> Iterator[None]:
 
 
 def _check_traced_context(mesh: Mesh) -> None:
-    """Refuse what JAX would refuse later and less clearly, or what stops XLA (0.10 to 0.12)."""
+    """Refuse what JAX refuses later and less clearly, or what crashes XLA (0.10 to 0.12)."""
     context = jax.sharding.get_abstract_mesh()
     explicit = AxisType.Explicit in context.axis_types
     if explicit or context.size != mesh.size:
@@ -149,6 +154,6 @@ def _check_traced_context(mesh: Mesh) -> None:
         raise ValueError(
             f"a pmap over {dict(mesh.shape)} is traced (under jit, grad, vmap, scan or the like) "
             f"inside jax.set_mesh({context}), whose mesh {why}: the two cannot be part of one "
-            "program. Call the pmapped function outside of that transformation, leave set_mesh "
-            f"for it, or set a mesh of {mesh.size} devices with Auto axes."
+            "program. Call the pmapped function outside that transformation, leave set_mesh "
+            f"for the call, or set a mesh of {mesh.size} devices with Auto axes."
         )

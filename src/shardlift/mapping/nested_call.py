@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,29 +10,19 @@ from jax import lax
 
 from shardlift import _compat
 from shardlift.mapping.axes import Axis, prefix_leaves, spec_of
+from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.errors import hint_for
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.nesting import Frame, NeedsInner
 from shardlift.mapping.options import Options
-from shardlift.mapping.plan import Fun, map_block, with_static
-
-
-class Call(NamedTuple):
-    """The arguments of one call, taken apart."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    leaves: list[Any]  # of the arguments that are not static
-    tree: Any
-    axes: list[Axis]
-    size: int  # rows: how many devices the pmap's own axis needs
+from shardlift.mapping.plan import Fun, map_block
 
 
 def call_inner(fun: Fun, options: Options, call: Call, frame: Frame | None) -> Any:
-    """Run on the mesh of the pmap around it, which is asked for one more axis if it has none.
+    """Run on the mesh of the outer pmap, which is asked for one more axis if it has none.
 
-    Without a frame, what is around it is a ``shard_map`` of the user's own, or a pmap whose
-    body has been left: a derivative rule of it, traced later.
+    Without a frame, the call is in a ``shard_map`` of the user's own, or in a derivative rule of
+    a pmapped body that is traced after the body itself.
     """
     if options.devices is not None:
         raise ValueError(
@@ -40,34 +30,34 @@ def call_inner(fun: Fun, options: Options, call: Call, frame: Frame | None) -> A
             "outer one: give devices= to the outermost pmap, as many as all axes need."
         )
     if frame is None:
-        return _vmapped(fun, options, call, spread=None)
+        return _call_by_vmap(fun, options, call, spread=None)
     axis = (label_of(options.axis_name, frame.depth), call.size)
     taken = frame.next_axis()
-    # By their text too: two objects that print alike cannot both name an axis of one mesh.
+    # Compared by text too: two objects that print alike cannot both name an axis of one mesh.
     shadows = any(
         axis[0] == name or str.__eq__(axis[0], name) for name, _ in frame.axes[: frame.depth]
     )
     if _compat.jit_disabled() or shadows or (taken is not None and taken != axis):
-        return _vmapped(fun, options, call, spread=None)
+        return _call_by_vmap(fun, options, call, spread=None)
     if taken is None:
         raise NeedsInner(*axis)
     deeper = frame._replace(depth=frame.depth + 1)
     try:
         return map_block(fun, options, deeper, call.args, call.kwargs, None)
     except ValueError as error:
-        # `fun` closes over values of the outer body. To JAX they are of another mesh, whose
-        # inner axis is not manual yet, and cannot be used in a shard_map (0.10 to 0.12).
+        # `fun` closes over values of the outer body. To JAX they belong to another mesh, whose
+        # inner axis is not manual yet: a shard_map cannot use them (0.10 to 0.12).
         if getattr(hint_for(error), "name", None) != "context-mesh":
             raise
-    return _vmapped(fun, options, call, spread=axis[0])
+    return _call_by_vmap(fun, options, call, spread=axis[0])
 
 
-def _vmapped(fun: Fun, options: Options, call: Call, spread: str | None) -> Any:
-    """The same numbers without a mesh axis of its own, for what ``shard_map`` cannot nest.
+def _call_by_vmap(fun: Fun, options: Options, call: Call, spread: str | None) -> Any:
+    """Compute the same numbers without a mesh axis, where ``shard_map`` cannot nest.
 
-    With ``spread`` the rows are laid over that mesh axis and the compiler divides the work.
+    With ``spread`` the rows lie along that mesh axis and the compiler divides the work.
     Without it (the axis belongs to a sibling of another name or size, the name shadows an
-    outer one, or jit is disabled) each device of the outer pmap does all rows.
+    outer one, or jit is disabled) each device of the outer pmap computes all rows.
     """
     structure: list[tuple[Any, list[Axis]]] = []
 
@@ -79,15 +69,17 @@ def _vmapped(fun: Fun, options: Options, call: Call, spread: str | None) -> Any:
         )
         return jax.tree.leaves(out)
 
-    def lay(leaf: Any, axis: Axis) -> Any:
+    def spread_out(leaf: Any, axis: Axis) -> Any:
         if spread is None or axis is None:
             return leaf
         return lax.with_sharding_constraint(leaf, spec_of(axis, spread))
 
     mapped = jax.vmap(row, (call.axes,), axis_name=options.axis_name, axis_size=call.size)
-    leaves = mapped([lay(leaf, axis) for leaf, axis in zip(call.leaves, call.axes, strict=True)])
+    leaves = mapped(
+        [spread_out(leaf, axis) for leaf, axis in zip(call.leaves, call.axes, strict=True)]
+    )
     tree, out_axes = structure[0]
     return tree.unflatten(
-        leaf[0] if axis is None else jnp.moveaxis(lay(leaf, 0), 0, axis)
+        leaf[0] if axis is None else jnp.moveaxis(spread_out(leaf, 0), 0, axis)
         for leaf, axis in zip(leaves, out_axes, strict=True)
     )

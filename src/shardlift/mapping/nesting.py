@@ -1,9 +1,9 @@
-"""Where we are: inside which pmapped bodies the current trace runs.
+"""The pmapped bodies around the current trace.
 
-A nested pmap needs one mesh over all axes, but the outer call cannot know the inner axis
-before it has traced its body. So the body is traced on a mesh of the axes known so far; an
-inner call that finds no mesh axis for itself raises `NeedsInner`, the outermost call adds
-that axis to its mesh and traces again. A pmap that does not nest pays nothing for this.
+A nested pmap needs one mesh over all axes, but the outer call does not know the inner axis
+before it has traced its body. So the body is traced on a mesh of the axes known so far. An
+inner call without a mesh axis raises `NeedsInner`; the outermost call adds that axis to its
+mesh and traces again. A pmap that does not nest pays nothing for this.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Frame(NamedTuple):
     depth: int  # how many of them are mapped already
 
     def next_axis(self) -> tuple[str, int] | None:
-        """The mesh axis that a pmap called from this body would take, if there is one."""
+        """The mesh axis for a pmap called from this body, if there is one."""
         return self.axes[self.depth] if self.depth < len(self.axes) else None
 
 
 class NeedsInner(BaseException):
-    """An inner pmap found no mesh axis: the outermost one must trace again with this one.
+    """An inner pmap has no mesh axis: the outermost pmap must add this axis and trace again.
 
-    Not an ``Exception``, so that a handler in the user's function does not swallow it.
+    Not an ``Exception``, so that a handler in the user's function does not catch it.
     """
 
     def __init__(self, label: str, size: int) -> None:
-        """Ask for a mesh axis of that name and size."""
+        """Ask for a mesh axis of this name and size."""
         super().__init__(f"a nested pmap over {label!r} of size {size}")
         self.axis = (label, size)
 
@@ -46,8 +46,8 @@ current_frame = _frame.get
 
 
 @contextlib.contextmanager
-def entered(frame: Frame) -> Iterator[None]:
-    """Trace a body: what it calls sees ``frame``."""
+def enter_frame(frame: Frame) -> Iterator[None]:
+    """Trace a body: pmaps called from it see ``frame``."""
     token = _frame.set(frame)
     try:
         yield

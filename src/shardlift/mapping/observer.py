@@ -1,7 +1,7 @@
-"""Where somebody who records calls is told what they do; nobody by default, and then for nothing.
+"""Observer slot for pmapped calls. Empty by default, at no cost.
 
-The hot path does not ask. What moves arguments, and what converts them in a job of many
-processes, does.
+The hot path never looks at it. Only code that moves arguments, or converts them in a job of
+many processes, reports to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from shardlift.mapping.nested_call import Call
+    from shardlift.mapping.call import Call
     from shardlift.mapping.placement import Fit
     from shardlift.mapping.plan import Plan
     from shardlift.mapping.site import Site
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Watcher(Protocol):
-    """What is told to whoever watches."""
+class Observer(Protocol):
+    """What an observer is told."""
 
     def fitted(self, site: Site, plan: Plan, call: Call, fit: Fit, seconds: float) -> None:
-        """The arguments of a call were brought to where its plan wants them."""
+        """The arguments of a call were placed as its plan needs them."""
 
     def converted(self, seconds: float) -> None:
-        """Arrays of this process were made global ones, or the reverse."""
+        """Arrays of this process were converted to global arrays, or back."""
 
 
-current: Watcher | None = None
+current: Observer | None = None
 
 
-def converting(convert: Callable[..., T], *args: Any) -> T:
-    """Call ``convert``, and tell whoever watches how long it took."""
+def time_conversion(convert: Callable[..., T], *args: Any) -> T:
+    """Call ``convert`` and tell the observer, if any, how long it took."""
     if current is None:
         return convert(*args)
     start = time.perf_counter()
-    found = convert(*args)
+    result = convert(*args)
     current.converted(time.perf_counter() - start)
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""What the user gave to ``pmap``, checked once and in one form."""
+"""The arguments of ``pmap``, checked once and in one form."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ class Options:
             for leaves, treedef in map(flatten_axes, (self.in_axes, self.out_axes))
         )
         rest = (self.static, self.donate, self.devices, self.backend, self.axis_size)
-        ways = (self.reshard, self.view)
-        return (type(self.axis_name), self.axis_name, trees, rest, ways)
+        return (type(self.axis_name), self.axis_name, trees, rest, self.reshard, self.view)
 
 
 def flatten_axes(axes: Any) -> tuple[list[int | None], Any]:
@@ -47,18 +46,19 @@ def flatten_axes(axes: Any) -> tuple[list[int | None], Any]:
 
 def check_options(
     fun: Callable[..., Any],
-    axis_name: Hashable | None,
-    in_axes: Any,
-    out_axes: Any,
-    static: int | Iterable[int],
-    donate: int | Iterable[int],
-    devices: Iterable[jax.Device] | None,
-    backend: str | None,
-    axis_size: int | None,
-    reshard: Reshard,
-    view: View,
+    *,
+    axis_name: Hashable | None = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Iterable[int] = (),
+    donate_argnums: int | Iterable[int] = (),
+    devices: Iterable[jax.Device] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    reshard: Reshard = "error",
+    view: View = "local",
 ) -> Options:
-    """Validate what was given to ``pmap``; raises as ``jax.pmap`` does."""
+    """Validate the arguments of ``pmap``; raises as ``jax.pmap`` does."""
     _check_callable(fun)
     hash(axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
@@ -67,10 +67,11 @@ def check_options(
                 f"pmap {what} must be an int, None, or (nested) container with those types as "
                 f"leaves, but got {axes!r}."
             )
-    for what, given, allowed in (("reshard", reshard, Reshard), ("view", view, View)):
-        if given not in get_args(allowed):
-            raise ValueError(f"pmap {what} must be one of {get_args(allowed)}, but got {given!r}.")
-    static, donate = (_argnums(fun, nums) for nums in (static, donate))
+    for what, value, allowed in (("reshard", reshard, Reshard), ("view", view, View)):
+        if value not in get_args(allowed):
+            raise ValueError(f"pmap {what} must be one of {get_args(allowed)}, but got {value!r}.")
+    static = _argnums(fun, static_broadcasted_argnums)
+    donate = _argnums(fun, donate_argnums)
     if both := sorted(set(static) & set(donate)):
         raise ValueError(
             f"pmap arguments {both} are both in static_broadcasted_argnums and in donate_argnums: "
@@ -120,8 +121,8 @@ def _check_axis_size(axis_size: int) -> int:
 
 def _argnums(fun: Callable[..., Any], nums: int | Iterable[int]) -> tuple[int, ...]:
     """Sorted, distinct, non-negative argument numbers."""
-    given = (nums,) if isinstance(nums, int) else tuple(nums)
-    return tuple(sorted({_nonnegative(fun, operator.index(num)) for num in given}))
+    numbers = (nums,) if isinstance(nums, int) else tuple(nums)
+    return tuple(sorted({_nonnegative(fun, operator.index(num)) for num in numbers}))
 
 
 def _nonnegative(fun: Callable[..., Any], num: int) -> int:
@@ -135,6 +136,6 @@ def _nonnegative(fun: Callable[..., Any], num: int) -> int:
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if variadic or num + len(named) < 0:
         raise ValueError(
-            f"pmap cannot tell which argument of {fun} number {num} is; count from the front."
+            f"pmap cannot tell which argument of {fun} has number {num}: count from the front."
         )
     return num + len(named)

@@ -1,4 +1,4 @@
-"""Inputs that do not lie where a site wants them: recognised, refused or moved."""
+"""Inputs that are not placed as a program needs them: recognised, refused or moved."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import AxisType, NamedSharding
 
-from shardlift.arrays.resharding import move, nbytes, rewrap
+from shardlift.arrays.resharding import move, rewrap
 from shardlift.mapping.axes import Axis
 from shardlift.mapping.options import Reshard
 from shardlift.mapping.plan import Plan
 
+_CONTEXTLIB = contextlib.__file__
 Names = Callable[[], Iterable[str]]
 
 
@@ -25,10 +26,10 @@ class ReshardWarning(UserWarning):
 
 
 class Fit(NamedTuple):
-    """What became of the leaves of a call."""
+    """The leaves of a call after placing them."""
 
-    leaves: list[Any] | None  # None: they already lay as the plan wants them
-    moved: bool  # from some devices to others
+    leaves: list[Any] | None  # None: they were placed as the plan needs them
+    moved: bool  # were any moved from some devices to others?
 
 
 def fit_leaves(
@@ -40,35 +41,35 @@ def fit_leaves(
     policy: Reshard,
     names: Names,
 ) -> Fit:
-    """The leaves as the plan wants them.
+    """Place the leaves as the plan needs them.
 
-    On the devices that the plan wants, an array may lie in any way; what each of them holds is
-    rewrapped or cut in place, and a value that is wanted whole everywhere is copied, as jit
-    does. What lies on other devices is up to ``policy``.
+    An array on the plan's devices may have any layout: it is rewrapped or cut in place, and a
+    value that every device needs whole is copied, as jit does. ``policy`` decides about arrays
+    on other devices.
     """
-    fitted = list(leaves)
+    placed = list(leaves)
     to_move: list[int] = []
     for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         wanted = plan.sharding(axis)
-        if not _is_placed(leaf) or _lies_well(leaf, wanted, plan):
+        if not _is_placed(leaf) or _is_usable(leaf, wanted, plan):
             continue
         if leaf.sharding.is_equivalent_to(wanted, leaf.ndim):
-            fitted[k] = rewrap(leaf, wanted)
-        elif leaf.sharding.device_set == wanted.device_set or _is_free(leaf, wanted):
-            fitted[k] = jax.device_put(leaf, wanted)
+            placed[k] = rewrap(leaf, wanted)
+        elif leaf.sharding.device_set == wanted.device_set or _needs_no_transfer(leaf, wanted):
+            placed[k] = jax.device_put(leaf, wanted)
         else:
             to_move.append(k)
     if to_move:
         _check_donated_once(leaves, to_move, donated, names)
-        _ask(plan, site, leaves, axes, to_move, policy, names)
+        _apply_policy(plan, site, leaves, axes, to_move, policy, names)
     for k in to_move:
-        fitted[k] = move(leaves[k], plan.sharding(axes[k]), free=donated[k])
-    changed = any(new is not old for new, old in zip(fitted, leaves, strict=True))
-    return Fit(fitted if changed else None, bool(to_move))
+        placed[k] = move(leaves[k], plan.sharding(axes[k]), free=donated[k])
+    changed = any(new is not old for new, old in zip(placed, leaves, strict=True))
+    return Fit(placed if changed else None, bool(to_move))
 
 
 def _is_placed(leaf: Any) -> bool:
-    """Is this an array that somebody put somewhere on purpose?"""
+    """Is this an array that was placed on purpose?"""
     return (
         isinstance(leaf, jax.Array)
         and not isinstance(leaf, jax.core.Tracer)
@@ -77,7 +78,7 @@ def _is_placed(leaf: Any) -> bool:
     )
 
 
-def _lies_well(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
+def _is_usable(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
     """Can the program take it as it is?"""
     mesh = leaf.sharding.mesh if isinstance(leaf.sharding, NamedSharding) else None
     if mesh is not None and AxisType.Explicit in mesh.axis_types:
@@ -86,13 +87,13 @@ def _lies_well(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
         return mesh == plan.home
     if mesh is None:
         return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
-    return list(mesh.devices.flat) == list(wanted.mesh.devices.flat)  # in this order, says jit
+    return list(mesh.devices.flat) == list(wanted.mesh.devices.flat)  # jit wants this order
 
 
-def _is_free(leaf: jax.Array, wanted: NamedSharding) -> bool:
-    """Does every device that wants a part of it hold the whole, or is the whole wanted?"""
-    spreads = wanted.is_fully_replicated or wanted.device_set <= leaf.sharding.device_set
-    return leaf.is_fully_replicated and spreads
+def _needs_no_transfer(leaf: jax.Array, wanted: NamedSharding) -> bool:
+    """Does each device already hold all it needs, or does each need the whole value?"""
+    enough = wanted.is_fully_replicated or wanted.device_set <= leaf.sharding.device_set
+    return leaf.is_fully_replicated and enough
 
 
 def _check_donated_once(
@@ -105,13 +106,13 @@ def _check_donated_once(
         if other != k and (donated[k] or donated[other]):
             named = list(names())
             raise ValueError(
-                f"pmap got the same array as {named[other]} and as {named[k]}, and one of them is "
-                "donated: it cannot be freed and used. Donate neither, or pass a copy."
+                f"pmap got the same array as {named[other]} and as {named[k]}, and one of the two "
+                "is donated: it cannot be both freed and used. Donate neither, or pass a copy."
             )
 
 
 def _caller() -> int:
-    """The stack level, for a warning, of the first frame outside of this package."""
+    """The stack level, for a warning, of the first frame outside this package."""
     package = os.path.dirname(os.path.dirname(__file__))
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith((package, _CONTEXTLIB)):
@@ -119,10 +120,7 @@ def _caller() -> int:
     return level
 
 
-_CONTEXTLIB = contextlib.__file__
-
-
-def _ask(
+def _apply_policy(
     plan: Plan,
     site: str,
     leaves: Sequence[Any],
@@ -131,19 +129,19 @@ def _ask(
     policy: Reshard,
     names: Names,
 ) -> None:
-    """Refuse, warn or keep silent about what is going to be moved."""
+    """Refuse to move these leaves, warn about it, or do nothing."""
     if policy == "silent":
         return
     named = list(names())
     first = to_move[0]
     leaf, wanted = leaves[first], plan.sharding(axes[first])
-    total = sum(nbytes(leaves[k]) for k in to_move)
+    total = sum(leaves[k].nbytes for k in to_move)
     others = f" (and {len(to_move) - 1} more)" if len(to_move) > 1 else ""
     if policy == "warn":
         warnings.warn(
             f"pmap of {site} moves {total} bytes of its inputs between devices on this call: "
-            f"{named[first]}{others} lies as {leaf.sharding}, wanted is {wanted}. Place it once, "
-            "with jax.device_put, before the loop. Said once for this pmap.",
+            f"{named[first]}{others} has {leaf.sharding}, and the pmap needs {wanted}. Place it "
+            "once, with jax.device_put, before the loop. (This warning is shown once per pmap.)",
             ReshardWarning,
             stacklevel=_caller(),
         )
@@ -152,8 +150,8 @@ def _ask(
         f"pmap of {site} received incompatible devices for argument {named[first]}{others}, "
         f"{leaf.dtype}{list(leaf.shape)}:\n"
         f"  it is committed to {leaf.sharding}\n"
-        f"  this pmap wants it as {wanted}\n"
-        f"Ways out: place it first, with jax.device_put({named[first]}, <the sharding wanted>); "
+        f"  this pmap needs it as {wanted}\n"
+        f"Ways out: place it first, with jax.device_put({named[first]}, <the sharding needed>); "
         'give pmap reshard="warn" or reshard="silent" to have it moved at each such call, as '
         "jax.pmap did before 0.8; or give pmap the devices= and in_axes= that match the array."
     )

@@ -2,9 +2,9 @@
 
 The program is a ``jax.jit(jax.shard_map(...))`` that is called with the user's own arguments, so
 that C++ does all the work of a call. It has no ``in_shardings``: the specs of the ``shard_map``
-say how its inputs lie, an input that lies otherwise on the same devices is rearranged by the
-program itself, and every transformation goes through it. Whatever else is wrong with the
-arguments shows while it is traced or placed, never on a call that is served from jit's cache.
+say how its inputs are laid out, the program itself rearranges an input that lies differently on
+the same devices, and every transformation goes through it. Anything else that is wrong with the
+arguments shows while they are traced or placed, never on a call served from jit's cache.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import lax
@@ -29,9 +29,13 @@ from shardlift.mapping.axes import (
     specs_of,
     without_static,
 )
-from shardlift.mapping.nesting import Frame, InnerAxes, entered
+from shardlift.mapping.call import dynamic_args, with_static
+from shardlift.mapping.meshes import spans_processes
+from shardlift.mapping.nesting import Frame, InnerAxes, enter_frame
 from shardlift.mapping.options import Options, flatten_axes
-from shardlift.mapping.processes.bridge import Bridge, spans_processes
+
+if TYPE_CHECKING:
+    from shardlift.mapping.processes.bridge import Bridge
 
 Fun = Callable[..., Any]
 
@@ -44,10 +48,10 @@ class Plan:
     label: str
     inner: InnerAxes
     program: Any  # jitted
-    ahead: Any  # the same for lower and trace: does not ask the other processes
-    bridge: Bridge | None  # between the arrays of this process and the program, where they differ
-    called: Any  # the program as the caller sees it: behind the bridge, if there is one
-    rowwise: Any  # with a bridge: a row for each device of everything, for transformations
+    ahead: Any  # the same for lower and trace: does not check with the other processes
+    bridge: Bridge | None  # converts arrays of this process for the program, where they differ
+    called: Any  # the program as the caller sees it: with conversions, if there is a bridge
+    rowwise: Any  # with a bridge: every argument has one row per device, for transformations
 
     @property
     def home(self) -> Mesh:
@@ -55,7 +59,7 @@ class Plan:
         return self.mesh if self.bridge is None else self.bridge.here
 
     def sharding(self, axis: Axis) -> NamedSharding:
-        """How an argument or output mapped over ``axis`` lies, as the caller has it."""
+        """The sharding of the caller's argument or output mapped over ``axis``."""
         return NamedSharding(self.home, spec_of(axis, self.label))
 
 
@@ -64,38 +68,40 @@ def make_plan(
 ) -> Plan:
     """Build the programs; nothing is traced yet."""
     label = mesh.axis_names[0]
-
     frame = Frame(axes=((label, mesh.shape[label]), *inner), depth=1)
 
     def program(*args: Any, **kwargs: Any) -> Any:
         return map_block(get_fun(), options, frame, args, kwargs, mesh)
 
     def rowwise(*args: Any, **kwargs: Any) -> Any:
-        return map_block(get_fun(), _rowwise(options), frame, args, kwargs, mesh)
+        return map_block(get_fun(), _map_everything(options), frame, args, kwargs, mesh)
 
-    def agreed(*args: Any, **kwargs: Any) -> Any:
-        out = program(*args, **kwargs)  # first, so that a body that raises does not come
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        out = program(*args, **kwargs)  # first: if the body raises, there is nothing to agree on
         divergence.agree(describe(get_fun(), options, mesh, args, kwargs))
         return out
 
     spans = spans_processes(list(mesh.devices.flat))
-    made = agreed if spans else program
-    for function in (program, made, rowwise):
+    called = checked if spans else program
+    for function in (program, called, rowwise):
         function.__name__ = function.__qualname__ = name
     argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
-    jitted = jax.jit(made, **argnums)
+    jitted = jax.jit(called, **argnums)
     ahead = jax.jit(program, **argnums) if spans else jitted
-    bridge = Bridge(mesh, options) if spans and options.view == "local" else None
-    if bridge is None:
+    if not spans or options.view == "global":
         return Plan(mesh, label, inner, jitted, ahead, None, jitted, None)
-    from shardlift.mapping.processes.across import Across  # not in a job of one process
+    # Not at the top: a job of one process needs neither.
+    from shardlift.mapping.processes.bridge import Bridge
+    from shardlift.mapping.processes.local_program import LocalProgram
 
+    bridge = Bridge(mesh, options)
+    local = LocalProgram(jitted, bridge, options)
     by_row = jax.jit(rowwise, static_argnums=options.static)
-    return Plan(mesh, label, inner, jitted, ahead, bridge, Across(jitted, bridge, options), by_row)
+    return Plan(mesh, label, inner, jitted, ahead, bridge, local, by_row)
 
 
-def _rowwise(options: Options) -> Options:
-    """The same options with a row for each device where there was one value for all."""
+def _map_everything(options: Options) -> Options:
+    """The same options, with axis 0 in place of None: one row per device of every value."""
 
     def mapped(axes: Any) -> Any:
         leaves, tree = flatten_axes(axes)
@@ -109,7 +115,7 @@ def _rowwise(options: Options) -> Options:
 def describe(
     fun: Fun, options: Options, mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str:
-    """What a program is, in words that are the same in every process that runs the same."""
+    """Describe a program, in the same words in every process that runs the same program."""
     code = getattr(inspect.unwrap(fun), "__code__", None)
     where = f" (line {code.co_firstlineno})" if code is not None else ""
     name = f"{getattr(fun, '__module__', '')}.{getattr(fun, '__qualname__', type(fun).__name__)}"
@@ -122,7 +128,7 @@ def describe(
         f"{options.in_axes}, out_axes {options.out_axes}, donated {options.donate}, "
         f"static ({static}), with ({types})"
     )
-    return re.sub(r" at 0x[0-9a-f]+", "", text)  # an address is another one in every process
+    return re.sub(r" at 0x[0-9a-f]+", "", text)  # addresses differ between processes
 
 
 def map_block(
@@ -135,7 +141,7 @@ def map_block(
 ) -> Any:
     """``shard_map`` of ``fun`` over the last mapped axis of ``frame``.
 
-    ``mesh`` is None in a nested pmap, whose mesh is the one around it.
+    ``mesh`` is None in a nested pmap, which uses the mesh of the outer pmap.
     """
     label, size = frame.axes[frame.depth - 1]
     dynamic = dynamic_args(options, args)
@@ -145,7 +151,7 @@ def map_block(
     def block(leaves: list[Any]) -> Any:
         rows = [unstack(leaf, axis, size) for leaf, axis in zip(leaves, axes, strict=True)]
         row_args, row_kwargs = jax.tree.unflatten(tree, rows)
-        with entered(frame):
+        with enter_frame(frame):
             out = fun(*with_static(options, args, row_args), **row_kwargs)
         return restack(out, options.out_axes)
 
@@ -156,8 +162,8 @@ def map_block(
         in_specs=([spec_of(axis, label) for axis in axes],),
         out_specs=out_specs,
         axis_names={label},
-        # With the check on, gradients of unvarying values are summed over the devices: not
-        # what pmap did (docs: gradients). It also refuses axis_index_groups.
+        # With the check on, gradients of unvarying values are summed over the devices, unlike
+        # with pmap (docs: gradients). It also refuses axis_index_groups.
         check_vma=False,
     )
     return mapped(leaves)
@@ -168,29 +174,8 @@ def _spec_axes(out_axes: Any) -> Any:
     return jax.tree.map(lambda axis: max(axis, 0), out_axes)
 
 
-def dynamic_args(options: Options, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The positional arguments that are not static."""
-    if not options.static:
-        return args
-    if options.static[-1] >= len(args):
-        raise ValueError(
-            f"pmapped function has static_broadcasted_argnums={options.static} but was called "
-            f"with only {len(args)} positional argument{'s' if len(args) != 1 else ''}. All "
-            "static broadcasted arguments must be passed positionally."
-        )
-    return tuple(arg for k, arg in enumerate(args) if k not in options.static)
-
-
-def with_static(options: Options, args: tuple[Any, ...], dynamic: Sequence[Any]) -> Sequence[Any]:
-    """``args`` with the ones that are not static replaced by ``dynamic``."""
-    if not options.static:
-        return dynamic
-    rest = iter(dynamic)
-    return [arg if k in options.static else next(rest) for k, arg in enumerate(args)]
-
-
 def unstack(leaf: Any, axis: Axis, size: int) -> Any:
-    """The row of a block: its device axis, of size 1, taken off."""
+    """The row of a block: without its device axis, of size 1."""
     if axis is None:
         return leaf
     if shape_of(leaf)[axis] != 1:
@@ -199,7 +184,7 @@ def unstack(leaf: Any, axis: Axis, size: int) -> Any:
 
 
 def restack(out: Any, out_axes: Any) -> Any:
-    """The outputs of one row as a block: a device axis of size 1 put in."""
+    """The outputs of one row as a block: with a device axis of size 1."""
     axes = prefix_leaves(out_axes, out, "out_axes")
     leaves, tree = jax.tree.flatten(out)
     if any(axis is not None for axis in axes):

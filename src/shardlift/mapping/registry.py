@@ -1,4 +1,4 @@
-"""Which site belongs to which function, and for how long."""
+"""The sites of each function, and how long they live."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from shardlift.mapping.site import Site
 
 
 class _Programs:
-    """All programs of all sites, as a cache that JAX knows and clears with its own.
+    """The programs of all sites, as a cache that JAX clears with its own caches.
 
-    After ``jax.extend.backend.clear_backends`` the devices are new objects, and a program for
-    the old ones would go on running on them.
+    After ``jax.extend.backend.clear_backends`` the devices are new objects; programs that were
+    compiled for the old ones would still run on those.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class _Programs:
             site.clear()
 
     def cache_info(self) -> str:
-        """How much there is."""
+        """The number of sites."""
         return f"{len(self.sites)} pmapped functions"
 
     def cache_keys(self) -> list[str]:
-        """Whose programs these are."""
+        """The names of the sites."""
         return [site.name for site in self.sites]
 
 
@@ -42,23 +42,23 @@ _programs = _Programs()
 _compat.register_cache(_programs, "shardlift.pmap")
 
 
-def _weakly(fun: Fun) -> Callable[[], Fun]:
-    """A way to get at ``fun`` that does not keep it alive, where there is one."""
+def _weak_getter(fun: Fun) -> Callable[[], Fun]:
+    """A function that returns ``fun`` without keeping it alive, where that is possible."""
     try:
         reference = weakref.WeakMethod(fun) if inspect.ismethod(fun) else weakref.ref(fun)
     except TypeError:
         return lambda: fun
 
     def get() -> Fun:
-        alive = reference()
-        assert alive is not None, "the pmapped function was freed while its pmap is in use"
-        return alive
+        target = reference()
+        assert target is not None, "the pmapped function was freed while its pmap is in use"
+        return target
 
     return get
 
 
-# The sites of each function, by what makes it this one: equal is not enough, since the site of a
-# function must not outlive it, nor serve another one. An entry goes with its owner.
+# The sites of each function, by identity: equality is not enough, since the site of a function must
+# neither outlive it nor serve another one. An entry is removed with its owner.
 _sites: dict[tuple[int, int], dict[Any, Site]] = {}
 _owners: dict[tuple[int, int], weakref.ref[Any]] = {}
 _sites_lock = threading.RLock()
@@ -69,7 +69,7 @@ def site_of(fun: Fun, options: Options) -> Site:
 
     ``pmap(f)(x)`` in a loop must not compile again, so equal pmaps of one function, or of one
     method of one object, share a site. Neither the table nor the site keeps the function alive:
-    when it goes, its programs, and the arrays it closed over, go too.
+    when it is freed, so are its programs and the arrays it closed over.
     """
     owner: Any = getattr(fun, "__self__", None) if inspect.ismethod(fun) else fun
     identity = (id(owner), id(getattr(fun, "__func__", None)))
@@ -88,26 +88,26 @@ def site_of(fun: Fun, options: Options) -> Site:
         return _make(fun, options)
 
 
-# What `pmap` returned, and the site behind it. Not an attribute: functools.wraps copies those.
-_behind: weakref.WeakKeyDictionary[Callable[..., Any], Site] = weakref.WeakKeyDictionary()
+# The site of each function that `pmap` returned. Not an attribute: functools.wraps copies those.
+_site_behind: weakref.WeakKeyDictionary[Callable[..., Any], Site] = weakref.WeakKeyDictionary()
 
 
 def remember(pmapped: Callable[..., Any], site: Site) -> None:
-    """Note that ``pmapped`` is a call of ``site`` and nothing more."""
-    _behind[pmapped] = site
+    """Record that calling ``pmapped`` calls ``site`` and does nothing else."""
+    _site_behind[pmapped] = site
 
 
 def site_behind(fun: Callable[..., Any]) -> Site | None:
-    """The site of something that `pmap` returned; None for any other function."""
+    """The site of a function that `pmap` returned; None for any other function."""
     try:
-        return _behind.get(fun)
+        return _site_behind.get(fun)
     except TypeError:  # not hashable, or without weak references
         return None
 
 
 def _make(fun: Fun, options: Options) -> Site:
     name: str = getattr(fun, "__name__", type(fun).__name__)
-    site = Site(_weakly(fun), name, options)
+    site = Site(_weak_getter(fun), name, options)
     _programs.sites.add(site)
     return site
 

@@ -1,4 +1,4 @@
-"""How many rows a call has, read from one of its leaves as cheaply as Python can."""
+"""The number of rows of a call, read from one of its leaves as cheaply as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Counter = Callable[[tuple[Any, ...]], int | None]
 
 
 def row_counter(tree: Any, axes: Sequence[Axis], size: int, static: Sequence[int]) -> Counter:
-    """A function from the positional arguments of a call to its rows, None if it cannot tell.
+    """Build a function that counts the rows of a call; it returns None if it cannot tell.
 
     ``tree`` is the structure of ``(positional, keyword)`` arguments without the static ones.
 
@@ -26,7 +26,7 @@ def row_counter(tree: Any, axes: Sequence[Axis], size: int, static: Sequence[int
     mapped = [(path, axis) for path, axis in zip(paths, axes, strict=True) if axis is not None]
     if not mapped:
         return lambda args: size  # noqa: ARG005
-    path, axis = min(mapped, key=lambda found: len(found[0]))
+    path, axis = min(mapped, key=lambda pair: len(pair[0]))
     number = _with_static(path[1].idx, static)
     steps = path[2:]
 

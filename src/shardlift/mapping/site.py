@@ -1,7 +1,7 @@
 """One pmapped function: its plans, and the path that a call takes to one of them.
 
-The hot path is one call of a jitted function. Everything else, first calls, other sizes,
-keyword arguments, inputs in the wrong place, nested calls, errors, goes through `Site.careful`.
+The hot path is one call of a jitted function. Everything else (first calls, other sizes, keyword
+arguments, misplaced inputs, nested calls, errors) goes through `Site.call`.
 """
 
 from __future__ import annotations
@@ -24,42 +24,37 @@ from shardlift.mapping.axes import (
     shape_of,
     without_static,
 )
-from shardlift.mapping.first_call import settle
+from shardlift.mapping.call import Call, dynamic_args, with_static
+from shardlift.mapping.first_call import lay_out
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import (
     Layout,
     choose_layout,
-    given_here,
+    given_local_devices,
     in_context_mesh,
     in_manual_context,
     make_mesh,
     own_context,
+    spans_processes,
 )
-from shardlift.mapping.nested_call import Call, call_inner
+from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
 from shardlift.mapping.options import Options
 from shardlift.mapping.placement import fit_leaves
-from shardlift.mapping.plan import (
-    Fun,
-    Plan,
-    dynamic_args,
-    make_plan,
-    with_static,
-)
-from shardlift.mapping.processes.bridge import spans_processes
+from shardlift.mapping.plan import Fun, Plan, make_plan
 from shardlift.mapping.rows import Counter, row_counter
 
 T = TypeVar("T")
 Arguments = tuple[Sequence[Any], dict[str, Any]]
-MAX_PLANS = 64  # a site that is called with ever new sizes or devices forgets old programs
-MAX_SIGNATURES = 256  # and one with nested pmaps, which axes old shapes needed
+MAX_PLANS = 64  # more sizes or devices than this, and a site forgets its programs
+MAX_SIGNATURES = 256  # more shapes than this, and it forgets the nested axes of the oldest
 
 
 class NotHotError(Exception):
     """The hot path has no program for a call."""
 
 
-def _not_yet(*args: Any) -> Any:  # noqa: ARG001
+def _no_program(*args: Any) -> Any:  # noqa: ARG001
     raise NotHotError
 
 
@@ -74,28 +69,28 @@ def _by_rows(programs: dict[int, Callable[..., Any]], rows: Counter) -> Callable
 
 
 class Site:
-    """A pmapped function: what was given to ``pmap``, and the programs made for it so far."""
+    """A pmapped function: the options of its ``pmap``, and the programs built for it so far."""
 
     def __init__(self, get_fun: Callable[[], Fun], name: str, options: Options) -> None:
-        """A site gets at its function through ``get_fun``, and need not keep it alive."""
+        """``get_fun`` returns the function; the site need not keep it alive."""
         self.get_fun = get_fun
         self.name = name
         self.options = options
-        self.hot: Callable[..., Any] = _not_yet  # what a plain call tries first
+        self.hot: Callable[..., Any] = _no_program  # tried first by a call without keywords
         self._hot_plans: dict[int, Plan] = {}  # by number of rows
         self._rows: Counter = lambda args: None  # noqa: ARG005
         self._plans: dict[Any, Plan] = {}
-        self._begun: weakref.WeakSet[Plan] = weakref.WeakSet()  # plans that have run once
+        self._used: weakref.WeakSet[Plan] = weakref.WeakSet()  # plans that have run once
         self._inner: dict[Any, InnerAxes] = {}
-        self._moves = False  # did inputs have to be moved, so that it pays to look first?
+        self._moves = False  # did the last call move inputs? Then the next one checks them first
         self._warned = False
         self._lock = threading.Lock()
 
     # ---- the call path
 
-    def careful(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call with every check."""
-        with self._telling_others():
+        with self._reporting_failures():
             call = self.take_apart(args, kwargs)
             frame = nesting.current_frame()
             if frame is not None or in_manual_context():
@@ -103,20 +98,20 @@ class Site:
             return self.with_plan(call, lambda plan: self._run(plan, call))
 
     def recover(self, error: BaseException, hot: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """The hot path did not serve this call: do what it needs, or say what is wrong."""
-        # Another thread may have put another program there meanwhile: then nothing is known.
+        """Run a call that the hot path could not serve, or raise what is wrong with it."""
+        # Another thread may have replaced the hot program meanwhile: then nothing is known.
         known = hot is self.hot and not isinstance(error, NotHotError)
-        tried = self._tried(args) if known and not _compat.tracing() else None
+        tried = self._hot_plan(args) if known and not _compat.tracing() else None
         if tried is not None and not in_context_mesh():
-            with self._telling_others():
+            with self._reporting_failures():
                 call = self.take_apart(args, {})
                 if isinstance(error, NeedsInner):
                     self._learn(call, tried, error)
                 elif self._is_plan(call, tried):
                     return self._place_and_run(tried, call, error)
-        return self.careful(args, {})
+        return self.call(args, {})
 
-    def _tried(self, args: tuple[Any, ...]) -> Plan | None:
+    def _hot_plan(self, args: tuple[Any, ...]) -> Plan | None:
         """The plan whose program the hot path ran for these arguments."""
         if len(self._hot_plans) == 1:
             return next(iter(self._hot_plans.values()))
@@ -124,15 +119,15 @@ class Site:
         return None if rows is None else self._hot_plans.get(rows)
 
     @contextlib.contextmanager
-    def _telling_others(self) -> Iterator[None]:
-        """Let the other processes of a job know of an error before it is raised."""
+    def _reporting_failures(self) -> Iterator[None]:
+        """Tell the other processes of a job about an error before it is raised."""
         try:
             yield
         except divergence.DivergenceError:
             raise
         except Exception as error:
             if self.options.devices is None or spans_processes(self.options.devices):
-                divergence.tell_failure(error)
+                divergence.report_failure(error)
             raise
 
     def _is_plan(self, call: Call, tried: Plan) -> bool:
@@ -140,67 +135,68 @@ class Site:
 
     def _run(self, plan: Plan, call: Call) -> Any:
         if plan.bridge is not None and _compat.tracing():
-            from shardlift.mapping.processes.traced import call_traced  # rare, and slow to import
+            # Not at the top: it is rarely needed, and imports jax.extend, which is slow.
+            from shardlift.mapping.processes.transformations import call_traced
 
             return call_traced(self.options, plan, call)
         if plan.inner or self._moves or in_context_mesh():
-            fitted = self._fitted(plan, call)
-            self._moves = fitted is not None
-            args, kwargs = fitted or (call.args, call.kwargs)
+            placed = self._place(plan, call)
+            self._moves = placed is not None
+            args, kwargs = placed or (call.args, call.kwargs)
             with own_context(plan.mesh):
-                return self._hinted(self._whole_program(plan), *args, **kwargs)
+                return self._run_with_hints(self._safe_program(plan), *args, **kwargs)
         try:
-            args, kwargs = self._settled(plan, call)
-            out = self._whole_program(plan)(*args, **kwargs)
+            args, kwargs = self._first_arguments(plan, call)
+            out = self._safe_program(plan)(*args, **kwargs)
         except Exception as error:
             return self._place_and_run(plan, call, error)
         if not call.kwargs and not _compat.tracing():
             self._arm(plan, call)
         return out
 
-    def _settled(self, plan: Plan, call: Call) -> Arguments:
-        """The arguments, on the first call of a plan laid as the next ones will be."""
-        first = plan not in self._begun
+    def _first_arguments(self, plan: Plan, call: Call) -> Arguments:
+        """The arguments; on the first call of a plan, laid out as those of later calls will be."""
+        first = plan not in self._used
         if not first or plan.bridge is not None or _compat.tracing() or _compat.jit_disabled():
             return call.args, call.kwargs
-        self._begun.add(plan)
-        return self._rebuilt(call, settle(plan, call, self.donated(call)))
+        self._used.add(plan)
+        return self._rebuild(call, lay_out(plan, call, self.donated(call)))
 
     def _arm(self, plan: Plan, call: Call) -> None:
         """Serve calls like this one from the hot path from now on.
 
-        A site that has seen one size calls its program straight away: a call of another size
-        fails while it is traced, and arrives here. From then on the rows are counted first.
+        A site that has seen one size calls its program directly: a call of another size fails
+        while it is traced, and arrives here. From then on the rows are counted first.
         """
         with self._lock:
             self._hot_plans[call.size] = plan
             self._rows = row_counter(call.tree, call.axes, call.size, self.options.static)
             if len(self._hot_plans) == 1:
-                self.hot = self._whole_program(plan)
+                self.hot = self._safe_program(plan)
             else:
-                programs = {n: self._whole_program(p) for n, p in self._hot_plans.items()}
+                programs = {n: self._safe_program(p) for n, p in self._hot_plans.items()}
                 self.hot = _by_rows(programs, self._rows)
 
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
-        """The program for these arguments failed: because of where they lie, or for good?"""
-        fitted = self._fitted(plan, call) if errors.is_about_placement(error) else None
-        if fitted is None:
+        """Place the arguments and run again, if the program failed because of their placement."""
+        placed = self._place(plan, call) if errors.is_about_placement(error) else None
+        if placed is None:
             errors.add_hint(error)
             raise error
         self._moves = True
         self._disarm()
-        args, kwargs = fitted
-        return self._hinted(self._whole_program(plan), *args, **kwargs)
+        args, kwargs = placed
+        return self._run_with_hints(self._safe_program(plan), *args, **kwargs)
 
-    def _hinted(self, program: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    def _run_with_hints(self, program: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
             return program(*args, **kwargs)
         except Exception as error:
             errors.add_hint(error)
             raise
 
-    def _whole_program(self, plan: Plan) -> Callable[..., Any]:
-        """The program, and what must be around it."""
+    def _safe_program(self, plan: Plan) -> Callable[..., Any]:
+        """The program, with a check for deleted inputs where JAX would crash on them."""
         program, donate = plan.called, self.options.donate
         if not (_compat.DELETED_INPUT_CRASHES and donate and plan.home.size > 1):
             return program
@@ -211,8 +207,8 @@ class Site:
 
         return guarded
 
-    def _fitted(self, plan: Plan, call: Call) -> Arguments | None:
-        """The arguments brought to where the plan wants them, None if they are there."""
+    def _place(self, plan: Plan, call: Call) -> Arguments | None:
+        """The arguments, placed as the plan needs them; None if they already are."""
         policy = "silent" if self._warned else self.options.reshard
         free = [False] * len(call.leaves) if _compat.tracing() else self.donated(call)
         names = lambda: self.names(call)  # noqa: E731
@@ -223,16 +219,16 @@ class Site:
         if fit.leaves is None:
             return None
         self._warned = self._warned or (fit.moved and policy == "warn")
-        return self._rebuilt(call, fit.leaves)
+        return self._rebuild(call, fit.leaves)
 
-    def _rebuilt(self, call: Call, leaves: list[Any] | None) -> Arguments:
+    def _rebuild(self, call: Call, leaves: list[Any] | None) -> Arguments:
         if leaves is None:
             return call.args, call.kwargs
         args, kwargs = jax.tree.unflatten(call.tree, leaves)
         return with_static(self.options, call.args, args), kwargs
 
     def donated(self, call: Call) -> list[bool]:
-        """Which leaves of a call it may reuse."""
+        """For each leaf of a call, whether it is donated."""
         flags: list[bool] = []
         for k, arg in enumerate(call.args):
             if k not in self.options.static:
@@ -262,8 +258,9 @@ class Site:
                     f"containing an array, or axis_size. Got {len(call.args)} positional and "
                     f"{len(call.kwargs)} keyword arguments with in_axes={self.options.in_axes}."
                 )
-            many = self.options.view == "local" and jax.process_count(self.options.backend)
-            return given // many if many else given
+            if self.options.view == "local":
+                return given // jax.process_count(self.options.backend)
+            return given
         if size == 0:
             raise ValueError("pmap was called with arguments of 0 rows: there is nothing to map.")
         return size
@@ -277,8 +274,8 @@ class Site:
                 raise ValueError(
                     f"Non-hashable static arguments are not supported: argument {name} of "
                     f"{self.name}, in static_broadcasted_argnums, is of type "
-                    f"{type(args[k])} ({error}). Pass something hashable, a tuple for a list "
-                    "say, or pass it as an array that is not static."
+                    f"{type(args[k])} ({error}). Pass a hashable value, for example a tuple in "
+                    "place of a list, or pass it as an array that is not static."
                 ) from None
 
     def names(self, call: Call) -> Iterable[str]:
@@ -288,7 +285,7 @@ class Site:
         return argument_names(self.get_fun(), dynamic, call.kwargs, numbers)
 
     def with_plan(self, call: Call, use: Callable[[Plan], T]) -> T:
-        """Give the call's plan to ``use``, again with a larger mesh if it meets a nested pmap."""
+        """Call ``use`` with the call's plan; again with a larger mesh if there is a nested pmap."""
         while True:
             plan = self._plan(call)
             try:
@@ -300,9 +297,9 @@ class Site:
         inner: InnerAxes = ()
         if self._inner and not _compat.jit_disabled():  # without jit inner pmaps are vmapped
             inner = self._inner.get(self._signature(call), ())
-        mine = given_here(self.options)
-        if mine and not inner and call.size < len(mine):
-            inner = self._search_inner(call, mine)
+        local = given_local_devices(self.options)
+        if local and not inner and call.size < len(local):
+            inner = self._search_inner(call, local)
         layout = choose_layout(self.options, call.size, inner)
         key = (layout, inner)
         with self._lock:
@@ -310,7 +307,7 @@ class Site:
             if plan is None:
                 if len(self._plans) >= MAX_PLANS:
                     self._plans.clear()
-                    self.hot, self._hot_plans = _not_yet, {}
+                    self.hot, self._hot_plans = _no_program, {}
                 plan = self._plans[key] = self._make(layout, inner)
         return plan
 
@@ -319,7 +316,7 @@ class Site:
         return make_plan(self.get_fun, self.name, self.options, mesh, inner)
 
     def _search_inner(self, call: Call, devices: tuple[jax.Device, ...]) -> InnerAxes:
-        """More devices were given than there are rows: is that for nested pmaps?"""
+        """The nested axes, where ``pmap`` was given more devices than a call has rows."""
         plan = self._make(Layout(devices[: call.size], call.size), ())
         try:
             plan.program.eval_shape(*call.args, **call.kwargs)
@@ -331,19 +328,19 @@ class Site:
         known = plan.inner if plan is not None else ()
         signature = self._signature(call)
         with self._lock:
-            # The oldest goes: what it said is found again by tracing when it is asked for.
+            # The oldest is dropped; tracing will find its axes again when they are needed.
             while len(self._inner) >= MAX_SIGNATURES and signature not in self._inner:
                 del self._inner[next(iter(self._inner))]
             self._inner[signature] = (*known, need.axis)
 
     def _signature(self, call: Call) -> Any:
-        """What decides which nested pmaps a call will meet."""
+        """What decides which nested pmaps a call will run."""
         static = tuple(call.args[k] for k in self.options.static)
         shapes = tuple((shape_of(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in call.leaves)
         return (call.tree, shapes, static)
 
     def clear(self) -> None:
-        """Forget every program."""
+        """Forget all programs."""
         with self._lock:
             self._plans.clear()
             self._inner.clear()
@@ -351,4 +348,4 @@ class Site:
 
     def _disarm(self) -> None:
         with self._lock:
-            self.hot, self._hot_plans = _not_yet, {}
+            self.hot, self._hot_plans = _no_program, {}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active
-from shardlift.migrate import removed_names
+from shardlift.check.rules import all_rules
 from shardlift.migrate.device_axis.rewrites import plan
 from shardlift.migrate.helpers import (
     bare,
@@ -31,6 +30,7 @@ from shardlift.migrate.home import (
 )
 from shardlift.migrate.imports import add_definitions, add_imports, drop_unused
 from shardlift.migrate.notebook import LayoutError, edit_cells, insert_cell
+from shardlift.migrate.output_reads import FIRST_OF_TREE
 from shardlift.migrate.passes import (
     PASSES,
     Place,
@@ -39,20 +39,15 @@ from shardlift.migrate.passes import (
     rewritten,
     with_line_ends,
 )
-from shardlift.migrate.rewrite import Goal, Kind, Rewrite
+from shardlift.migrate.rewrite import Goal
 from shardlift.source.decisions import Decisions, Where
 from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
-from shardlift.source.model import Version
+from shardlift.source.model import Kind, Match, Migrated, Version
 from shardlift.source.project import Project
 from shardlift.source.scopes import Index
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
-
-# A file that says none of this, nor a name that JAX no longer has, is not parsed.
-_WORDS = re.compile(
-    rb"pmap|Parallel|device_put_(?:sharded|replicated)|jax_utils|lambda (\w+):\s*\1\[0\]"
-)
 
 # The oldest JAX for which the new text of sites is tested: older ones lack `jax.P` or
 # `jax.shard_map`, or (0.8, 0.9) fail to lower it without a mesh.
@@ -94,7 +89,7 @@ class Migration:
     def needs_newer_jax(self, target: Version) -> bool:
         """Whether the new text does not run on a version of JAX; new names alone do."""
         kinds = {place.kind for file in self.files for place in file.rewritten}
-        return target < WRITTEN_FOR and bool(kinds - {Kind.REMOVED_NAME})
+        return target < WRITTEN_FOR and bool(kinds - {Kind.NAME})
 
 
 def migrate(
@@ -234,9 +229,9 @@ def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Start]
 def _is_worth(path: str, content: bytes) -> bool:
     if b"jax" not in content and b"pmap" not in content:
         return False
-    if _WORDS.search(content):
-        return True
-    return bool(active(content, removed_names.CODES, path.endswith(".ipynb")))
+    codes = tuple(c for c, rule in all_rules().items() if rule.migrated is not Migrated.NO)
+    is_named = active(content, codes, path.endswith(".ipynb"))
+    return bool(is_named) or FIRST_OF_TREE.search(content) is not None
 
 
 def _helper_modules(
@@ -296,13 +291,13 @@ def migrate_notebook(
     """Rewrite the cells of a notebook; its helpers get a cell in front of their first use."""
     file = project.file(source.path, source)
     current, text, first = file, raw, 0
-    rewrites: list[Rewrite] = []
+    rewrites: list[Match] = []
     refused: tuple[Place, ...] = ()
     where = Where(source.path)
     for number in range(PASSES):
         chosen, refusals = one_pass(current, goal, lambda _: where, left)
         if not number:
-            refused = tuple(Place(file.span(r.node), r.kind, r.reason) for r in refusals)
+            refused = tuple(Place(file.span(r.node), r.kind, r.message) for r in refusals)
             places = tuple(Place(file.span(r.node), r.kind, file.brief(r.node)) for r in chosen)
         if not chosen:
             break

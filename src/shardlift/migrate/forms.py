@@ -74,10 +74,10 @@ def call_text(form: Form, file: File, function: Argument, under_jit: bool = Fals
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
     inner = CallText(form.name, (function, *axis, *form.inner))
-    if under_jit and not form.outer and not file.project.many_processes:
+    if under_jit and not form.outer and not file.many_processes:
         return inner
     call = CallText(f"{jax}.jit", (inner, *form.outer))
-    return CallText(form.host_local, (call,)) if file.project.many_processes else call
+    return CallText(form.host_local, (call,)) if file.many_processes else call
 
 
 def _specs(options: Options, jax: str, axis: str) -> list[Argument]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from shardlift.migrate.options import Options, read_options
-from shardlift.migrate.references import OWN
 from shardlift.source.file import File
-from shardlift.source.sites import Role, calls_of_mapped, surely_mapped
+from shardlift.source.mentions import OWN
+from shardlift.source.sites import Role, surely_mapped
 
 CALLED_INSIDE = (
     "a pmapped function is called inside a pmapped one: put both axes into one shard_map "
@@ -42,7 +42,7 @@ def tangled(file: File) -> dict[ast.AST, str]:
 
     One of them rewritten and the other not would be of no use.
     """
-    inner = dict(calls_of_mapped(file))
+    inner = dict(file.mapped_calls)
     found: dict[ast.AST, str] = {}
     for site in file.sites:
         operand = site.operand

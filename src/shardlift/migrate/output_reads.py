@@ -14,14 +14,15 @@ from collections.abc import Iterator
 
 from shardlift.migrate.names import is_free
 from shardlift.migrate.placement import UNREPLICATE
-from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.idioms import REPLICATE, TREE_MAPS, is_zero, takes_first
-from shardlift.source.model import Edit
+from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.outputs import device_index, fetched, may_be_output
 from shardlift.source.scopes import end, position
 from shardlift.source.values import Argument, Result
 
+FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
 _TO_HOST = frozenset({"numpy.asarray", "numpy.array", "jax.device_get"})
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.print", *_TO_HOST})
 # What people call a function that takes the first replica of a tree, and what its file says.
@@ -29,7 +30,7 @@ _TELLING = re.compile(r"un_?rep|un_?pmap|replica|^_*(get_)?first$|(first|one|sin
 _OF_DEVICES = re.compile(r"pmap|device|replica", re.I)
 
 
-def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
+def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """`x[0]`, alone or in a tree map, where it reads what a mapped function returned."""
     if goal is Goal.SHIM:
         return  # they work, if slowly
@@ -69,9 +70,7 @@ def _name_of(file: File, function: ast.AST) -> str:
     return getattr(target, "id", "")
 
 
-def _around(
-    file: File, node: ast.expr, inner: ast.expr, to_host: bool
-) -> Iterator[Rewrite | Refusal]:
+def _around(file: File, node: ast.expr, inner: ast.expr, to_host: bool) -> Iterator[Match]:
     """Put a helper's call in the place of a node, and leave what it is given as it is written."""
     name = "unreplicate" if to_host else "first_replica"
     if not is_free(file, node, name, UNREPLICATE if to_host else ""):
@@ -80,7 +79,7 @@ def _around(
             return
     opening = Edit(file.stretch(*position(node), *position(inner)), f"{name}(")
     closing = Edit(file.stretch(*end(inner), *end(node)), ")")
-    yield Rewrite(node, Kind.READ, (opening, closing), helpers=frozenset({name}))
+    yield Match(node, "", (opening, closing), helpers=frozenset({name}), kind=Kind.READ)
 
 
 def _is_fetched(file: File, node: ast.expr) -> bool:

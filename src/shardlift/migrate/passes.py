@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites
-from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite, Step
+from shardlift.migrate.rewrite import Goal, Step
 from shardlift.source.decisions import Where
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
-from shardlift.source.model import Edit, Span
+from shardlift.source.model import Edit, Kind, Match, Span
 from shardlift.source.text import Source
 
 # What is done to each file, in this order; where two want the same text the outer one has it,
@@ -42,17 +42,17 @@ class Start:
     before: Source
     after: Source
     edits: tuple[Edit, ...] = ()
-    rewrites: tuple[Rewrite, ...] = ()
+    rewrites: tuple[Match, ...] = ()
     places: tuple[Place, ...] = ()
     kept: tuple[Place, ...] = ()
 
 
 def rewritten(
     file: File, goal: Goal, start: Start, left: Mapping[Where, str]
-) -> tuple[str, list[Rewrite], tuple[Place, ...], tuple[Place, ...]]:
+) -> tuple[str, list[Match], tuple[Place, ...], tuple[Place, ...]]:
     """The text after all steps, pass by pass until none has anything left to do."""
     text = file.source.text
-    rewrites: list[Rewrite] = []
+    rewrites: list[Match] = []
     places: list[Place] = []
     refused: tuple[Place, ...] = ()
     passes: list[tuple[str, list[Edit]]] = []
@@ -76,7 +76,7 @@ def rewritten(
         chosen, refusals = one_pass(current, goal, where, left)
         if not number:
             refused = tuple(
-                Place(_moved(file.span(r.node), back), r.kind, r.reason) for r in refusals
+                Place(_moved(file.span(r.node), back), r.kind, r.message) for r in refusals
             )
         if not chosen:
             break
@@ -89,7 +89,7 @@ def rewritten(
     return text, rewrites, tuple(places), refused
 
 
-def _place(file: File, rewrite: Rewrite, back: Callable[[Span], tuple[int, int, bool]]) -> Place:
+def _place(file: File, rewrite: Match, back: Callable[[Span], tuple[int, int, bool]]) -> Place:
     span = _moved(file.span(rewrite.node), back)
     return Place(span, rewrite.kind, file.brief(rewrite.node))
 
@@ -103,17 +103,17 @@ def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
 
 def one_pass(
     file: File, goal: Goal, where: Callable[[Span], Where | None], left: Mapping[Where, str]
-) -> tuple[list[Rewrite], list[Refusal]]:
+) -> tuple[list[Match], list[Match]]:
     """What is rewritten and what is not; as was decided of single places."""
-    wanted: list[Rewrite] = []
-    refused: list[Refusal] = []
+    wanted: list[Match] = []
+    refused: list[Match] = []
     for step in STEPS:
         for result in step(file, goal):
             place = where(file.span(result.node)) if left else None
-            if isinstance(result, Refusal):
+            if not result.edits:
                 refused.append(result)
             elif place is not None and place in left:
-                refused.append(Refusal(result.node, result.kind, left[place]))
+                refused.append(Match(result.node, left[place], kind=result.kind))
             else:
                 wanted.append(result)
     return _without_overlaps(file, wanted), refused
@@ -126,12 +126,12 @@ def with_line_ends(edit: Edit, text: str) -> Edit:
     return replace(edit, replacement=re.sub(r"(?<!\r)\n", "\r\n", edit.replacement))
 
 
-def _without_overlaps(file: File, rewrites: list[Rewrite]) -> list[Rewrite]:
+def _without_overlaps(file: File, rewrites: list[Match]) -> list[Match]:
     """Those whose edits do not touch; of two that do, the one that starts first, or is wider."""
-    chosen: list[Rewrite] = []
+    chosen: list[Match] = []
     taken: list[Span] = []
 
-    def order(rewrite: Rewrite) -> tuple[int, int, int, int]:
+    def order(rewrite: Match) -> tuple[int, int, int, int]:
         span = file.span(rewrite.node)
         return span.line, span.column, -span.end_line, -span.end_column
 

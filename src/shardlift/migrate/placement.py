@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from shardlift.migrate.names import is_free
-from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.imports import bound_name, dropped, moved
-from shardlift.source.model import Edit
+from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.values import External, Result
 
 # What newer flax lets its functions name; the helpers have one name for it.
@@ -32,9 +33,10 @@ SUBSTITUTES = {
     UNREPLICATE: "unreplicate",
 }
 _ENDINGS = frozenset(path.rpartition(".")[2] for path in SUBSTITUTES)
+_match = partial(Match, kind=Kind.PLACEMENT)
 
 
-def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
+def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every use of such a name, through its module or imported from it."""
     mapped = _mapped_again(file) if goal is not Goal.SHIM else frozenset()
     for node in file.index.nodes(ast.Attribute):
@@ -85,19 +87,21 @@ def _fits(file: File, node: ast.AST, goal: Goal) -> bool:
     return all(keyword.arg != _ONLY_IN_FLAX for keyword in call.keywords)
 
 
-def _attribute(
-    file: File, node: ast.Attribute, path: str, name: str, goal: Goal
-) -> Rewrite | Refusal:
+def _attribute(file: File, node: ast.Attribute, path: str, name: str, goal: Goal) -> Match:
     if goal is Goal.SHIM:
         if not is_free(file, node, "shardlift", "shardlift"):
-            return Refusal(
-                node, Kind.PLACEMENT, f"{path}: `shardlift` is another thing in this file"
+            return Match(
+                node, f"{path}: `shardlift` is another thing in this file", kind=Kind.PLACEMENT
             )
         edit = file.replace(node, f"shardlift.{name}")
-        return Rewrite(node, Kind.PLACEMENT, (edit,), imports=frozenset({"import shardlift"}))
+        return Match(
+            node, "", (edit,), imports=frozenset({"import shardlift"}), kind=Kind.PLACEMENT
+        )
     if not is_free(file, node, name, path):
-        return Refusal(node, Kind.PLACEMENT, f"{path}: the file has a `{name}` of its own")
-    return Rewrite(node, Kind.PLACEMENT, (file.replace(node, name),), helpers=frozenset({name}))
+        return _match(node, f"{path}: the file has a `{name}` of its own")
+    return Match(
+        node, "", (file.replace(node, name),), helpers=frozenset({name}), kind=Kind.PLACEMENT
+    )
 
 
 def _imported(
@@ -106,10 +110,10 @@ def _imported(
     names: Mapping[ast.alias, str],
     goal: Goal,
     mapped: frozenset[ast.Call],
-) -> Iterator[Rewrite | Refusal]:
+) -> Iterator[Match]:
     if goal is Goal.SHIM:
         to = {alias: ("shardlift", SUBSTITUTES[path]) for alias, path in names.items()}
-        yield Rewrite(statement, Kind.PLACEMENT, moved(file, statement, to))
+        yield _match(statement, "", moved(file, statement, to))
         return
     gone: list[ast.alias] = []
     edits: list[Edit] = []
@@ -118,8 +122,10 @@ def _imported(
         uses = _uses(file, bound_name(alias), path)
         wanted = {use: _helper(file, use, path, mapped) for use in uses}
         if not all(is_free(file, use, name, path) for use, name in wanted.items()):
-            yield Refusal(
-                alias, Kind.PLACEMENT, f"{path}: the file has a `{SUBSTITUTES[path]}` of its own"
+            yield Match(
+                alias,
+                f"{path}: the file has a `{SUBSTITUTES[path]}` of its own",
+                kind=Kind.PLACEMENT,
             )
         elif all(_fits(file, use, goal) for use in uses):
             gone.append(alias)
@@ -127,7 +133,7 @@ def _imported(
             edits += [file.replace(use, name) for use, name in wanted.items() if use.id != name]
     if gone:
         new = (*dropped(file, statement, gone), *edits)
-        yield Rewrite(statement, Kind.PLACEMENT, new, helpers=frozenset(helpers))
+        yield _match(statement, "", new, helpers=frozenset(helpers))
 
 
 def _uses(file: File, name: str, path: str) -> list[ast.Name]:

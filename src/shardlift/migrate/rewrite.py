@@ -1,14 +1,12 @@
-"""What a migration does to one place of a file: the words that its steps share."""
+"""What `--to` names, and the steps of a migration."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from shardlift.source.model import Edit
+from shardlift.source.model import Match
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -22,41 +20,6 @@ class Goal(StrEnum):
     SHIM = "shim"  # jax.pmap becomes shardlift.pmap, and nothing else changes
 
 
-class Kind(StrEnum):
-    """What a change does."""
-
-    SITE = "site"  # a function is mapped here
-    VALUE = "value"  # pmap itself is handed on: the functions are mapped elsewhere
-    PLACEMENT = "placement"  # values are placed on devices, or read from them by flax
-    READ = "read"  # the first row of an output is read
-    REMOVED_NAME = "removed name"  # a name that JAX no longer has
-    DEVICE_AXIS = "device axis"  # it follows from the sites whose arrays lose the device axis
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """One place, rewritten.
-
-    `imports` are whole statements that the new text needs (`import jax`,
-    `from jax.sharding import PartitionSpec as P`); `helpers` are names from the catalogue of
-    helpers that a migration emits once a package.
-    """
-
-    node: ast.AST
-    kind: Kind
-    edits: tuple[Edit, ...]
-    imports: frozenset[str] = frozenset()
-    helpers: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """One place, left as it was, and why."""
-
-    node: ast.AST
-    kind: Kind
-    reason: str
-
-
-# One step of a migration: what it would do to a file.
-Step = Callable[["File", Goal], Iterator[Rewrite | Refusal]]
+# One step of a migration: the places of a file that it would change, with their edits, and those
+# that it leaves as they are, with the reason as their message.
+Step = Callable[["File", Goal], Iterator[Match]]

@@ -5,39 +5,40 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.migrate.references import OWN, references
-from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
-from shardlift.migrate.sites import kind_of
+from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.sites import COMPARED, kind_of
 from shardlift.source.file import File
 from shardlift.source.imports import moved
+from shardlift.source.mentions import OWN, Use
+from shardlift.source.model import Kind, Match
 from shardlift.source.reaching import reaching
 
 
-def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
+def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap; what was imported from jax is imported from shardlift."""
     if goal is not Goal.SHIM:
         return
     imported: dict[ast.ImportFrom, set[ast.alias]] = {}
-    for reference, path in references(file):
-        aliases = _imports(file, reference)
-        if path not in OWN:
-            yield Refusal(reference, kind_of(file, reference), f"{path} is not jax.pmap")
+    for mention in file.mentions:
+        kind, aliases = kind_of(mention), _imports(file, mention.name)
+        if not mention.is_own:
+            yield Match(mention.name, f"{mention.path} is not jax.pmap", kind=kind)
         elif aliases:
             for statement, alias in aliases:
                 imported.setdefault(statement, set()).add(alias)
+        elif mention.use is Use.COMPARED:
+            yield Match(mention.name, COMPARED, kind=kind)
         else:
-            edit = file.replace(reference, "shardlift.pmap")
-            yield Rewrite(
-                reference, kind_of(file, reference), (edit,), frozenset({"import shardlift"})
-            )
+            edit = file.replace(mention.name, "shardlift.pmap")
+            yield Match(mention.node, "", (edit,), frozenset({"import shardlift"}), kind=kind)
     for statement, names in imported.items():
         to = {alias: ("shardlift", "pmap") for alias in statement.names if alias in names}
-        yield Rewrite(statement, Kind.VALUE, moved(file, statement, to))
+        yield Match(statement, "", moved(file, statement, to), kind=Kind.VALUE)
 
 
-def _imports(file: File, reference: ast.expr) -> list[tuple[ast.ImportFrom, ast.alias]]:
+def _imports(file: File, name: ast.expr) -> list[tuple[ast.ImportFrom, ast.alias]]:
     """The imports from jax that a name comes from; none if it comes from anywhere else too."""
-    bound = reaching(file.index, reference) if isinstance(reference, ast.Name) else []
+    bound = reaching(file.index, name) if isinstance(name, ast.Name) else []
     found: list[tuple[ast.ImportFrom, ast.alias]] = []
     for alias in bound:
         statement = file.index.parents.get(alias)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
 from shardlift.migrate.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
@@ -22,10 +22,10 @@ from shardlift.migrate.options import (
     UnsupportedError,
     read_options,
 )
-from shardlift.migrate.references import OWN, Reference, references
-from shardlift.migrate.rewrite import Goal, Kind, Refusal, Rewrite
+from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
-from shardlift.source.model import Edit, Span
+from shardlift.source.mentions import OWN, Mention, Use
+from shardlift.source.model import Edit, Kind, Match, Span
 from shardlift.source.scopes import FUNCTIONS, LOOPS
 from shardlift.source.sites import Role
 from shardlift.source.values import Known
@@ -33,43 +33,59 @@ from shardlift.source.values import Known
 BY_OPTIONS = "jit_per_device"
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 _MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Functions that look at pmap and do not call it.
-_LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
+COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
 
 
-def rewrite(file: File, goal: Goal) -> Iterator[Rewrite | Refusal]:
+def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap in a file, rewritten or refused."""
     if goal is Goal.SHIM:
         return
     style = Style.of(file.source.text)
     inside = tangled(file)
     done: set[ast.AST] = set()
-    for reference, path in sorted(references(file), key=lambda found: file.span(found[0])):
-        if reference in done or _is_looked_at(file, reference):
-            continue
-        site, kind = _site_node(file, reference), kind_of(file, reference)
-        if path not in OWN:
-            yield Refusal(site, kind, f"{path} {_OTHER.get(path, 'is not jax.pmap')}")
-        elif site in inside:
-            yield Refusal(site, kind, inside[site])
-        elif _tests_a_stand_in(file):
-            yield Refusal(site, kind, "this test swaps jax.pmap for a stand-in, chex.fake_pmap")
-        elif is_optional(file):
-            yield Refusal(site, kind, "jax is optional here, and what would be written needs it")
-        elif taken := _taken(file, reference):
-            yield Refusal(site, kind, f"the name `{taken}` means something else here")
-        else:
-            yield _rewritten(file, reference, style, done)
+    for mention in file.mentions:
+        if mention.name not in done:
+            reason = _why_not(file, mention, inside)
+            if reason is not None:
+                yield Match(mention.node, reason, kind=kind_of(mention))
+            else:
+                yield _rewritten(file, mention, style, done)
     yield from _others(file)
 
 
-def _others(file: File) -> Iterator[Refusal]:
+def kind_of(mention: Mention) -> Kind:
+    """Whether a function is mapped where pmap is named, or pmap is handed on as a value."""
+    return Kind.SITE if mention.use in (Use.CALL, Use.DECORATOR) else Kind.VALUE
+
+
+def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str | None:
+    """Why a mention of pmap stays as it is."""
+    if not mention.is_own:
+        return _not_own(mention.path)
+    if mention.node in inside:
+        return inside[mention.node]
+    if mention.use is Use.COMPARED:
+        return COMPARED
+    if _tests_a_stand_in(file):
+        return "this test swaps jax.pmap for a stand-in, chex.fake_pmap"
+    if is_optional(file):
+        return "jax is optional here, and what would be written needs it"
+    if taken := _taken(file, mention.name):
+        return f"the name `{taken}` means something else here"
+    return None
+
+
+def _others(file: File) -> Iterator[Match]:
     """What is mapped by another library's pmap, by whatever name."""
-    mentioned = {_site_node(file, reference) for reference, _ in references(file)}
+    mentioned = {mention.node for mention in file.mentions}
     for site in file.sites:
         origin = site.transform.origin
         if site.role is Role.MAP and origin not in OWN and site.node not in mentioned:
-            yield Refusal(site.node, Kind.SITE, f"{origin} {_OTHER.get(origin, 'is not jax.pmap')}")
+            yield Match(site.node, _not_own(origin), kind=Kind.SITE)
+
+
+def _not_own(path: str) -> str:
+    return f"{path} {_OTHER.get(path, 'is not jax.pmap')}"
 
 
 _OTHER = {
@@ -89,34 +105,29 @@ def _tests_a_stand_in(file: File) -> bool:
     return any("fake_pmap" in file.text(expression) for expression in contexts)
 
 
-def _taken(file: File, reference: Reference) -> str | None:
+def _taken(file: File, name: ast.expr) -> str | None:
     """A name that the new text needs and that stands for something else at this place."""
-    for name in (jax_name(file)[0], PER_DEVICE, BY_OPTIONS, HOST_LOCAL):
-        if is_shadowed(file, reference, name):
-            return name
+    for needed in (jax_name(file)[0], PER_DEVICE, BY_OPTIONS, HOST_LOCAL):
+        if is_shadowed(file, name, needed):
+            return needed
     return None
 
 
-def _rewritten(
-    file: File, reference: Reference, style: Style, done: set[ast.AST]
-) -> Rewrite | Refusal:
-    parent = file.index.parents.get(reference)
+def _rewritten(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
     try:
-        if _is_decorator(file, reference):
-            return _decorator(file, reference, style, done)
-        if isinstance(parent, ast.Call) and parent.func is reference:
-            return _call(file, parent, style, done)
-        if _is_partial_decorator(file, parent):
-            assert isinstance(parent, ast.Call)
-            return _decorator(file, parent, style, done)
+        if mention.use is Use.DECORATOR:
+            return _decorator(file, mention.node, style, done)
+        if mention.use is Use.CALL:
+            assert isinstance(mention.node, ast.Call)
+            return _call(file, mention.node, style, done)
     except UnsupportedError as error:
-        return Refusal(_site_node(file, reference), kind_of(file, reference), str(error))
+        return Match(mention.node, str(error), kind=kind_of(mention))
     except NotLiteralError:
         pass
-    return _by_options(file, reference)
+    return _by_options(file, mention)
 
 
-def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Rewrite | Refusal:
+def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Match:
     """`jax.pmap(f, …)`: what is around `f` changes, `f` itself is not touched."""
     levels, inner_references = levels_of(file, call)
     form = form_of(levels, style)
@@ -129,8 +140,8 @@ def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Rewri
         raise UnsupportedError("what is mapped is not a plain expression")
     done.update(inner_references)
     edits = _edits(file, call, operand, form, style)
-    return Rewrite(
-        call, Kind.SITE, edits, jax_name(file)[1], _per_device(file, form, call, operand)
+    return Match(
+        call, "", edits, jax_name(file)[1], _per_device(file, form, call, operand), kind=Kind.SITE
     )
 
 
@@ -169,7 +180,7 @@ def _has_long_strings(node: ast.expr) -> bool:
     )
 
 
-def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> Rewrite | Refusal:
+def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> Match:
     """`@jax.pmap`, `@functools.partial(jax.pmap, …)`, and several of them on one function."""
     stack = _stack(file, node)
     span = _span(file, stack[0], stack[-1])
@@ -180,7 +191,7 @@ def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> 
     form = form_of(levels, style)
     done.update(inner for one in stack for inner in ast.walk(one))
     edit = Edit(span, _decorators(file, stack, form, style))
-    return Rewrite(node, Kind.SITE, (edit,), imports, _per_device(file, form, node, None))
+    return Match(node, "", (edit,), imports, _per_device(file, form, node, None), kind=Kind.SITE)
 
 
 def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> str:
@@ -189,7 +200,7 @@ def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> 
     partial = partials[0] if partials else partial_name(file)[0]
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
-        *([form.host_local] if file.project.many_processes else []),
+        *([form.host_local] if file.many_processes else []),
         _applied(partial, f"{jax_name(file)[0]}.jit", form.outer),
         _applied(partial, form.name, (*names, *form.inner)),
     ]
@@ -242,20 +253,17 @@ def _applied(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | 
     return CallText(partial, (name, *arguments)) if arguments else name
 
 
-def _by_options(file: File, reference: Reference) -> Rewrite:
+def _by_options(file: File, mention: Mention) -> Match:
     """pmap as a value, or with options that only the run knows: the same options, by a helper."""
-    name = f"host_local_{BY_OPTIONS}" if file.project.many_processes else BY_OPTIONS
-    return Rewrite(
-        _site_node(file, reference),
-        kind_of(file, reference),
-        (file.replace(reference, name),),
-        helpers=frozenset({name}),
-    )
+    name = f"host_local_{BY_OPTIONS}" if file.many_processes else BY_OPTIONS
+    edit = file.replace(mention.name, name)
+    helpers = frozenset({name})
+    return Match(mention.node, "", (edit,), helpers=helpers, kind=kind_of(mention))
 
 
 def _per_device(file: File, form: Form, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
     """The helpers of a site: the smallest text that serves it."""
-    if file.project.many_processes:
+    if file.many_processes:
         return frozenset({PER_DEVICE, HOST_LOCAL})
     if form.variant is None:
         return frozenset({PER_DEVICE})
@@ -279,38 +287,6 @@ def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:
     if not isinstance(value, Known) or value.node not in value.file.index.root.body:
         return "uncached"
     return "any" if once else "cached"
-
-
-def _site_node(file: File, reference: Reference) -> ast.AST:
-    """What `check` reports: the call, the decorator, or the bare name."""
-    parent = file.index.parents.get(reference)
-    if isinstance(parent, ast.Call) and (
-        parent.func is reference or _is_partial_decorator(file, parent)
-    ):
-        return parent
-    return reference
-
-
-def kind_of(file: File, reference: Reference) -> Kind:
-    """Whether a function is mapped where pmap is named, or pmap is handed on as a value."""
-    is_site = _site_node(file, reference) is not reference or _is_decorator(file, reference)
-    return Kind.SITE if is_site else Kind.VALUE
-
-
-def _is_decorator(file: File, node: ast.AST) -> bool:
-    parent = file.index.parents.get(node)
-    return isinstance(parent, ast.FunctionDef) and node in parent.decorator_list
-
-
-def _is_partial_decorator(file: File, node: ast.AST | None) -> bool:
-    if not isinstance(node, ast.Call) or not _is_decorator(file, node):
-        return False
-    return file.called(node) == "functools.partial" and len(node.args) == 1
-
-
-def _is_looked_at(file: File, node: ast.expr) -> bool:
-    parent = file.index.parents.get(node)
-    return isinstance(parent, ast.Attribute) or file.called(parent) in _LOOKS
 
 
 def _margin(file: File, line: int) -> str:

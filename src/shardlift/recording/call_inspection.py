@@ -16,8 +16,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from shardlift import _compat
 from shardlift.capture.schema import HOST, IN_PLACE, Leaf, Move, MovedBy, Placement, Proof
 from shardlift.mapping.axes import Axis, shape_of, spec_of
+from shardlift.mapping.call import with_static
 from shardlift.mapping.meshes import in_context_mesh
-from shardlift.mapping.plan import Plan, with_static
+from shardlift.mapping.plan import Plan
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
 from shardlift.recording.calls import FlatCall, PmapAdapter, Rows

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 
 from shardlift.mapping.axes import Axis, argument_names, prefix_leaves
-from shardlift.mapping.nested_call import Call
-from shardlift.mapping.plan import with_static
+from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.site import Site
 
 Rows = list[tuple[str, Any, Axis]]

@@ -24,11 +24,7 @@ _TRACES = {
     "JVPTracer": "jvp or grad",
     "LinearizeTracer": "grad or linearize",
 }
-_OPTIONS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(pmap).parameters.items()
-    if name != "fun"
-}
+_OPTIONS = set(inspect.signature(pmap).parameters) - {"fun", "reshard", "view"}
 
 
 def name_of(fun: Any) -> str:
@@ -53,13 +49,9 @@ def site_behind(
         return site, True
     given = dict(zip(("fun", "axis_name"), args, strict=False)) | kwargs
     fun: Any = given.pop("fun", None)
-    chosen = _OPTIONS | {name: value for name, value in given.items() if name in _OPTIONS}
+    chosen: Any = {name: value for name, value in given.items() if name in _OPTIONS}
     try:
-        options = check_options(
-            fun, chosen["axis_name"], chosen["in_axes"], chosen["out_axes"],
-            chosen["static_broadcasted_argnums"], chosen["donate_argnums"], chosen["devices"],
-            chosen["backend"], chosen["axis_size"], "silent", "local",
-        )  # fmt: skip
+        options = check_options(fun, reshard="silent", **chosen)
     except (TypeError, ValueError):
         return None, False
     return Site(lambda: fun, name_of(fun), options), False

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from shardlift import _compat
 from shardlift.capture.schema import Collective
-from shardlift.mapping.explain import COLLECTIVES
+from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.caller import is_glue, shown
 
 MOST_LINES = 5  # of the lines on which a kind of collective stands
@@ -56,35 +56,17 @@ def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[_Found]:
         if kind in _MOVING:
             nbytes = sum(_nbytes(operand.aval) for operand in eqn.invars)
             gradient = _in_backward_pass(transforms)
-            yield _Found(kind, _axes(eqn), times, nbytes, exact, gradient, _line(eqn))
+            axes = tuple(map(str, _compat.collective_axes(eqn)))
+            yield _Found(kind, axes, times, nbytes, exact, gradient, _line(eqn))
         turns = int(eqn.params.get("length") or 1) if kind == "scan" else 1
         known = exact and kind not in ("while", "cond")
-        for inner in inner_jaxprs(eqn.params):
+        for inner in _compat.inner_jaxprs(eqn.params):
             yield from _walk(inner, times * turns, known, transforms)
-
-
-def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
-    """The jaxprs inside an equation.
-
-    Not by ``jax.extend.core.jaxprs_in_params``: to import ``jax.extend`` in the middle of a run
-    makes JAX (0.12.0) trace every program of it once more.
-    """
-    for value in params.values():
-        for item in value if isinstance(value, (tuple, list)) else (value,):
-            jaxpr = getattr(item, "jaxpr", item)
-            if hasattr(jaxpr, "eqns"):
-                yield jaxpr
 
 
 def _in_backward_pass(transforms: str) -> bool:
     # What `jax.checkpoint` computes again in a backward pass is of the forward one.
     return "transpose(" in transforms.rpartition("rematted_computation")[2]
-
-
-def _axes(eqn: Any) -> tuple[str, ...]:
-    axes = eqn.params.get("axes", eqn.params.get("axis_name"))
-    names = axes if isinstance(axes, tuple) else (axes,)
-    return tuple(str(name) for name in names if not isinstance(name, int))
 
 
 def _nbytes(aval: Any) -> int:

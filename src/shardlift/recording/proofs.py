@@ -17,7 +17,7 @@ import jax.extend.core.primitives
 from jax.tree_util import keystr
 
 from shardlift._replication.program import Program
-from shardlift._replication.prove import prove
+from shardlift._replication.proof import prove
 from shardlift.capture.schema import Proof
 from shardlift.recording.site_records import clip
 

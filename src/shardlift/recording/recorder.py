@@ -31,7 +31,7 @@ from shardlift.capture.schema import (
     SiteKind,
 )
 from shardlift.mapping import nesting, observer
-from shardlift.mapping.nested_call import Call
+from shardlift.mapping.call import Call
 from shardlift.mapping.placement import Fit
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import Site

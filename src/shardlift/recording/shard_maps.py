@@ -20,7 +20,6 @@ from shardlift import _compat
 from shardlift.recording.call_inspection import Argument, CallInspection
 from shardlift.recording.calls import JitAdapter, Rows
 from shardlift.recording.compilations import Signature, signature
-from shardlift.recording.programs import inner_jaxprs
 
 _PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # of ``jax.stages.Wrapped``
 
@@ -102,7 +101,7 @@ def _shard_maps(jaxpr: Any) -> Iterator[Any]:
         if eqn.primitive.name == "shard_map":
             yield eqn
         else:
-            for inner in inner_jaxprs(eqn.params):
+            for inner in _compat.inner_jaxprs(eqn.params):
                 yield from _shard_maps(inner)
 
 

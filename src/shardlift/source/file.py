@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from shardlift.source.edits import line_starts
-from shardlift.source.model import Applicability, Edit, Span, Version
+from shardlift.source.model import Edit, Span, Version
 from shardlift.source.reaching import reaching
 from shardlift.source.resolve import Resolver
 from shardlift.source.scopes import Index
@@ -17,6 +17,7 @@ from shardlift.source.text import Source, parse_source
 from shardlift.source.values import External, Mapped, Transform, Value
 
 if TYPE_CHECKING:
+    from shardlift.source.mentions import Mention
     from shardlift.source.project import Project
     from shardlift.source.shard_maps import ShardMap
     from shardlift.source.sites import Site
@@ -91,6 +92,13 @@ class File:
         from shardlift.source.sites import find_sites
 
         return find_sites(self)
+
+    @cached_property
+    def mentions(self) -> list[Mention]:
+        """Every place where this file names a library's pmap, in the order of the text."""
+        from shardlift.source.mentions import find_mentions
+
+        return sorted(find_mentions(self), key=lambda mention: self.span(mention.name))
 
     @cached_property
     def mapped_calls(self) -> list[tuple[ast.Call, Mapped]]:
@@ -180,8 +188,6 @@ class File:
         text = " ".join(self.text(node).split())
         return text if len(text) <= 40 else text[:37] + "..."
 
-    def replace(
-        self, node: ast.AST, text: str, applicability: Applicability = Applicability.SAFE
-    ) -> Edit:
+    def replace(self, node: ast.AST, text: str) -> Edit:
         """An edit that puts `text` in the place of a node."""
-        return Edit(self.span(node), text, applicability)
+        return Edit(self.span(node), text)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.resolve import returns
-from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.scopes import FUNCTIONS, positional
 from shardlift.source.values import Argument, Constant, Known, Mapped, Output, Result
-from shardlift.source.wrappers import given
+from shardlift.source.wrappers import given, is_plain
 
 TREE_MAPS = frozenset(
     {"jax.tree.map", "jax.tree_util.tree_map", "jax.tree_map", "jax.tree_multimap"}
@@ -26,24 +26,32 @@ _LOCAL = frozenset({"jax.local_device_count", "jax.local_devices"})
 _GLOBAL = frozenset({"jax.device_count", "jax.devices"})
 
 
-def is_output(file: File, node: ast.expr) -> bool:
-    """Whether an expression can only be what a pmapped function returned, or a part of it."""
-    return all(isinstance(value, Output) for value in file.values(node))
-
-
 def takes_first(file: File, node: ast.expr) -> bool:
-    """`lambda x: x[0]`, or a def that says the same."""
+    """`lambda x: x[0]`, or a def that says the same and nothing else."""
     value = file.only(node)
-    if not isinstance(value, Known) or not isinstance(value.node, FUNCTIONS):
+    body = _only_expression(value) if isinstance(value, Known) else None
+    if not isinstance(value, Known) or not isinstance(body, ast.Subscript):
         return False
-    bodies = list(returns(value))
-    return len(bodies) == 1 and isinstance(_first_of(value.file, bodies[0]), Argument)
+    taken = value.file.only(body.value) if is_zero(body.slice) else None
+    if not isinstance(taken, Argument) or taken.function is not value.node:
+        return False
+    return [taken.node.arg] == positional(taken.function)[:1]
 
 
-def _first_of(file: File, node: ast.expr) -> object:
-    if isinstance(node, ast.Subscript) and is_zero(node.slice):
-        return file.only(node.value)
-    return None
+def _only_expression(function: Known) -> ast.expr | None:
+    """What a function returns, if it does nothing else; its docstring does not count."""
+    node = function.node
+    if isinstance(node, ast.Lambda):
+        return node.body
+    if not isinstance(node, ast.FunctionDef) or not is_plain(function):
+        return None
+    statements = [one for one in node.body if not _is_text(one)]
+    only = statements[0] if len(statements) == 1 else None
+    return only.value if isinstance(only, ast.Return) else None
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def is_zero(node: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""What `check` says: spans, edits, findings, and the rule object that makes them."""
+"""What `check` and `migrate` say: spans, edits, findings, and the rule object that makes them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,23 @@ class Effect(StrEnum):
     OLD = "old"  # runs; what `migrate` rewrites
 
 
-class Applicability(StrEnum):
-    """How far an edit can be trusted."""
+class Migrated(StrEnum):
+    """What `migrate` does about the findings of a rule."""
 
-    SAFE = "safe"  # the same program by construction
-    UNSAFE = "unsafe"  # shapes or meaning change
-    MANUAL = "manual"  # explained only
+    NO = "no"
+    BY_EDITS = "by edits"  # it makes the rule's own edits, and lists the matches without any
+    BY_STEP = "by step"  # a step of its own rewrites what the rule reports
+
+
+class Kind(StrEnum):
+    """What a change does."""
+
+    SITE = "site"  # a function is mapped here
+    VALUE = "value"  # pmap itself is handed on: the functions are mapped elsewhere
+    PLACEMENT = "placement"  # values are placed on devices, or read from them by flax
+    READ = "read"  # the first row of an output is read
+    NAME = "name"  # a name or an option that JAX no longer has
+    DEVICE_AXIS = "device axis"  # it follows from the sites whose arrays lose the device axis
 
 
 @dataclass(frozen=True, order=True)
@@ -54,24 +65,27 @@ class Span:
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of text that a fix proposes."""
+    """A stretch of text and what takes its place; the program stays the same by construction."""
 
     span: Span
     replacement: str
-    applicability: Applicability = Applicability.SAFE
 
 
 @dataclass(frozen=True)
 class Match:
-    """What a rule's visitor yields: a node, what is wrong there, and perhaps how to change it.
+    """What a rule, or a step of `migrate`, has to say about a node.
 
-    Edits that need `imports`, whole statements, are for `migrate`, which puts them in.
+    `message` is what is wrong there, or why it stays as it is; `edits`, if there are any, change
+    it. Edits that need `imports`, whole statements, or `helpers`, functions that `migrate` writes
+    once per package, are made by `migrate` only.
     """
 
     node: ast.AST
     message: str
     edits: tuple[Edit, ...] = ()
     imports: frozenset[str] = frozenset()
+    helpers: frozenset[str] = frozenset()
+    kind: Kind = Kind.NAME
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,7 @@ class Rule:
     names: tuple[str, ...] = ()
     # The first JAX release in which the finding holds.
     since: Version = (0,)
+    migrated: Migrated = Migrated.NO
 
 
 def version(text: str) -> Version:

@@ -61,12 +61,6 @@ class Project:
         file = self._open(path)
         return file is not None and is_for_many(file)
 
-    def _text(self, path: str) -> str:
-        try:
-            return self._read(path).text
-        except _UNREADABLE:
-            return ""
-
     def file(self, path: str, source: Source | None = None) -> File:
         """The parsed file; raises what its reading raised."""
         found = self._files.get(path)
@@ -101,6 +95,10 @@ class Project:
         module = self._open(path)
         return module.exported(name) if module is not None else ()
 
+    def is_matched_elsewhere(self, pattern: re.Pattern[str], path: str) -> bool:
+        """Whether a pattern is found in any of the files but one."""
+        return any(pattern.search(self._text(other)) for other in self._paths if other != path)
+
     def _find(self, parts: tuple[str, ...], near: str) -> str | None:
         """The file of a dotted module name, as an import in the file `near` would mean it."""
         if not parts or parts[0] in LIBRARIES:
@@ -120,14 +118,21 @@ class Project:
         """Whether a file is worth parsing for a name: it has to do with pmap, or passes it on."""
         if path in self._files:
             return True
-        if path not in self._texts:
-            self._texts[path] = self._text(path)
-        text = self._texts[path]
+        text = self._text(path)
         if name not in text:
             return "import *" in text
         return bool(_MATTERS.search(text)) or bool(
             re.search(rf"import (?:\([^)]*|[^\n(]*)\b{re.escape(name)}\b", text)
         )
+
+    def _text(self, path: str) -> str:
+        """The text of a file; nothing if it cannot be read."""
+        if path not in self._texts:
+            try:
+                self._texts[path] = self._read(path).text
+            except _UNREADABLE:
+                self._texts[path] = ""
+        return self._texts[path]
 
     def _open(self, path: str) -> File | None:
         if path not in self._files:

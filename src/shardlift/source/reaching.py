@@ -11,6 +11,10 @@ import ast
 from shardlift.source.scopes import LOOPS, Index, Scope, end, position
 
 _Guard = tuple[ast.AST, str]
+_TRIES = (ast.Try, ast.TryStar)
+_LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_END = (1 << 60, 0)  # after everything that is written
 
 
 def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
@@ -28,12 +32,32 @@ def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
     return []
 
 
+def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
+    """As `reaching`, but where the order cannot be told from the text, every binding there is.
+
+    That is so for names of an outer function or of the module, which may be read before they are
+    bound anew, and for those that a function binds by `global` or `nonlocal`.
+    """
+    if any(use.id in node.names for node in index.nodes(ast.Nonlocal)):
+        return []
+    scope: Scope | None = index.scope_of[use]
+    crossed = False
+    while scope is not None:
+        bound = scope.names.get(use.id)
+        if bound and not (crossed and isinstance(scope.node, ast.ClassDef)):
+            elsewhere = any(index.scope_of.get(node, scope) is not scope for node in bound)
+            return list(bound) if crossed or elsewhere else reaching(index, use)
+        crossed = crossed or not scope.is_comprehension
+        scope = scope.parent
+    return []
+
+
 def afterwards(index: Index, bound: list[ast.AST]) -> list[ast.AST]:
     """Seen from a function that runs later: back to the last binding that always happens."""
     result: list[ast.AST] = []
     for node in reversed(bound):
         result.append(node)
-        if not guards(index, node):
+        if all(_is_over(guard, _END) for guard in guards(index, node)):
             break
     return result
 
@@ -49,15 +73,16 @@ def _before(index: Index, bound: list[ast.AST], use: ast.Name) -> list[ast.AST]:
         if _exclusive(conditions, around):
             continue
         result.append(node)
-        if set(conditions) <= set(around):
+        if all(guard in around or _is_over(guard, here) for guard in conditions):
             certain = node
             break
     loops = [guard for guard in around if isinstance(guard[0], LOOPS)]
     if certain is not None:
         inside = set(guards(index, certain))
         loops = [guard for guard in loops if guard not in inside]
-    for node, start in zip(bound, seen_from, strict=True) if loops else ():
-        if start > here and set(loops) & set(guards(index, node)):
+    # An earlier turn may have bound it further down, or in the branch that this turn does not take.
+    for node in bound if loops else ():
+        if node not in result and set(loops) & set(guards(index, node)):
             result.append(node)
     return result or list(bound)
 
@@ -75,25 +100,56 @@ def _guards(index: Index, node: ast.AST) -> tuple[_Guard, ...]:
     for parent in index.ancestors(node):
         if parent in index.opens and not index.opens[parent].is_comprehension:
             break
-        if isinstance(parent, (ast.If, *LOOPS, ast.ExceptHandler, ast.match_case, ast.Try)):
-            branch = _branch(parent, node)
-            if branch is not None:
-                found.append((parent, branch))
+        branch = _branch(parent, node)
+        if branch is not None:
+            found.append((parent, branch))
     return tuple(found)
 
 
 def _branch(parent: ast.AST, node: ast.AST) -> str | None:
+    """The part of a statement that a node is in, if that may be left out."""
     where = position(node)
-    if isinstance(parent, (ast.ExceptHandler, ast.match_case)):
+    if isinstance(parent, (ast.ExceptHandler, ast.match_case, *_COMPREHENSIONS)):
         return "body"
-    body: list[ast.stmt] = getattr(parent, "body", [])
-    orelse: list[ast.stmt] = getattr(parent, "orelse", [])
-    if isinstance(parent, ast.Try):
-        # The body of a try and its finally are taken to run; handlers count for themselves.
-        return "orelse" if orelse and position(orelse[0]) <= where <= end(orelse[-1]) else None
-    if orelse and where >= position(orelse[0]):
+    if isinstance(parent, ast.BoolOp):
+        return "body" if where > end(parent.values[0]) else None
+    if isinstance(parent, ast.IfExp):
+        return "body" if where < position(parent.test) else _after(parent.test, where)
+    if isinstance(parent, ast.With):
+        return "body" if _swallows(parent) and where >= position(parent.body[0]) else None
+    if not isinstance(parent, (ast.If, *LOOPS, *_TRIES)):
+        return None
+    if isinstance(parent, _TRIES):
+        # What is in a finally runs; handlers count for themselves.
+        parts = [("body", parent.body), ("orelse", parent.orelse)]
+        inside = (name for name, part in parts if part and _holds(part, where))
+        return next(inside, None)
+    if parent.orelse and where >= position(parent.orelse[0]):
         return "orelse"
-    return "body" if body and where >= position(body[0]) else None
+    return "body" if where >= position(parent.body[0]) else None
+
+
+def _after(test: ast.expr, where: tuple[int, int]) -> str | None:
+    return "orelse" if where > end(test) else None
+
+
+def _holds(part: list[ast.stmt], where: tuple[int, int]) -> bool:
+    return position(part[0]) <= where <= end(part[-1])
+
+
+def _swallows(node: ast.With) -> bool:
+    """`with suppress(…)`: what is inside may end early, and the program goes on."""
+    calls = (item.context_expr for item in node.items)
+    functions = (call.func for call in calls if isinstance(call, ast.Call))
+    return any(getattr(f, "attr", getattr(f, "id", "")) == "suppress" for f in functions)
+
+
+def _is_over(guard: _Guard, here: tuple[int, int]) -> bool:
+    """Whether a place is only reached if the body of a try before it was run to its end."""
+    node, branch = guard
+    if not isinstance(node, _TRIES) or branch != "body" or here <= end(node):
+        return False
+    return all(isinstance(handler.body[-1], _LEAVES) for handler in node.handlers)
 
 
 def _exclusive(one: tuple[_Guard, ...], other: tuple[_Guard, ...]) -> bool:

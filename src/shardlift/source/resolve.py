@@ -28,7 +28,7 @@ from shardlift.source.values import (
     Result,
     Value,
 )
-from shardlift.source.wrappers import apply, as_transform, filled, given
+from shardlift.source.wrappers import apply, as_transform, filled, given, is_plain
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -202,7 +202,7 @@ class Resolver:
         node: ast.AST = target
         parents = self.file.index.parents
         while isinstance(parent := parents[node], (ast.Tuple, ast.List, ast.Starred)):
-            if isinstance(parent, ast.Starred):
+            if isinstance(parent, ast.Starred) or _is_after_star(parent.elts, node):
                 yield UNKNOWN
                 return
             path.insert(0, parent.elts.index(node))  # type: ignore[arg-type]
@@ -217,16 +217,20 @@ class Resolver:
 
     def _unpacked(self, value: ast.expr, path: list[int]) -> Iterator[Value]:
         while path and isinstance(value, (ast.Tuple, ast.List)) and path[0] < len(value.elts):
+            if any(isinstance(element, ast.Starred) for element in value.elts[: path[0] + 1]):
+                yield UNKNOWN
+                return
             value, path = value.elts[path[0]], path[1:]
         if not path:
             yield from self.values(value)
             return
         if isinstance(value, ast.Call):
-            for function in self.values(value.func):
-                if isinstance(function, Known) and isinstance(function.node, FUNCTIONS):
+            functions = [f for f in self.values(value.func) if isinstance(f, Known)]
+            if len(functions) == len(self.values(value.func)) and all(map(is_plain, functions)):
+                for function in functions:
                     for returned in returns(function):
                         yield from function.file.resolver._unpacked(returned, path)
-                    return
+                return
         for found in self.values(value):
             if isinstance(found, Output):
                 yield Output(found.mapped, found.call, (*found.path, *path))
@@ -316,6 +320,9 @@ class Resolver:
 
     def _inlined(self, function: Known, call: ast.Call) -> Iterator[Value]:
         """A call of a function at hand: what it returns, its parameters put in."""
+        if not is_plain(function):
+            yield UNKNOWN
+            return
         for returned in returns(function):
             for value in function.file.values(returned):
                 if isinstance(value, Argument) and value.function is function.node:
@@ -359,6 +366,12 @@ def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
                 yield from _returned(handler.body)
             for case in getattr(statement, "cases", []):
                 yield from _returned(case.body)
+
+
+def _is_after_star(elements: list[ast.expr], node: ast.AST) -> bool:
+    """Whether a target comes after a starred one, and so is counted from the end."""
+    before = elements[: elements.index(node)]  # type: ignore[arg-type]
+    return any(isinstance(element, ast.Starred) for element in before)
 
 
 def _static(function: Function) -> bool:

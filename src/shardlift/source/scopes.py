@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -84,6 +85,21 @@ class Index:
                 return None
             node = parent
         return node
+
+    @cached_property
+    def generators(self) -> set[ast.AST | None]:
+        """The functions that yield: a call of one gives an iterator, whatever it returns."""
+        yields = (*self.nodes(ast.Yield), *self.nodes(ast.YieldFrom))
+        around = (filter(_is_function, self.ancestors(node)) for node in yields)
+        return {next(functions, None) for functions in around}
+
+    def uses(self, name: ast.Name) -> Iterator[ast.Name]:
+        """Every place that may mean the same variable as a name."""
+        scope: Scope | None = self.scope_of[name]
+        while scope is not None and name.id not in scope.names:
+            scope = scope.parent
+        around = scope.node if scope is not None else self.root
+        return (node for node in self.within(around, ast.Name) if node.id == name.id)
 
     def within(self, node: ast.AST, kind: type[Node]) -> Iterator[Node]:
         """Every node of a type inside `node`, nested functions included."""
@@ -235,3 +251,7 @@ def position(node: ast.AST) -> tuple[int, int]:
 def end(node: ast.AST) -> tuple[int, int]:
     """Where a node ends."""
     return getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, FUNCTIONS)

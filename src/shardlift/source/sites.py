@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from shardlift.source.mentions import Mention, Use
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform
 from shardlift.source.wrappers import PMAPS, as_transform
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
-
-
-# Functions that look at a function and do not call it.
-_LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
 
 
 class Role(StrEnum):
@@ -74,8 +71,9 @@ class Site:
 def find_sites(file: File) -> list[Site]:
     """Every site of a file, in the order of the text."""
     found = [*_mapped_calls(file), *_decorators(file), *_wrappers(file)]
-    spoken_for = {id(node) for site in found for node in ast.walk(site.node)}
-    found += [site for site in _references(file) if id(site.node) not in spoken_for]
+    inside = {id(node) for site in found for node in ast.walk(site.node)}
+    values = [m for m in file.mentions if m.use is not Use.COMPARED and id(m.name) not in inside]
+    found += [_reference(file, mention) for mention in values]
     return sorted(found, key=lambda site: file.span(site.node))
 
 
@@ -95,11 +93,6 @@ def function_of(file: File, node: ast.expr) -> Known | None:
     if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
         return value
     return None
-
-
-def calls_of_mapped(file: File) -> list[tuple[ast.Call, Mapped]]:
-    """Every call, in this file, of something that can only be a pmapped function."""
-    return file.mapped_calls
 
 
 def find_mapped_calls(file: File) -> Iterator[tuple[ast.Call, Mapped]]:
@@ -226,32 +219,14 @@ def _wrappers(file: File) -> Iterator[Site]:
         )
 
 
-def _references(file: File) -> Iterator[Site]:
-    last = {path.rpartition(".")[2] for path in PMAPS}
-    aliases = {
-        alias.asname or alias.name for alias in file.index.nodes(ast.alias) if alias.name in last
-    }
-    attributes = [node for node in file.index.nodes(ast.Attribute) if node.attr in last]
-    names = [node for node in file.index.nodes(ast.Name) if node.id in aliases]
-    nodes: list[ast.Attribute | ast.Name] = [*attributes, *names]
-    for node in nodes:
-        if not isinstance(node.ctx, ast.Load) or _is_used(file, node):
-            continue
-        value = file.only(node)
-        if isinstance(value, External) and value.path in PMAPS:
-            yield Site(
-                file=file,
-                node=node,
-                role=Role.REFERENCE,
-                transform=Transform(value.path),
-                scope=scope_name(file, node),
-            )
-
-
-def _is_used(file: File, node: ast.expr) -> bool:
-    """Whether the name is looked into (`jax.pmap.__doc__`) or compared: nothing is mapped."""
-    parent = file.index.parents.get(node)
-    return isinstance(parent, (ast.Attribute, ast.Compare)) or file.called(parent) in _LOOKS
+def _reference(file: File, mention: Mention) -> Site:
+    return Site(
+        file=file,
+        node=mention.name,
+        role=Role.REFERENCE,
+        transform=Transform(mention.path),
+        scope=scope_name(file, mention.name),
+    )
 
 
 def _targets(file: File, node: ast.AST) -> tuple[str, ...]:

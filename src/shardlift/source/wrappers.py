@@ -15,6 +15,8 @@ from shardlift.source.values import (
     Located,
     Mapped,
     Output,
+    Partial,
+    Result,
     Transform,
     Value,
 )
@@ -35,6 +37,14 @@ PMAPS = frozenset(
 # How each spells its second positional parameter.
 _SECOND = {"objax.Parallel": "vc"}
 _OPERAND_NAMES = ("fun", "f", "func", "fn")
+# Transforms whose functions return what the function that they are given returns, as a tree.
+SAME_RESULT = frozenset(
+    f"jax.{name}" for name in ("jit", "vmap", "checkpoint", "remat", "custom_jvp", "custom_vjp")
+)
+_PLAIN_DECORATORS = SAME_RESULT | {
+    "builtins.staticmethod", "builtins.classmethod", "functools.wraps", "functools.cache",
+    "functools.lru_cache",
+}  # fmt: skip
 
 
 def as_transform(value: Value) -> Transform | None:
@@ -50,6 +60,27 @@ def as_transform(value: Value) -> Transform | None:
             known[value.node] = _wrapper(value)
         return known[value.node]
     return None
+
+
+def is_plain(function: Known) -> bool:
+    """Whether a call of a function returns what its `return` statements say."""
+    node = function.node
+    if isinstance(node, ast.Lambda):
+        return True
+    if not isinstance(node, ast.FunctionDef) or node in function.file.index.generators:
+        return False
+    return all(keeps_result(function.file, decorator) for decorator in node.decorator_list)
+
+
+def keeps_result(file: File, decorator: ast.expr) -> bool:
+    """Whether a decorator is known to leave what a function returns as it is."""
+    value = file.only(decorator)
+    if isinstance(value, Partial):
+        value = value.function
+    if isinstance(value, (External, Result)) and value.path in _PLAIN_DECORATORS:
+        return True
+    transform = as_transform(value) if value is not None else None
+    return transform is not None and not transform.chain
 
 
 def apply(transform: Transform, call: ast.Call, file: File, skip: int = 0) -> Value:
@@ -123,7 +154,7 @@ def _around(function: Known, mapped: Mapped, argument: Argument) -> Transform:
     name = argument.node.arg
     place = names.index(name) if name in names else 0
     chain = (node.name, *mapped.transform.chain)
-    certain = mapped.transform.certain and _always_maps(function)
+    certain = mapped.transform.certain and is_plain(function) and _always_maps(function)
     return Transform(mapped.transform.origin, mapped.keywords, chain, place, name, certain)
 
 
@@ -137,7 +168,8 @@ def _always_maps(function: Known) -> bool:
     value = found[0][0]
     if isinstance(value, Known):
         inner = [value.file.values(returned) for returned in returns(value)]
-        return len(inner) == 1 and len(inner[0]) == 1 and isinstance(inner[0][0], Output)
+        result = inner[0][0] if len(inner) == 1 and len(inner[0]) == 1 else None
+        return isinstance(result, Output) and not result.path and is_plain(value)
     return isinstance(value, Mapped)
 
 

@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import is_zero
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.outputs import fetched, is_array, may_be_output
-from shardlift.source.values import Output
+from shardlift.source.outputs import fetched, is_array, may_be_output, output_of
 
 
 def visit(file: File) -> Iterator[Match]:
     """`[0]` or an unreplicate of what `jax.device_get` or `np.asarray` made of a pmap output."""
     for node in file.index.nodes(ast.Subscript):
         whole = fetched(file, node.value) if is_zero(node.slice) else None
-        value = file.only(whole) if whole is not None else None
-        if isinstance(value, Output) and is_array(value):
+        output = output_of(file, whole) if whole is not None else None
+        if output is not None and is_array(output, file):
             yield Match(node, "all replicas are fetched to the host to keep the first")
     for call, tree in file.unreplications:
         whole = fetched(file, tree)
@@ -40,7 +39,7 @@ RULE = Rule(
     visit=visit,
     words=("pmap",),
     bad=(
-        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\nz = jax.device_get(y)[0]  # SL404",
+        "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nz = jax.device_get(y)[0]  # SL404",
         "import jax\np = jax.pmap(step)\nm = jax.device_get(p(x))\n"
         "m = jax.tree.map(lambda v: v[0], m)  # SL404",
     ),
@@ -48,6 +47,7 @@ RULE = Rule(
         "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\n"
         "z = jax.device_get(y.addressable_shards[0].data)",
         "import jax\nf = jax.pmap(step)\nz = jax.device_get(f(x))[0]",
+        "import jax\nf = jax.pmap(lambda x: (x, x / 2))\nz = jax.device_get(f(x))[0]",
         "import jax\nz = jax.device_get(y)[0]",
         "import jax\nf = jax.pmap(lambda x: x * 2)\nz = jax.device_get(f(x))[1:]",
         "import jax\nf = jax.pmap(lambda x: x * 2)\nz = jax.device_get(f(x)).mean()",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.outputs import may_be_output
+from shardlift.source.outputs import is_array, output_of
 from shardlift.source.values import Element, Result
 
 
@@ -22,7 +22,8 @@ def visit(file: File) -> Iterator[Match]:
             index = file.only(node.slice)
             source = index.of if isinstance(index, Element) else None
             traced = isinstance(source, Result) and source.path == "jax.numpy.arange"
-            if traced and may_be_output(file, node.value):
+            output = output_of(file, node.value) if traced else None
+            if output is not None and is_array(output, file):
                 yield Match(node, f"`{file.brief(node)}` is a gather for each turn of the loop")
 
 
@@ -37,13 +38,15 @@ RULE = Rule(
     visit=visit,
     words=("pmap",),
     bad=(
-        "import jax\nimport jax.numpy as jnp\nf = jax.pmap(g)\ny = f(x)\n"
+        "import jax\nimport jax.numpy as jnp\nf = jax.pmap(jnp.sin)\ny = f(x)\n"
         "for i in jnp.arange(8):\n    print(y[i])  # SL403",
-        "import jax\nimport jax.numpy as jnp\nf = jax.pmap(g)\ny = f(x)\n"
+        "import jax\nimport jax.numpy as jnp\nf = jax.pmap(jnp.sin)\ny = f(x)\n"
         "rows = [y[i] for i in jnp.arange(8)]  # SL403",
     ),
     good=(
-        "import jax\nf = jax.pmap(g)\ny = f(x)\nfor i in range(8):\n    print(y[i])",
+        "import jax\nf = jax.pmap(jax.numpy.sin)\ny = f(x)\nfor i in range(8):\n    print(y[i])",
+        "import jax\nimport jax.numpy as jnp\nf = jax.pmap(lambda x: (x, x))\ny = f(x)\n"
+        "for i in jnp.arange(2):\n    print(y[i])",
         "import jax\nimport jax.numpy as jnp\nfor i in jnp.arange(8):\n    print(x[i])",
         "import jax\nimport numpy as np\nf = jax.pmap(g)\ny = f(x)\n"
         "for i in np.arange(8):\n    print(y[i])",

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import behind, stacked_by
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.sites import calls_of_mapped
 
 
 def visit(file: File) -> Iterator[Match]:
     """A reshape by the device count that reaches a pmapped function; flax's `shard`."""
     seen: set[ast.expr] = set()
-    for call, _ in calls_of_mapped(file):
+    for call, _ in file.mapped_calls:
         for argument in call.args:
             made = file.definition(argument)
             where, inner = behind(file, made)

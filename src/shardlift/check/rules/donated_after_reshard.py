@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import stacked_by
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.sites import calls_of_mapped
 from shardlift.source.values import Constant, Mapped
 
 
 def visit(file: File) -> Iterator[Match]:
     """A donated position that is given an array stacked or reshaped on the spot."""
-    for call, mapped in calls_of_mapped(file):
+    for call, mapped in file.mapped_calls:
         for place in donated(mapped):
             if place < len(call.args) and stacked_by(file, call.args[place]) is not None:
                 argument = call.args[place]

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count, stacked_by
 from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
-from shardlift.source.sites import calls_of_mapped
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -20,7 +19,7 @@ def visit(file: File) -> Iterator[Match]:
     if not file.many_processes:
         return
     seen: set[ast.expr] = set()
-    for call, mapped in calls_of_mapped(file):
+    for call, mapped in file.mapped_calls:
         if "devices" in mapped.keywords:
             continue
         for argument in call.args:

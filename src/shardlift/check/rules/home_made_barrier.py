@@ -13,7 +13,6 @@ from shardlift.source.file import File
 from shardlift.source.idioms import REDUCTIONS, device_count
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.outputs import returned
-from shardlift.source.sites import calls_of_mapped
 from shardlift.source.values import Mapped
 
 _FILLERS = frozenset(
@@ -23,7 +22,7 @@ _FILLERS = frozenset(
 
 def visit(file: File) -> Iterator[Match]:
     """A pmapped psum of ones, one a device, in a function that says so, or that counts them."""
-    for call, mapped in calls_of_mapped(file):
+    for call, mapped in file.mapped_calls:
         if len(call.args) == 1 and _only_reduces(mapped):
             filler = file.definition(call.args[0])
             if file.called(filler) in _FILLERS and _only_waits(file, call):

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.shard_maps import spec
-from shardlift.source.sites import calls_of_mapped
 from shardlift.source.values import Constant, Mapped, Result
 
 _DEVICES = frozenset({"jax.devices", "jax.local_devices"})
@@ -20,7 +19,7 @@ _DEVICES = frozenset({"jax.devices", "jax.local_devices"})
 
 def visit(file: File) -> Iterator[Match]:
     """An argument that comes straight from `jax.device_put` onto the wrong place."""
-    for call, mapped in calls_of_mapped(file):
+    for call, mapped in file.mapped_calls:
         if not _maps_axis_zero(mapped):
             continue
         for argument in call.args:

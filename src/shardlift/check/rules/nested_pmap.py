@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.sites import Role, Usage, calls_of_mapped, surely_mapped
+from shardlift.source.sites import Role, Usage, surely_mapped
 from shardlift.source.values import Known, Located
 
 
 def visit(file: File) -> Iterator[Match]:
     """pmap of a pmap; two pmap decorators; a pmapped function whose body calls another."""
-    inner = dict(calls_of_mapped(file))
+    inner = dict(file.mapped_calls)
     for site in file.sites:
         if site.role is not Role.MAP or site.mapped is None or not site.transform.certain:
             continue

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
 from shardlift.source.reaching import guards
-from shardlift.source.sites import calls_of_mapped
 
 _INDEX = frozenset({"jax.process_index", "jax.host_id"})
 
 
 def visit(file: File) -> Iterator[Match]:
     """A call of a pmapped function under `if jax.process_index() == 0`."""
-    for call, mapped in calls_of_mapped(file):
+    for call, mapped in file.mapped_calls:
         if "devices" in mapped.keywords or "backend" in mapped.keywords:
             continue
         for node, branch in guards(file.index, call):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.statements import taken_out
 
 _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
@@ -79,4 +79,5 @@ RULE = Rule(
         "# jax.config.update('jax_pmap_shmap_merge', False)",
     ),
     since=(0, 10),
+    migrated=Migrated.BY_EDITS,
 )

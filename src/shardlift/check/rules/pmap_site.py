@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.sites import Role, Site, Usage
 
 
@@ -82,4 +82,5 @@ RULE = Rule(
             "lib/train.py": "from lib import parallel\nstep = parallel.pmap(f)\n",
         },
     ),
+    migrated=Migrated.BY_STEP,
 )

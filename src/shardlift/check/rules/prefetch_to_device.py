@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -40,4 +40,5 @@ RULE = Rule(
         "from flax import jax_utils\nstate = jax_utils.unreplicate(state)",
         "it = dataset.prefetch(2)",
     ),
+    migrated=Migrated.BY_STEP,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Effect, Match, Rule, Version
+from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule, Version
 from shardlift.source.statements import taken_out
 
 GONE: dict[str, Version] = {
@@ -61,4 +61,5 @@ RULE = Rule(
         "text = 'jax_eager_pmap'",
         "import jax\nif jax.__version_info__ < (0, 4):\n    jax.config.update('jax_array', True)",
     ),
+    migrated=Migrated.BY_EDITS,
 )

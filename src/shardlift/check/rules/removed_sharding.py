@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.removed_names import SHARDINGS, names
 
 
@@ -45,4 +45,5 @@ RULE = Rule(
         "class PmapSharding:\n    pass\ns = PmapSharding()",
         "import jax\nP = jax.P",
     ),
+    migrated=Migrated.BY_EDITS,
 )

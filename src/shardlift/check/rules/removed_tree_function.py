@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
 from shardlift.source.removed_names import TREES, names
 
 
@@ -41,4 +41,5 @@ RULE = Rule(
         "jax = object()\ny = jax.tree_map(f, x)",
         "import jax\ntree_map = getattr(jax, 'tree_map', None)",
     ),
+    migrated=Migrated.BY_EDITS,
 )

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
 
 _NAMES = {
     "jax.host_id": "process_index",
@@ -54,4 +54,5 @@ RULE = Rule(
         "jax = object()\njax.host_id()",
         "from mylib import host_count\nhost_count()",
     ),
+    migrated=Migrated.BY_EDITS,
 )

@@ -18,9 +18,9 @@ from shardlift.source.idioms import (
     is_zero,
 )
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.outputs import fetched, returned
+from shardlift.source.outputs import fetched, is_array, is_scalar, output_of, returned
 from shardlift.source.sites import Role, Site
-from shardlift.source.values import Output
+from shardlift.source.values import Output, Value
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -34,15 +34,17 @@ def visit(file: File) -> Iterator[Match]:
 
 def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
     """The outputs, by site and place in the tuple, of which only one replica is read."""
-    trees: list[ast.expr] = []
+    outputs: list[Value | None] = []
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice):
-            trees.append(fetched(file, node.value) or node.value)
-    trees += [fetched(file, tree) or tree for _, tree in file.unreplications]
-    for tree in trees:
-        for value in file.values(tree):
-            if isinstance(value, Output):
-                yield value.mapped.node, value.path[0] if value.path else None
+            output = output_of(file, fetched(file, node.value) or node.value)
+            scalar = is_scalar(file, node, output)
+            outputs.append(output if output and (scalar or is_array(output, file)) else None)
+    for _, tree in file.unreplications:
+        outputs += file.values(fetched(file, tree) or tree)
+    for value in outputs:
+        if isinstance(value, Output):
+            yield value.mapped.node, value.path[0] if value.path else None
 
 
 def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterator[Match]:
@@ -89,17 +91,18 @@ RULE = Rule(
     visit=visit,
     words=("pmap",),
     bad=(
-        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')  # SL504\n"
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'i'), axis_name='i')  # SL504\n"
         "y = f(x)[0]",
-        "import jax\ndef step(s, x):\n    return s, jax.lax.psum(x, 'i')\n"
+        "import jax\ndef step(s, x):\n    return s, jax.lax.psum(x / 2, 'i')\n"
         "f = jax.pmap(step, axis_name='i')  # SL504\n"
         "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",
     ),
     good=(
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\ny = g(f(x))",
-        "import jax\nf = jax.pmap(lambda x: x + jax.lax.pmean(x, 'i'), 'i')\ny = f(x)[0]",
-        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'j'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: x / jax.lax.pmean(x, 'i'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'j'), 'i')\ny = f(x)[0]",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, name), axis_name=name)",
         "import jax\nf = jax.vmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')",
     ),

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import TREE_MAPS, stacked_by
-from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.sites import calls_of_mapped
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_to"})
 
@@ -24,7 +23,7 @@ def visit(file: File) -> Iterator[Match]:
         if name == "flax.jax_utils.replicate":
             yield Match(call, "a copy for each device along a new leading axis, sharded")
     seen: set[ast.expr] = set()
-    for call, _ in calls_of_mapped(file):
+    for call, _ in file.mapped_calls:
         for argument in call.args:
             made = file.definition(argument)
             if made not in seen and _repeats(file, made) and stacked_by(file, made) is not None:
@@ -64,4 +63,5 @@ RULE = Rule(
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x, n])",
         "from flax import jax_utils\nstate = jax_utils.unreplicate(state)",
     ),
+    migrated=Migrated.BY_STEP,
 )

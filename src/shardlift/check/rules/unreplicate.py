@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import REPLICATE, UNREPLICATE
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.outputs import fetched, may_be_output
 from shardlift.source.values import Result
 
@@ -57,4 +57,5 @@ RULE = Rule(
         "m = jax.tree.map(lambda v: v.addressable_shards[0].data, m)",
     ),
     since=(0, 8),
+    migrated=Migrated.BY_STEP,
 )

@@ -46,8 +46,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _edit(edit: Edit) -> dict[str, Any]:
-    text, how = edit.replacement, edit.applicability.value
-    return {**_span(edit.span), "replacement": text, "applicability": how}
+    return {**_span(edit.span), "replacement": edit.replacement, "applicability": "safe"}
 
 
 def _span(span: Span) -> dict[str, Any]:

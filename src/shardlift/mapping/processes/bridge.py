@@ -1,9 +1,9 @@
-"""From the arrays of one process to the global program and back.
+"""Conversion between the arrays of one process and global arrays.
 
 In a job of many processes a pmapped function takes and returns the rows of its own process,
-while the program below runs over the devices of all. Both views share their buffers. Making the
-other view of an array is what such a call costs, so each output remembers the global array
-that it is a view of: state that is fed back goes in for free.
+while its program runs over the devices of all. Both views of an array share their buffers.
+Creating the other view is what such a call costs, so each output remembers the global array
+that it is a view of: state that is fed back costs nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of, without_s
 from shardlift.mapping.options import Options
 
 MEMORY = "_shardlift_global"  # the attribute by which a local view remembers its global array
-MAX_TREES = 1000  # a site that is called with ever new trees forgets old ones
+MAX_TREES = 1000  # more trees than this, and a bridge forgets what it knows of them
 _type = operator.attrgetter("aval")
 
 
 class Views(NamedTuple):
-    """What became of the outputs of a call; no sharding where one was not simply rewrapped."""
+    """The views of the outputs of a call; no sharding for one that was not just rewrapped."""
 
     types: list[Any]
     local_types: list[Any]
@@ -35,7 +35,7 @@ class Views(NamedTuple):
 
     @classmethod
     def of(cls, leaves: list[Any], views: list[Any]) -> Views:
-        """Remember these."""
+        """Describe these."""
         shardings = [view.sharding if hasattr(view, MEMORY) else None for view in views]
         return cls([*map(_type, leaves)], [*map(_type, views)], shardings)
 
@@ -68,8 +68,8 @@ class Bridge:
             in_axes = without_static(self._options.in_axes, self._options.static)
             axes = self._axes[tree] = leaf_axes(in_axes, args, kwargs)
             self._fits[tree] = [None] * len(leaves)
-        # Programs give all their outputs the same few sharding objects: the one that fitted last
-        # time is known by its identity.
+        # Programs give all their outputs the same few sharding objects: the one that was right
+        # last time is recognised by its identity.
         fits = self._fits[tree]
         for k, fit in enumerate(fits):
             remembered = getattr(leaves[k], MEMORY, None)
@@ -81,11 +81,12 @@ class Bridge:
         return jax.tree.unflatten(tree, leaves)
 
     def sharding(self, axis: Axis) -> NamedSharding:
-        """How a global array with its rows along ``axis`` lies."""
-        found = self._shardings.get(axis)
-        if found is None:
-            found = self._shardings[axis] = NamedSharding(self.mesh, spec_of(axis, self.label))
-        return found
+        """The sharding of a global array with its rows along ``axis``."""
+        sharding = self._shardings.get(axis)
+        if sharding is None:
+            sharding = NamedSharding(self.mesh, spec_of(axis, self.label))
+            self._shardings[axis] = sharding
+        return sharding
 
     def global_shape(self, shape: Sequence[int], axis: Axis) -> tuple[int, ...]:
         """The shape of all rows, from the shape of those of this process."""
@@ -112,10 +113,10 @@ class Bridge:
         shape = self.global_shape(shape_of(leaf), axis)
         local = NamedSharding(self.here, wanted.spec)
         placed = jax.device_put(leaf, local)
-        made = _compat.rewrapped(placed, shape, wanted)
+        whole = _compat.rewrap(placed, shape, wanted)
         if placed is leaf:  # the same buffers: worth remembering
-            setattr(leaf, MEMORY, made)
-        return made
+            setattr(leaf, MEMORY, whole)
+        return whole
 
     # ---- out
 
@@ -123,20 +124,20 @@ class Bridge:
         """The rows of this process, of every output."""
         leaves, tree = jax.tree.flatten(out)
         known = self._views.get(tree)
-        # A program gives its outputs the same types, as objects, at every call.
+        # The outputs of a program have the same type objects at every call.
         if known is None or not all(map(operator.is_, known.types, map(_type, leaves))):
             views = [self.to_local(leaf) for leaf in leaves]
             if len(self._views) > MAX_TREES:
                 self._views.clear()
             self._views[tree] = Views.of(leaves, views)
             return jax.tree.unflatten(tree, views)
-        rewrapped_as = _compat.rewrapped_as
+        rewrap_as = _compat.rewrap_as
         for k, (local_type, sharding) in enumerate(zip(known.local_types, known.shardings)):  # noqa: B905
             leaf = leaves[k]
             if sharding is None:
                 leaves[k] = self.to_local(leaf)
             else:
-                leaves[k] = view = rewrapped_as(leaf, local_type, sharding)
+                leaves[k] = view = rewrap_as(leaf, local_type, sharding)
                 setattr(view, MEMORY, leaf)
         return jax.tree.unflatten(tree, leaves)
 
@@ -148,21 +149,21 @@ class Bridge:
             data = self.to_local(jax.random.key_data(leaf))
             return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
         shape = self.local_shape(leaf.shape, leaf.sharding.spec)
-        view = _compat.rewrapped(leaf, shape, self.local_sharding(leaf))
+        view = _compat.rewrap(leaf, shape, self.local_sharding(leaf))
         setattr(view, MEMORY, leaf)
         return view
 
     def local_sharding(self, leaf: jax.Array) -> NamedSharding:
-        """How the rows of this process lie, of a global array."""
+        """The sharding of the rows of this process, of a global array."""
         assert isinstance(leaf.sharding, NamedSharding)
         return NamedSharding(self.here, leaf.sharding.spec)
 
     def views_of(self, tree: Any) -> Views | None:
-        """What became of the last outputs of this structure."""
+        """The views of the last outputs of this structure."""
         return self._views.get(tree)
 
     def local_shape(self, shape: Sequence[int], spec: PartitionSpec) -> tuple[int, ...]:
-        """The shape of the rows of this process, from the shape of all."""
+        """The shape of the rows of this process, from the shape of all rows."""
         entries = [*spec, *[None] * (len(shape) - len(spec))]
         names = [entry if isinstance(entry, tuple) else (entry,) for entry in entries]
         return tuple(
@@ -189,11 +190,6 @@ class Bridge:
         return jax.tree.unflatten(tree, abstract)
 
 
-def spans_processes(devices: Sequence[jax.Device]) -> bool:
-    """Do these devices belong to more than one process?"""
-    return len({device.process_index for device in devices}) > 1
-
-
 def _rows_here(mesh: Mesh) -> Mesh:
     """The rows of the mesh whose devices belong to this process."""
     me = jax.process_index()
@@ -203,6 +199,6 @@ def _rows_here(mesh: Mesh) -> Mesh:
         raise ValueError(
             f"process {me} has no row of this pmap: none of its devices is among "
             f"{', '.join(map(str, mesh.devices.flat))}. Call it only in processes that take part, "
-            "with devices= that are the same everywhere."
+            "with the same devices= in all of them."
         )
     return Mesh(mesh.devices[np.array(mine)], mesh.axis_names)

@@ -175,12 +175,16 @@ def _checked(cell: Cell) -> Cell:
     return cell
 
 
-def each(cell: Cell) -> Cell:
-    """An element of a value that is iterated over."""
+def iterate(cell: Cell) -> Cell:
+    """Note that the elements of a value are read one after the other."""
     cell = find(cell)
     cell.iterated = True
-    _checked(cell)
-    return part(cell, EACH)
+    return _checked(cell)
+
+
+def each(cell: Cell) -> Cell:
+    """An element of a value that is iterated over."""
+    return part(iterate(cell), EACH)
 
 
 def tree(cell: Cell) -> Cell:

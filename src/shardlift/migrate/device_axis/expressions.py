@@ -18,6 +18,7 @@ from shardlift.migrate.device_axis.cells import (
     each,
     escape,
     find,
+    iterate,
     part,
     tree,
     unify,
@@ -37,6 +38,10 @@ _SAME = frozenset(
         "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     }
 )  # fmt: skip
+_ITERATES = _SAME - {
+    "jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray",
+    "builtins.dict",
+}  # fmt: skip
 _PREFETCH = frozenset({"flax.jax_utils.prefetch_to_device"})
 _METRICS = frozenset({"flax.training.common_utils.get_metrics"})
 # Attributes and methods of arrays that show their shape or rows.
@@ -379,6 +384,8 @@ class Expressions:
         cell = self.value(node.args[0])
         for other in (*node.args[1:], *(keyword.value for keyword in node.keywords)):
             self.lose(other, f"is given to {name.rpartition('.')[2]}")
+        if name in _ITERATES:
+            iterate(cell)  # of an array, that shows its rows
         return each(cell) if name == "builtins.next" else cell
 
     def _iterator(self, node: ast.Call, name: str) -> Cell:

@@ -26,9 +26,9 @@ from shardlift.migrate.device_axis.cells import (
 )
 from shardlift.migrate.device_axis.sites import Site, find_sites, is_file
 from shardlift.source.file import File
-from shardlift.source.outputs import used_as_number
+from shardlift.source.outputs import is_scalar, output_of
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
-from shardlift.source.values import External, Known, Output
+from shardlift.source.values import External, Known
 
 # Classes that a class may stand on without another's code seeing its attributes.
 _PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
@@ -274,16 +274,11 @@ class Program:
     def _is_row(self, indexed: Indexed) -> bool:
         """Whether what is indexed can only be an array."""
         file = indexed.at.file
-        if used_as_number(file, indexed.node):
+        if is_scalar(file, indexed.node):
             return True
-        values = file.values(indexed.node.value)
-        for value in values:
-            if not isinstance(value, Output):
-                return False
-            site = self.sites.get(value.mapped.node)
-            if site is None or site.structure(value.path) != "leaf":
-                return False
-        return True
+        output = output_of(file, indexed.node.value)
+        site = self.sites.get(output.mapped.node) if output is not None else None
+        return output is not None and site is not None and site.structure(output.path) == "leaf"
 
     def _is_element(self, indexed: Indexed) -> bool:
         """An index of what is known to be a tuple or a list."""

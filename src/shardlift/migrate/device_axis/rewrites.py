@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
@@ -18,23 +19,24 @@ from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decid
 from shardlift.migrate.device_axis.statements import walk_file
 from shardlift.migrate.forms import DEFAULT_NAME, Form
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
-from shardlift.migrate.rewrite import Kind, Rewrite
 from shardlift.source.decisions import Decisions, Where
 from shardlift.source.file import File
+from shardlift.source.model import Kind, Match
 
 ON_DEVICES = "shard_map_on_devices"
 STAYS_OFF = "check_vma stays off"
 HOST_LOCAL = "host_local_arrays"
+_match = partial(Match, kind=Kind.DEVICE_AXIS)
 
 
 @dataclass
 class Plan:
     """What is to be done to each file, and what keeps its device axis."""
 
-    rewrites: dict[str, list[Rewrite]] = field(default_factory=dict)
+    rewrites: dict[str, list[Match]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, file: File, rewrite: Rewrite) -> None:
+    def add(self, file: File, rewrite: Match) -> None:
         """One more change of a file."""
         self.rewrites.setdefault(file.path, []).append(rewrite)
 
@@ -108,26 +110,34 @@ def _class(found: Plan, program: Program, root: Cell, layout: Layout) -> None:
             edits = spelling.replicated(thing, *_axis(root))
             found.add(
                 file,
-                Rewrite(node, Kind.DEVICE_AXIS, tuple(edits), helpers=frozenset({spelling.PUT})),
+                Match(
+                    node, "", tuple(edits), helpers=frozenset({spelling.PUT}), kind=Kind.DEVICE_AXIS
+                ),
             )
         elif thing.kind == "shard":
             assert isinstance(thing, Made)
-            found.add(file, Rewrite(node, Kind.DEVICE_AXIS, tuple(spelling.unsharded(thing))))
+            found.add(file, _match(node, "", tuple(spelling.unsharded(thing))))
         elif thing.kind in ("first", "index"):
             assert isinstance(thing, Use)
             given_away = donated and not program.is_last_use(root, file, node)
             edits, imports = spelling.first(thing, given_away)
-            found.add(file, Rewrite(node, Kind.DEVICE_AXIS, tuple(edits), imports))
+            found.add(file, _match(node, "", tuple(edits), imports))
         elif thing.kind == "metrics":
             assert isinstance(thing, Use)
             edits, imports = spelling.metrics(thing)
-            found.add(file, Rewrite(node, Kind.DEVICE_AXIS, tuple(edits), imports))
+            found.add(file, _match(node, "", tuple(edits), imports))
         elif thing.kind == "prefetch":
             assert isinstance(thing, Use)
             helpers = frozenset({spelling.PREFETCH})
             found.add(
                 file,
-                Rewrite(node, Kind.DEVICE_AXIS, tuple(spelling.prefetched(thing)), helpers=helpers),
+                Match(
+                    node,
+                    "",
+                    tuple(spelling.prefetched(thing)),
+                    helpers=helpers,
+                    kind=Kind.DEVICE_AXIS,
+                ),
             )
 
 
@@ -147,7 +157,7 @@ def _axis(root: Cell) -> tuple[ast.expr | None, File | None]:
     return None, None
 
 
-def _site(site: Site, decision: Decision, strict: bool) -> Rewrite:
+def _site(site: Site, decision: Decision, strict: bool) -> Match:
     """jit of shard_map_on_devices, with a spec for each argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
     jax, imports = jax_name(file)
@@ -173,12 +183,12 @@ def _site(site: Site, decision: Decision, strict: bool) -> Rewrite:
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
     if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
         imports |= partial_name(file)[1]
-    return Rewrite(site.node, Kind.SITE, edits, imports, _helpers(site, strict))
+    return Match(site.node, "", edits, imports, _helpers(site, strict), kind=Kind.SITE)
 
 
 def _helpers(site: Site, strict: bool) -> frozenset[str]:
-    if site.file.project.many_processes or strict or site.static:
-        return frozenset({ON_DEVICES, *([HOST_LOCAL] if site.file.project.many_processes else [])})
+    if site.file.many_processes or strict or site.static:
+        return frozenset({ON_DEVICES, *([HOST_LOCAL] if site.file.many_processes else [])})
     lifetime = shard_map_sites.lifetime(site.file, site.node, site.options.operand)
     return frozenset({f"{ON_DEVICES}[plain, {lifetime}]"})
 

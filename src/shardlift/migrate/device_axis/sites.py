@@ -17,11 +17,12 @@ from shardlift.migrate.options import (
     literal,
     read_options,
 )
-from shardlift.migrate.references import OWN, Reference, references
 from shardlift.source.file import File
-from shardlift.source.outputs import is_array, returned
+from shardlift.source.inference import Inference, output_structure
+from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.sites import mapped_function
-from shardlift.source.values import Mapped, Output
+from shardlift.source.structure import Parts, Structure, joined, part
+from shardlift.source.values import Mapped
 
 Key = int | str
 Axes = tuple[int | None, ...] | int | None
@@ -65,24 +66,38 @@ class Site:
 
     def structure(self, path: tuple[Key, ...]) -> str | None:
         """`leaf` or `tree` for a part of the output, None if it is not known."""
-        if self.facts is not None and self.facts.outputs and not self.facts.leaves_left_out:
-            paths = [leaf.path for leaf in self.facts.outputs]
-            for prefix in _spellings(path):
-                if prefix in paths:
-                    return "leaf"
-                if any(one.startswith(prefix) for one in paths):
-                    return "tree"
+        return self._by_text(path) or self._by_facts(path)
+
+    def _by_facts(self, path: tuple[Key, ...]) -> str | None:
+        """As a run had it; its programs may differ in all but the outermost parts."""
+        facts = self.facts
+        if facts is None or not facts.outputs or facts.leaves_left_out:
             return None
-        return self._by_text(path)
+        if facts.compile_count > 1 and (path or not facts.proofs):
+            return None
+        paths = [leaf.path for leaf in facts.outputs]
+        for prefix in _spellings(path):
+            if prefix in paths:
+                return "leaf"
+            if any(one.startswith((f"{prefix}[", f"{prefix}.")) for one in paths):
+                return "tree"
+        return None
 
     def _by_text(self, path: tuple[Key, ...]) -> str | None:
+        found = self._proven()
+        for step in path:
+            found = part(found, step)
+        if isinstance(found, Parts):
+            return "tree"
+        return "leaf" if found is not None else None
+
+    def _proven(self) -> Structure:
+        """What every call of it is proven to return."""
         if self.mapped is None:
             return None
-        found = list(returned(self.mapped, path))
-        if found and all(isinstance(node, (ast.Tuple, ast.Dict)) for _, node in found):
-            return "tree"
-        call = self.calls[0][1] if self.calls else ast.Call(ast.Name("f"), [], [])
-        return "leaf" if found and is_array(Output(self.mapped, call, path)) else None
+        mapped = self.mapped
+        calls = [output_structure(mapped, call, file) for file, call in self.calls]
+        return joined(calls) if calls else Inference(mapped.file).of_mapped(mapped, None)
 
     def length(self) -> int | None:
         """How many elements the output has, if it is a tuple."""
@@ -90,9 +105,8 @@ class Site:
             paths = [proof.path for proof in self.facts.proofs]
             listed = [f"output[{k}]" for k in range(len(paths))]
             return len(paths) if paths == listed else None
-        found = list(returned(self.mapped)) if self.mapped is not None else []
-        lengths = {len(node.elts) if isinstance(node, ast.Tuple) else None for _, node in found}
-        return lengths.pop() if len(lengths) == 1 else None
+        found = self._proven()
+        return len(found.of) if isinstance(found, Parts) and found.kind is tuple else None
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""
@@ -119,36 +133,30 @@ def find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
     """Every pmap of a file that could be read, in the order of the text."""
     inside = tangled(file)
     found: list[Site] = []
-    for reference, path in references(file):
-        node = _site_node(file, reference)
-        if path in OWN and node is not None:
-            site = _site(file, node)
-            if site is not None:
-                if node in inside:
-                    site.obstacles.append(inside[node])
-                site.facts = _recorded(site, facts)
-                found.append(site)
+    for mention in file.mentions:
+        if mention.is_own and _is_site(file, mention):
+            site = _site(file, mention.node)
+            if site.node in inside:
+                site.obstacles.append(inside[site.node])
+            site.facts = _recorded(site, facts)
+            found.append(site)
     return found
 
 
-def _site_node(file: File, reference: Reference) -> ast.expr | None:
-    """The call that maps a function, or the only decorator of one."""
-    parent = file.index.parents.get(reference)
-    if isinstance(parent, ast.FunctionDef) and parent.decorator_list == [reference]:
-        return reference
-    if not isinstance(parent, ast.Call):
-        return None
-    if parent.func is reference:
-        return parent if parent.args or any(k.arg == "fun" for k in parent.keywords) else None
-    around = file.index.parents.get(parent)
-    partial = file.called(parent) == "functools.partial" and len(parent.args) == 1
-    alone = isinstance(around, ast.FunctionDef) and around.decorator_list == [parent]
-    return parent if partial and alone else None
+def _is_site(file: File, mention: Mention) -> bool:
+    """Whether it is a call that maps a function, or the only decorator of one."""
+    if mention.use is Use.DECORATOR:
+        function = file.index.parents[mention.node]
+        return isinstance(function, ast.FunctionDef) and len(function.decorator_list) == 1
+    call = mention.node
+    if mention.use is not Use.CALL or not isinstance(call, ast.Call):
+        return False
+    return bool(call.args) or any(keyword.arg == "fun" for keyword in call.keywords)
 
 
-def _site(file: File, node: ast.expr) -> Site | None:
+def _site(file: File, node: ast.expr) -> Site:
     decorated = file.index.parents.get(node)
-    decorates = isinstance(decorated, ast.FunctionDef) and node in decorated.decorator_list
+    decorates = is_decorator(file, node)
     try:
         if decorates:
             options = Options(file, None, {})
@@ -212,7 +220,7 @@ def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
     """The one site of a capture that stands where this one does."""
     first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
     decorated = site.file.index.parents.get(site.node)
-    if isinstance(decorated, ast.FunctionDef) and site.node in decorated.decorator_list:
+    if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
         last = max(last, decorated.lineno)
     here = os.path.abspath(site.file.path)
     found = [

@@ -58,6 +58,9 @@ class Decision:
 
     def _unread(self, site: Site, number: int) -> Layout:
         """An output that nobody reads: whole if that is proven."""
+        cell = find(site.results[0])
+        if cell.escapes or cell.uses:  # whoever has the tuple may read it
+            return Layout.STACKED
         return Layout.STACKED if self.unproven(site, (number,)) else Layout.WHOLE
 
     def unproven(self, site: Site, path: tuple[int | str, ...]) -> str | None:

@@ -18,10 +18,9 @@ from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.names import jax_name
 from shardlift.migrate.options import NotLiteralError, literal
-from shardlift.migrate.rewrite import Kind, Rewrite
 from shardlift.source.file import File
 from shardlift.source.idioms import GRADS
-from shardlift.source.model import Edit
+from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import FUNCTIONS, end, position, positional
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Argument, Constant, Known
@@ -56,7 +55,7 @@ def axis_of(site: Site) -> str | None:
     return None
 
 
-def casts(site: Site, decision: Decision) -> Iterator[tuple[File, Rewrite]]:
+def casts(site: Site, decision: Decision) -> Iterator[tuple[File, Match]]:
     """The gradients of a site with respect to what is whole, taken of varying values."""
     function = mapped_function(site.mapped) if site.mapped is not None else None
     axis = axis_of(site)
@@ -67,7 +66,7 @@ def casts(site: Site, decision: Decision) -> Iterator[tuple[File, Rewrite]]:
             quoted = axis.replace("'", '"') if axis and '"' in file.source.text else axis
             before = Edit(file.stretch(*position(node), *position(node)), f"{jax}.lax.pcast(")
             after = Edit(file.stretch(*end(node), *end(node)), f', {quoted}, to="varying")')
-            yield file, Rewrite(node, Kind.DEVICE_AXIS, (before, after), imports)
+            yield file, Match(node, "", (before, after), imports, kind=Kind.DEVICE_AXIS)
 
 
 class Gradient(NamedTuple):

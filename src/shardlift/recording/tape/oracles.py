@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from shardlift.mapping.plan import with_static
+from shardlift.mapping.call import with_static
 from shardlift.recording.calls import PmapAdapter
 from shardlift.recording.process import site_behind
 

@@ -20,11 +20,10 @@ import jax
 from jax.sharding import PartitionSpec
 
 from shardlift import _compat
-from shardlift._replication.control import CALLS, inner_jaxpr
+from shardlift._replication.control import CALLS, called_jaxpr
 from shardlift.capture.schema import ArrayRole
-from shardlift.mapping.explain import COLLECTIVES
+from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.calls import FlatCall
-from shardlift.recording.programs import inner_jaxprs
 from shardlift.recording.tape.host_arrays import HostArray, read_array
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
@@ -90,7 +89,7 @@ def has(jaxpr: Any, primitives: frozenset[str]) -> bool:
     """Is one of the primitives anywhere inside?"""
     return any(
         eqn.primitive.name in primitives
-        or any(has(inner, primitives) for inner in inner_jaxprs(eqn.params))
+        or any(has(inner, primitives) for inner in _compat.inner_jaxprs(eqn.params))
         for eqn in jaxpr.eqns
     )
 
@@ -102,7 +101,7 @@ def loud_effects(jaxpr: Any) -> list[Any]:
         name = eqn.primitive.name
         if "callback" in name and name not in (*SILENT, "pure_callback"):
             found.append(name)
-        for inner in inner_jaxprs(eqn.params):
+        for inner in _compat.inner_jaxprs(eqn.params):
             found += loud_effects(inner)
     return found
 
@@ -148,14 +147,14 @@ class Walk:
             return _compat.run_equation(eqn, operands), kept
         if kind in SILENT and not eqn.outvars:
             return [], []
-        if not any(has(inner, TELLING) for inner in inner_jaxprs(eqn.params)):
+        if not any(has(inner, TELLING) for inner in _compat.inner_jaxprs(eqn.params)):
             return _compat.run_equation(eqn, operands), []
         follow = {"shard_map": self._map, "while": self._while, "cond": self._cond}.get(kind)
         if kind == "scan" and _compat.scan_parts(eqn) is not None:
             follow = self._scan
         if follow is not None:
             return follow(eqn, operands, around)
-        inner = inner_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
+        inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
         if inner is None:
             self.unseen.add(f"collectives inside of {kind}")
             return _compat.run_equation(eqn, operands), []

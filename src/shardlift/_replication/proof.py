@@ -9,12 +9,19 @@ import jax
 
 from shardlift import _compat
 from shardlift._replication import collectives, control
-from shardlift._replication.equal import equal_leaves
+from shardlift._replication.equal_arguments import equal_leaves
 from shardlift._replication.interpreter import Interpreter
 from shardlift._replication.knowledge import Cause, Scope, Value, Varying
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, Source
 from shardlift._replication.partition import Space, along, members
-from shardlift._replication.program import Map, Program, Result, results, trace_function, trace_site
+from shardlift._replication.program import (
+    Map,
+    Program,
+    Result,
+    find_results,
+    trace_function,
+    trace_site,
+)
 from shardlift.arrays.paths import leaf_paths
 from shardlift.mapping.options import check_options
 from shardlift.mapping.registry import site_behind
@@ -35,30 +42,30 @@ def replication(
 ) -> Replication:
     """Prove which outputs of ``fun`` are equal on all devices, bit by bit.
 
-    The function is traced, not run, and needs no devices. The proof is sound: it may fail to see
-    that an output is equal on all devices, but what it calls proven is, as long as equal programs
-    on equal inputs give equal bits on devices of one kind.
+    The function is traced, not run, and needs no devices. The proof is sound: it may miss that an
+    output is equal on all devices, but a proven output is, as long as equal programs on equal
+    inputs give equal bits on devices of one kind.
 
     Args:
-      fun: what `shardlift.pmap` or ``jax.pmap`` returned, a jitted ``shard_map``, or the function
-        of one row with its ``axis_name``.
+      fun: the result of `shardlift.pmap` or ``jax.pmap``, a jitted ``shard_map``, or a function
+        of one row together with its ``axis_name``.
       *args: the arguments of a call; arrays, or anything with a shape and a dtype.
-      axis_name: for a function that is not mapped yet, the axis that its collectives go over.
+      axis_name: for a function that is not mapped yet, the axis of its collectives.
       in_axes: for such a function, as for ``pmap``.
       axis_size: for such a function, as for ``pmap``.
-      equal: which mapped arguments hold the same on all devices: positions and names of
+      equal: which mapped arguments are the same on all devices: positions and names of
         arguments, ``equal=(0, "rng")``, or a tree prefix of the positional arguments with booleans,
         ``equal=({"params": True, "rng": False}, False)``. Arguments with ``in_axes=None`` are
-        equal anyway.
-      pure: names of further primitives, of your own say, that depend on nothing but their
+        always equal.
+      pure: names of further primitives, for example your own, that depend only on their
         operands.
       **kwargs: arguments of ``fun`` passed by keyword.
 
     >>> import jax.numpy as jnp
     >>> def step(w, x):
     ...     return w - jax.lax.pmean(w * x, "i"), w * x
-    >>> found = replication(step, jnp.ones(8), jnp.ones(8), axis_name="i", equal=0)
-    >>> found.proven
+    >>> result = replication(step, jnp.ones(8), jnp.ones(8), axis_name="i", equal=0)
+    >>> result.proven
     (True, False)
     """
     if not callable(fun):
@@ -79,12 +86,12 @@ def _trace(
     bare = axis_name is not None or axis_size is not None or in_axes != 0
     if site is not None and bare:
         raise ValueError(
-            f"{site.name} is mapped already: axis_name, in_axes and axis_size are those that were "
-            "given to pmap. Leave them out here, or pass the function without its pmap."
+            f"{site.name} is already mapped: axis_name, in_axes and axis_size are those of its "
+            "pmap. Leave them out here, or pass the function without its pmap."
         )
     if site is None and bare:
         options = check_options(
-            fun, axis_name, in_axes, 0, (), (), None, None, axis_size, "error", "global"
+            fun, axis_name=axis_name, in_axes=in_axes, axis_size=axis_size, view="global"
         )
         site = Site(lambda: fun, getattr(fun, "__name__", type(fun).__name__), options)
     if site is not None:
@@ -93,50 +100,50 @@ def _trace(
 
 
 def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
-    """The proof for a traced program; ``equal`` has a flag for each leaf of its arguments."""
-    maps, found = results(program)
+    """Prove it for a traced program; ``equal`` has a flag for each leaf of its arguments."""
+    maps, results = find_results(program)
     if not maps:
         raise ValueError(
-            f"{program.name} does not map over devices, so there is nothing to be equal on them. "
-            "Pass what pmap returned, or give the axis_name that its collectives go over: "
+            f"{program.name} does not map over devices, so there is nothing to prove. "
+            "Pass the result of pmap, or give the axis_name of its collectives: "
             f"shardlift.replication({program.name}, *args, axis_name=...)."
         )
     walk = Interpreter(RULES, pure)
-    outputs = {id(one): _outputs(walk, one, equal) for one in maps}
-    said = [_said(program, result, outputs) for result in found]
+    values = {id(mapped): _output_values(walk, mapped, equal) for mapped in maps}
+    outcomes = [_outcome(program, result, values) for result in results]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)
-    proven = tree.unflatten([bool(one) for one in said])
+    proven = tree.unflatten([bool(outcome) for outcome in outcomes])
     axes: dict[Hashable, int] = {}
-    for one in maps:
-        axes |= _compat.map_axes(one.eqn) or {}
-    return Replication(program.name, axes, dict(zip(paths, said, strict=True)), proven)
+    for mapped in maps:
+        axes |= _compat.map_axes(mapped.eqn) or {}
+    return Replication(program.name, axes, dict(zip(paths, outcomes, strict=True)), proven)
 
 
-def _space(one: Map) -> Space:
-    axes = _compat.map_axes(one.eqn) or {}
+def _space(mapped: Map) -> Space:
+    axes = _compat.map_axes(mapped.eqn) or {}
     return Space(tuple(axes), tuple(axes.values()))
 
 
-def _outputs(walk: Interpreter, one: Map, equal: list[bool]) -> list[Value]:
-    space, params = _space(one), one.eqn.params
+def _output_values(walk: Interpreter, mapped: Map, equal: list[bool]) -> list[Value]:
+    space, params = _space(mapped), mapped.eqn.params
     inputs: list[Value] = []
-    for number, spec in zip(one.operands, params["in_specs"], strict=True):
+    for number, spec in zip(mapped.operands, params["in_specs"], strict=True):
         if number is not None and equal[number]:
             inputs.append(None)
             continue
         cause = Cause(number, None, "" if number is not None else "is computed before the map")
-        inputs.append(control.entering(None, spec, Space(), space, cause))
+        inputs.append(control.enter_map(None, spec, Space(), space, cause))
     return walk.run(params["jaxpr"], inputs, Scope(space))
 
 
-def _said(
-    program: Program, result: Result | None, outputs: dict[int, list[Value]]
+def _outcome(
+    program: Program, result: Result | None, values: dict[int, list[Value]]
 ) -> Proven | NotProven:
     if result is None:
-        why = "is computed outside of the map"
+        why = "is computed outside the map"
         return NotProven(None, None, why, None, (), ())
-    value = outputs[id(result.map)][result.number]
+    value = values[id(result.map)][result.number]
     return Proven() if value is None else _reason(program, value, _space(result.map))
 
 
@@ -153,7 +160,7 @@ def _reason(program: Program, value: Varying, space: Space) -> NotProven:
 
 
 def _equation(eqn: Any) -> Equation | None:
-    """An equation as it is shown; None for one of the map's own, which puts the axis back."""
+    """An equation for display; None for the map's own, which adds the device axis."""
     if eqn is None:
         return None
     line = _compat.source_line(eqn)

@@ -1,8 +1,8 @@
-"""A call in a job of many processes as its caller sees it: with the rows of this process.
+"""A program in a job of many processes, called with the rows of this process.
 
-The first call converts every argument to a global array, and every output back. From then on
-calls like it take a shortcut: a compiled program only ever touches the buffers that this process
-has, and those of the caller's own arrays will do.
+The first call converts every argument to a global array, and every output back. Later calls of
+the same kind take a shortcut: a compiled program only touches the buffers of this process, so the
+buffers of the caller's own arrays can be passed directly.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from shardlift import _compat
 from shardlift.arrays.resharding import is_key
 from shardlift.mapping import observer
 from shardlift.mapping.axes import shape_of
+from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.options import Options
-from shardlift.mapping.plan import dynamic_args, with_static
 from shardlift.mapping.processes.bridge import Bridge, Views
 
-MAX_SHORTCUTS = 256  # a site that is called with ever new trees or shapes forgets old ones
+MAX_SHORTCUTS = 256  # more trees or shapes than this, and a program forgets its shortcuts
 
 
-class Across:
-    """The program behind a bridge."""
+class LocalProgram:
+    """A program over all processes, called with the rows of this one."""
 
     def __init__(self, program: Any, bridge: Bridge, options: Options) -> None:
         self._program, self._bridge, self._options = program, bridge, options
         self._last: dict[Any, Shortcut] = {}  # by tree and static arguments
-        self._all: dict[Any, Shortcut | None] = {}  # and by shapes; None: there is none
+        self._all: dict[Any, Shortcut | None] = {}  # by shapes too; None: there is none
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Take and return the rows of this process."""
@@ -38,16 +38,16 @@ class Across:
         leaves, tree = jax.tree.flatten((dynamic, kwargs))
         key = (tree, *[args[k] for k in self._options.static])
         last = self._last.get(key)
-        if last is not None and (placed := last.placed(leaves)) is not None:
+        if last is not None and (placed := last.place(leaves)) is not None:
             return last.run(placed)
         signature = (key, *[(shape_of(x), getattr(x, "dtype", type(x))) for x in leaves])
         known = self._all.get(signature)
-        if known is not None and (placed := known.placed(leaves)) is not None:
+        if known is not None and (placed := known.place(leaves)) is not None:
             self._last[key] = known
             return known.run(placed)
-        inputs = observer.converting(self._bridge.globals_of, dynamic, kwargs)
+        inputs = observer.time_conversion(self._bridge.globals_of, dynamic, kwargs)
         out = self._program(*with_static(self._options, args, inputs[0]), **inputs[1])
-        views = observer.converting(self._bridge.locals_of, out)
+        views = observer.time_conversion(self._bridge.locals_of, out)
         if signature not in self._all:
             self._learn(key, signature, args, inputs, out)
         return views
@@ -58,31 +58,31 @@ class Across:
             self._all.clear()
             self._last.clear()
 
-        def compiled() -> Any:
+        def compile_program() -> Any:
             abstract_args, abstract_kwargs = jax.tree.map(_abstract, inputs)
             whole = with_static(self._options, args, abstract_args)
             return self._program.lower(*whole, **abstract_kwargs).compile()
 
-        found = find_shortcut(self._bridge, jax.tree.leaves(inputs), out, compiled)
-        self._all[signature] = found
-        if found is not None:
-            self._last[key] = found
+        shortcut = find_shortcut(self._bridge, jax.tree.leaves(inputs), out, compile_program)
+        self._all[signature] = shortcut
+        if shortcut is not None:
+            self._last[key] = shortcut
 
 
 def _abstract(x: jax.Array) -> jax.ShapeDtypeStruct:
-    # By type, as the array itself may have been donated to the call.
+    # By its type: the array itself may have been donated to the call.
     return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding, weak_type=x.weak_type)
 
 
 def find_shortcut(
-    bridge: Bridge, inputs: list[jax.Array], out: Any, compiled: Callable[[], Any]
+    bridge: Bridge, inputs: list[jax.Array], out: Any, compile_program: Callable[[], Any]
 ) -> Shortcut | None:
-    """The shortcut past a conversion of ``inputs`` and ``out``, if there is one."""
+    """A shortcut that avoids converting ``inputs`` and ``out``, if there is one."""
     views = bridge.views_of(jax.tree.structure(out))
     plain = [isinstance(x.sharding, NamedSharding) and not is_key(x) for x in inputs]
     if _compat.tracing() or views is None or None in views.shardings or not all(plain):
         return None
-    run = _compat.runner(compiled(), len(inputs))
+    run = _compat.runner(compile_program(), len(inputs))
     return None if run is None else Shortcut(run, bridge, inputs, out, views)
 
 
@@ -100,38 +100,39 @@ class Shortcut:
             _compat.view_type(x, bridge.local_shape(x.shape, place.spec))
             for x, place in zip(inputs, self._places, strict=True)
         ]
-        # What the last inputs had, by identity: outputs have the same objects at every call.
+        # The types and shardings of the last inputs, compared by identity: the outputs of a program
+        # have the same objects at every call.
         self._types: list[Any] = [self] * len(inputs)
         self._shardings: list[Any] = [self] * len(inputs)
 
-    def placed(self, leaves: list[Any]) -> list[Any] | None:
-        """The arguments where the program wants them; None if it is not the program for them."""
+    def place(self, leaves: list[Any]) -> list[Any] | None:
+        """The arguments, placed as the program needs them; None if it cannot take them."""
         if _compat.tracing() or _compat.context() != self._context:
             return None
         placed: list[Any] = []
         for leaf, kind, sharding in zip(leaves, self._types, self._shardings, strict=True):
             if getattr(leaf, "aval", None) is not kind or leaf.sharding is not sharding:
-                if not _is_like(leaf, self._wanted[len(placed)]):
+                if not _has_type(leaf, self._wanted[len(placed)]):
                     return None
-                leaf = self._place(len(placed), leaf)
+                leaf = self._place_leaf(len(placed), leaf)
             placed.append(leaf)
         return placed
 
-    def _place(self, k: int, leaf: Any) -> Any:
+    def _place_leaf(self, k: int, leaf: Any) -> Any:
         placed = jax.device_put(leaf, self._places[k])
         self._types[k], self._shardings[k] = placed.aval, placed.sharding
         return placed
 
     def run(self, placed: list[Any]) -> Any:
-        """The outputs for arguments that were placed."""
-        return observer.converting(self._local, self._run(placed))
+        """The outputs for placed arguments."""
+        return observer.time_conversion(self._local, self._run(placed))
 
     def _local(self, out: list[Any]) -> Any:
-        views = map(_compat.rewrapped_as, out, self._views.local_types, self._views.shardings)
+        views = map(_compat.rewrap_as, out, self._views.local_types, self._views.shardings)
         return jax.tree.unflatten(self._tree, views)
 
 
-def _is_like(leaf: Any, wanted: Any) -> bool:
+def _has_type(leaf: Any, wanted: Any) -> bool:
     if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
         return False
     kind = jax.typeof(leaf)

@@ -1,4 +1,4 @@
-"""Which leaves of the arguments the caller knows to be equal on all devices."""
+"""The ``equal`` argument: leaves of the arguments that are equal on all devices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def equal_leaves(
 def _spread(
     equal: Any, fun: Callable[..., Any], args: tuple[Any, ...], dynamic: list[int]
 ) -> list[bool]:
-    """A tree of booleans, one a positional argument, over the leaves below it."""
+    """Spread a tuple of trees of booleans, one per positional argument, over the leaves."""
     if isinstance(equal, bool):
         return [equal] * len(jax.tree.leaves([args[k] for k in dynamic]))
     if not isinstance(equal, tuple):
@@ -52,8 +52,8 @@ def _spread(
         )
     if len(equal) != len(args):
         raise ValueError(
-            f"equal has booleans for {len(equal)} arguments, and there are {len(args)} "
-            "positional ones: give a tuple with one entry for each, static ones counted."
+            f"equal has booleans for {len(equal)} arguments, but there are {len(args)} positional "
+            "ones: give a tuple with one entry for each, counting static ones."
         )
     flags: list[bool] = []
     for k in dynamic:
@@ -75,7 +75,7 @@ def _name(fun: Callable[..., Any], k: int) -> str:
 
 
 def _flag(leaf: Any, name: str) -> bool:
-    """A leaf of the tree; a node that makes arrays of its children has made one of it."""
+    """The boolean at a leaf; some tree nodes turn their children into arrays."""
     if isinstance(leaf, bool) or (np.ndim(leaf) == 0 and np.asarray(leaf).dtype.kind in "biu"):
         return bool(leaf)
     raise TypeError(f"equal takes booleans in the tree for argument {name}; got {leaf!r}.")
@@ -92,11 +92,11 @@ def _argument(
         if name in names[: len(args)]:
             return names.index(name)
         raise ValueError(
-            f"equal names an argument {name!r}, and there is none: the arguments are "
+            f"equal names an argument {name!r} that does not exist: the arguments are "
             f"{', '.join([*names[: len(args)], *kwargs]) or f'{len(args)} positional ones'}."
         )
     if not -len(args) <= name < len(args):
-        raise ValueError(f"equal names argument {name}, and there are {len(args)} positional ones.")
+        raise ValueError(f"equal names argument {name}, but there are {len(args)} positional ones.")
     return name % len(args)
 
 

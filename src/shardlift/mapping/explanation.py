@@ -1,16 +1,17 @@
-"""What a pmapped call does, in words: ``pmapped.explain(*args)``."""
+"""A description of a pmapped call: ``pmapped.explain(*args)``."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import jax
 from jax.sharding import Mesh, PartitionSpec
 
-from shardlift.mapping.ahead import use_program
+from shardlift import _compat
+from shardlift.mapping.ahead_of_time import use_program
 from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.site import Site
 
@@ -36,18 +37,18 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What one call does; prints as a few lines."""
+    """A description of one call; prints as a few lines."""
 
     name: str
     mesh: Mesh
     inputs: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
-    collectives: tuple[tuple[str, tuple[str, ...], int], ...]  # kind, axes, how often
+    collectives: tuple[tuple[str, tuple[Hashable, ...], int], ...]  # kind, axes, how often
 
     def __str__(self) -> str:
         axes = ", ".join(f"{name}: {size}" for name, size in self.mesh.shape.items())
         devices = " ".join(f"{d.platform}:{d.id}" for d in self.mesh.devices.flat)
-        found = [
+        collectives = [
             f"{kind} over {', '.join(map(str, names))}" + (f", {times} times" if times > 1 else "")
             for kind, names, times in self.collectives
         ]
@@ -55,7 +56,7 @@ class Explanation:
             ("mesh", [f"({axes}) on {devices}"]),
             ("arguments", [*map(str, self.inputs)]),
             ("outputs", [*map(str, self.outputs)]),
-            ("collectives", found or ["none"]),
+            ("collectives", collectives or ["none"]),
         ]
         lines = [f"pmap of {self.name}"]
         for title, body in sections:
@@ -64,7 +65,7 @@ class Explanation:
 
 
 def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
-    """Trace a call, compute nothing, and say what it would do."""
+    """Describe a call from its trace; nothing is computed."""
     call = site.take_apart(args, kwargs)
     traced, plan = use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))
     inputs = [
@@ -73,13 +74,13 @@ def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explan
             site.names(call), call.leaves, call.axes, site.donated(call), strict=True
         )
     ]
-    found = Counter(_collectives(traced.jaxpr.jaxpr))
+    counts = Counter(_collectives(traced.jaxpr.jaxpr))
     return Explanation(
         name=site.name,
         mesh=plan.mesh,
         inputs=tuple(inputs),
         outputs=tuple(_outputs(site, traced.out_info, plan.label)),
-        collectives=tuple((kind, axes, times) for (kind, axes), times in found.items()),
+        collectives=tuple((kind, axes, times) for (kind, axes), times in counts.items()),
     )
 
 
@@ -98,14 +99,9 @@ def type_of(leaf: Any) -> str:
     return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
 
 
-def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    import jax.extend.core as jex  # slow to import: see _compat
-
+def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[Hashable, ...]]]:
     for eqn in jaxpr.eqns:
-        kind = eqn.primitive.name
-        if kind in COLLECTIVES:
-            axes = eqn.params.get("axes", eqn.params.get("axis_name"))
-            names = axes if isinstance(axes, tuple) else (axes,)
-            yield kind, tuple(name for name in names if not isinstance(name, int))
-        for inner in jex.jaxprs_in_params(eqn.params):
+        if eqn.primitive.name in COLLECTIVES:
+            yield eqn.primitive.name, _compat.collective_axes(eqn)
+        for inner in _compat.inner_jaxprs(eqn.params):
             yield from _collectives(inner)

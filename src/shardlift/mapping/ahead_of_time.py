@@ -1,4 +1,4 @@
-"""Ahead of time: lower, trace and evaluate shapes with the caller's own arguments."""
+"""Lowering, tracing and shape evaluation with the caller's own arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 from shardlift.mapping.axes import prefix_leaves, spec_of
-from shardlift.mapping.plan import Fun, Plan, dynamic_args, make_plan, with_static
+from shardlift.mapping.call import dynamic_args, with_static
+from shardlift.mapping.plan import Plan, make_plan
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
 
@@ -17,29 +18,29 @@ Kwargs = dict[str, Any]
 
 
 def lower(site: Site, args: Args, kwargs: Kwargs) -> Any:
-    """The program, lowered; in a job of many processes its compiled form converts too."""
+    """Lower the program; in a job of many processes its compiled form converts arrays too."""
     lowered, plan = use_program(site, args, kwargs, lambda program, a, k: program.lower(*a, **k))
     return lowered if plan.bridge is None else LocalLowered(lowered, plan.bridge)
 
 
 def trace(site: Site, args: Args, kwargs: Kwargs) -> Any:
-    """The program, traced.
+    """Trace the program.
 
-    ``jax.make_jaxpr`` asks for this too, and may evaluate what it gets with the caller's own
-    arguments: in a job of many processes the conversions are therefore part of it.
+    ``jax.make_jaxpr`` calls this too, and may evaluate the result with the caller's own
+    arguments: in a job of many processes it therefore includes the conversions.
     """
     plan = site.with_plan(site.take_apart(args, kwargs), lambda plan: plan)
     if plan.bridge is None:
         return use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))[0]
 
     def local(*args: Any, **kwargs: Any) -> Any:
-        return site.careful(args, kwargs)
+        return site.call(args, kwargs)
 
     return jax.jit(local, static_argnums=site.options.static).trace(*args, **kwargs)
 
 
 def eval_shape(site: Site, args: Args, kwargs: Kwargs) -> Any:
-    """Shapes and dtypes of the outputs, as the caller will have them."""
+    """Shapes and dtypes of the outputs, as the caller sees them."""
     out, plan = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
     if plan.bridge is None:
         return out
@@ -52,19 +53,20 @@ def eval_shape(site: Site, args: Args, kwargs: Kwargs) -> Any:
     return jax.tree.unflatten(tree, local)
 
 
-def plain(site: Site, fun: Fun, args: Args, kwargs: Kwargs) -> Any:
-    """The plain jitted ``shard_map`` that a call runs; it keeps ``fun`` alive by itself.
+def as_shard_map(site: Site, args: Args, kwargs: Kwargs) -> Any:
+    """The plain jitted ``shard_map`` that a call runs; it keeps the function alive by itself.
 
     In a job of many processes it takes and returns global arrays.
     """
-    _, found = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
-    return make_plan(lambda: fun, site.name, site.options, found.mesh, found.inner).ahead
+    fun = site.get_fun()
+    _, plan = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
+    return make_plan(lambda: fun, site.name, site.options, plan.mesh, plan.inner).ahead
 
 
 def use_program(
     site: Site, args: Args, kwargs: Kwargs, use: Callable[[Any, Args, Kwargs], Any]
 ) -> tuple[Any, Plan]:
-    """``use`` the program that a call would run, with arguments as it takes them, and its plan."""
+    """Call ``use`` with the program of a call and the arguments it takes; also return the plan."""
 
     def run(plan: Plan) -> tuple[Any, Plan]:
         if plan.bridge is None:
@@ -78,7 +80,7 @@ def use_program(
 
 
 class LocalLowered:
-    """A lowered program of many processes; what it compiles to takes the rows of this one."""
+    """A lowered program of many processes that compiles to a `LocalCompiled`."""
 
     def __init__(self, lowered: jax.stages.Lowered, bridge: Bridge) -> None:
         self._lowered = lowered

@@ -1,0 +1,361 @@
+"""What the text proves of a value's structure: whether it is one array, or a tuple of what.
+
+A pmapped function may be given any tree, so a parameter is unknown until a call shows what it is.
+Operators prove more than names: a tuple can be added to a tuple and multiplied by an int, and has
+no other arithmetic. Methods prove nothing of an unknown value: a NamedTuple may have a `mean`. It
+is assumed that a class of the program with arithmetic of its own is no tree that `[0]` looks into.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from shardlift.source.array_functions import (
+    ARRAYS,
+    ARRAYS_UNLESS,
+    ATTRIBUTES,
+    FLOATS,
+    LIKE_ARGUMENT,
+    METHODS,
+    NUMBERS,
+)
+from shardlift.source.certainty import is_certain
+from shardlift.source.file import File
+from shardlift.source.idioms import TREE_MAPS
+from shardlift.source.reaching import every_reaching
+from shardlift.source.resolve import returns
+from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.structure import (
+    Leaf,
+    Parts,
+    Structure,
+    as_arrays,
+    can_change,
+    combined,
+    is_all_leaves,
+    joined,
+    part,
+    tuple_of,
+)
+from shardlift.source.values import External, Instance, Known, Located, Mapped, Partial, Result
+from shardlift.source.wrappers import SAME_RESULT, given, is_plain
+
+_VALUE_AND_GRAD = frozenset(
+    {"jax.value_and_grad", "equinox.filter_value_and_grad", "flax.nnx.value_and_grad"}
+)
+_MOST_STEPS = 2_000  # expressions that are looked at for one question
+_DEEPEST = 60  # expressions that wait for one another
+
+
+def output_structure(mapped: Mapped, call: ast.Call, file: File | None) -> Structure:
+    """What a call of a pmapped function returns; `file` is that of the call, if it is known."""
+    static = "static_broadcasted_argnums" in mapped.keywords
+    traced = mapped.transform.origin.startswith("jax.") and not static
+    caller = Caller(Inference(file), call, traced) if file is not None else None
+    return Inference(mapped.file).of_mapped(mapped, caller)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The arguments that a function is called with, where they are known."""
+
+    inference: Inference
+    call: ast.Call
+    traced: bool = False  # what was a number is an array inside
+
+    def given(self, function: Known, name: str) -> Structure:
+        """What a parameter is."""
+        expression = given(function, name, self.call)
+        found = self.inference.of(expression) if expression is not None else None
+        return as_arrays(found) if self.traced else found
+
+
+@dataclass
+class Inference:
+    """Structures of the expressions of one file, for what is known of the parameters."""
+
+    file: File
+    parameters: Mapping[ast.arg, Structure] = field(default_factory=dict)
+    # What a name is taken to be while that is being proven, by its bindings.
+    assumed: Mapping[frozenset[ast.AST], Leaf] = field(default_factory=dict)
+    steps: list[ast.AST] = field(default_factory=list)
+    waiting: set[ast.AST] = field(default_factory=set)
+    known: dict[ast.AST, Structure] = field(default_factory=dict)
+
+    def of(self, node: ast.expr) -> Structure:
+        """What an expression is made of; None if that is not proven."""
+        if node in self.known:
+            return self.known[node]
+        too_much = len(self.waiting) > _DEEPEST or len(self.steps) > _MOST_STEPS
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None or too_much or node in self.waiting:
+            return None
+        self.steps.append(node)
+        self.waiting.add(node)
+        found: Structure = method(node)
+        self.waiting.discard(node)
+        self.known[node] = found
+        return found
+
+    # ---- expressions
+
+    def _constant(self, node: ast.Constant) -> Structure:
+        if isinstance(node.value, (float, complex)):
+            return Leaf.ARRAY
+        return Leaf.NUMBER if isinstance(node.value, int) else None
+
+    def _tuple(self, node: ast.Tuple | ast.List) -> Structure:
+        if any(isinstance(element, ast.Starred) for element in node.elts):
+            return None
+        kind = tuple if isinstance(node, ast.Tuple) else list
+        return Parts(kind, dict(enumerate(self.of(element) for element in node.elts)))
+
+    _list = _tuple
+
+    def _dict(self, node: ast.Dict) -> Structure:
+        parts: dict[int | str, Structure] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                return None
+            parts[key.value] = self.of(value)
+        return Parts(dict, parts)
+
+    def _ifexp(self, node: ast.IfExp) -> Structure:
+        return joined([self.of(node.body), self.of(node.orelse)])
+
+    def _boolop(self, node: ast.BoolOp) -> Structure:
+        return joined([self.of(value) for value in node.values])
+
+    def _namedexpr(self, node: ast.NamedExpr) -> Structure:
+        return self.of(node.value)
+
+    def _compare(self, _: ast.Compare) -> Structure:
+        return Leaf.NUMBER  # arrays give an array, everything else a bool
+
+    def _unaryop(self, node: ast.UnaryOp) -> Structure:
+        # No tuple has `-x`, `+x` or `~x`; `not x` is a bool.
+        negated = not isinstance(node.op, ast.Not) and self.of(node.operand) is Leaf.ARRAY
+        return Leaf.ARRAY if negated else Leaf.NUMBER
+
+    def _binop(self, node: ast.BinOp) -> Structure:
+        return combined(node.op, self.of(node.left), self.of(node.right))
+
+    def _subscript(self, node: ast.Subscript) -> Structure:
+        whole = self.of(node.value)
+        if isinstance(whole, Leaf):
+            return whole
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return part(whole, key) if isinstance(key, (int, str)) else None
+
+    def _attribute(self, node: ast.Attribute) -> Structure:
+        name = self.file.name(node)
+        if name is not None:
+            return Leaf.ARRAY if name in FLOATS else None
+        whole = self.of(node.value)
+        return whole if isinstance(whole, Leaf) and node.attr in ATTRIBUTES else None
+
+    # ---- names
+
+    def _name(self, node: ast.Name) -> Structure:
+        bound = every_reaching(self.file.index, node)
+        key = frozenset(bound)
+        if key in self.assumed:
+            return self.assumed[key]
+        found = joined(self._bound(binding) for binding in bound)
+        if found is None and len(bound) > 1:
+            return self._bound_by_itself(key)
+        return self._unless_changed(node, found) if can_change(found) else found
+
+    def _bound_by_itself(self, bound: frozenset[ast.AST]) -> Structure:
+        """`loss = 0.0`, and `loss = loss + x` in a loop: what it is before, it is afterwards."""
+        for leaf in Leaf:
+            inner = replace(self, assumed={**self.assumed, bound: leaf}, known={})
+            found = joined(inner._bound(binding) for binding in bound)
+            if found is leaf or found is Leaf.ARRAY:
+                return leaf
+        return None
+
+    def _bound(self, node: ast.AST) -> Structure:
+        """What one binding gives to its name."""
+        if isinstance(node, ast.arg):
+            return self.parameters.get(node)
+        if not isinstance(node, ast.Name):
+            return None
+        path: list[int] = []
+        target, parents = node, self.file.index.parents
+        inner: ast.AST = node
+        while isinstance(parent := parents[inner], (ast.Tuple, ast.List)):
+            if any(isinstance(element, ast.Starred) for element in parent.elts):
+                return None
+            path.insert(0, parent.elts.index(inner))  # type: ignore[arg-type]
+            inner = parent
+        if isinstance(parent, ast.AugAssign):
+            found = combined(parent.op, self.of(target), self.of(parent.value))
+            return found if isinstance(found, Leaf) else None
+        if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) or not parent.value:
+            return None
+        whole = self.of(parent.value)
+        for step in path:  # the rows of an array are arrays
+            whole = whole if isinstance(whole, Leaf) else part(whole, step)
+        return whole
+
+    def _unless_changed(self, node: ast.Name, found: Structure) -> Structure:
+        """A list or dict, if no use of its name can put something else into it."""
+        for use in self.file.index.uses(node):
+            parent = self.file.index.parents[use]
+            if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
+                found = _without(found, parent.slice)
+            elif isinstance(use.ctx, ast.Load) and not self._only_reads(use, found):
+                return None
+        return found
+
+    def _only_reads(self, use: ast.expr, found: Structure) -> bool:
+        if not can_change(found):
+            return True
+        parent = self.file.index.parents.get(use)
+        while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
+            use, parent = parent, self.file.index.parents.get(parent)
+        if isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant):
+            key = parent.slice.value
+            loaded = isinstance(parent.ctx, ast.Load) and isinstance(key, (int, str))
+            return loaded and self._only_reads(parent, part(found, key))  # type: ignore[arg-type]
+        if isinstance(parent, ast.Call) and use in parent.args:
+            name = self.file.called(parent)
+            return name in LIKE_ARGUMENT or name in TREE_MAPS
+        return isinstance(parent, ast.Return)
+
+    # ---- calls
+
+    def _call(self, node: ast.Call) -> Structure:
+        if isinstance(node.func, ast.Attribute) and self.file.name(node.func) is None:
+            base = self.of(node.func.value)
+            if isinstance(base, Leaf):
+                return base if node.func.attr in METHODS else None
+        return self._applied(node.func, Caller(self, node))
+
+    def _applied(self, function: ast.expr, caller: Caller | None) -> Structure:
+        """What the function that an expression stands for returns."""
+        value = self.file.only(function) if is_certain(self.file, function) else None
+        if isinstance(value, External):
+            return caller.inference.library(value.path, caller.call) if caller else None
+        if isinstance(value, Mapped):
+            return self.of_mapped(value, caller)
+        if isinstance(value, Partial):
+            inner = value.function
+            return self._returned(inner, None) if isinstance(inner, Known) else None
+        if isinstance(value, Result) and value.call.args:
+            return self._in(value.file)._transformed(value, caller)
+        if not isinstance(value, Known):
+            return None
+        method = isinstance(value.file.index.parents.get(value.node), ast.ClassDef)
+        owner = self.file.only(function.value) if isinstance(function, ast.Attribute) else None
+        return self._returned(value, caller if not method or isinstance(owner, Instance) else None)
+
+    def _in(self, file: File) -> Inference:
+        return self if file is self.file else Inference(file, {}, {}, self.steps, self.waiting)
+
+    def of_mapped(self, mapped: Mapped, caller: Caller | None) -> Structure:
+        """What a pmapped function returns: a tree like that of the function itself."""
+        if isinstance(mapped.operand, Located):
+            return self._in(mapped.operand.file)._applied(mapped.operand.node, caller)
+        return self._returned(mapped.operand, caller) if mapped.operand is not None else None
+
+    def _transformed(self, value: Result, caller: Caller | None) -> Structure:
+        """What `jax.jit(f)` and `jax.value_and_grad(f)` return."""
+        if value.path in SAME_RESULT:
+            return self._applied(value.call.args[0], caller)
+        options = {keyword.arg: keyword.value for keyword in value.call.keywords}
+        has_aux = options.get("has_aux", ast.Constant(False))
+        understood = None not in options and isinstance(has_aux, ast.Constant)
+        if value.path not in _VALUE_AND_GRAD or len(value.call.args) > 2 or not understood:
+            return None
+        if not has_aux.value:  # type: ignore[attr-defined]
+            return tuple_of(Leaf.ARRAY, None)  # only one scalar has a gradient
+        aux = part(self._applied(value.call.args[0], None), 1)
+        return tuple_of(tuple_of(Leaf.ARRAY, aux), None)
+
+    def _returned(self, function: Known, caller: Caller | None) -> Structure:
+        """What a function of the program returns, on every way through it."""
+        arguments = function.node.args if isinstance(function.node, FUNCTIONS) else None
+        if arguments is None or caller is None:
+            return self._inside(function, {})
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        return self._inside(function, {one: caller.given(function, one.arg) for one in named})
+
+    def _inside(self, function: Known, parameters: Mapping[ast.arg, Structure]) -> Structure:
+        if not is_plain(function) or not _always_returns(function):
+            return None
+        around = set(function.file.index.ancestors(function.node))
+        seen = {a: s for a, s in self.parameters.items() if self._owner(a) in around}
+        inner = Inference(function.file, {**seen, **parameters}, {}, self.steps, self.waiting)
+        return joined([inner.of(expression) for expression in returns(function)])
+
+    def _owner(self, argument: ast.arg) -> ast.AST | None:
+        return next(
+            (n for n in self.file.index.ancestors(argument) if isinstance(n, FUNCTIONS)), None
+        )
+
+    def library(self, path: str, call: ast.Call) -> Structure:
+        """What a function of a library returns."""
+        named = {keyword.arg for keyword in call.keywords}
+        if path in ARRAYS:
+            return Leaf.ARRAY
+        if path in NUMBERS:
+            return Leaf.NUMBER
+        if path == "builtins.sum" and len(call.args) == 1 and not named:
+            return Leaf.NUMBER  # it starts from 0, to which no tuple can be added
+        if path == "builtins.dict" and not call.args and None not in named:
+            return Parts(dict, {one.arg or "": self.of(one.value) for one in call.keywords})
+        if any(isinstance(arg, ast.Starred) for arg in call.args):
+            return None
+        if path in ARRAYS_UNLESS:
+            least, most, keyword = ARRAYS_UNLESS[path]
+            plain = least <= len(call.args) <= most and not named & {None, keyword}
+            return Leaf.ARRAY if plain else None
+        if path in LIKE_ARGUMENT and len(call.args) > LIKE_ARGUMENT[path]:
+            return self.of(call.args[LIKE_ARGUMENT[path]])
+        if path in TREE_MAPS and len(call.args) > 1 and not named:
+            return self._tree_mapped(call)
+        return None
+
+    def _tree_mapped(self, call: ast.Call) -> Structure:
+        """A tree like the first, if the function makes one leaf of each leaf."""
+        value, tree = self.file.only(call.args[0]), self.of(call.args[1])
+        one: Structure = None
+        if isinstance(value, External) and value.path in ARRAYS:
+            one = Leaf.ARRAY
+        elif isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+            arguments = [*value.node.args.posonlyargs, *value.node.args.args]
+            leaves = dict.fromkeys(arguments[: len(call.args) - 1], Leaf.NUMBER)
+            one = self._inside(value, leaves)
+        return tree if isinstance(one, Leaf) and is_all_leaves(tree) else None
+
+
+def _without(found: Structure, key: ast.expr) -> Structure:
+    """A dict after `d["key"] = value`: the others are as they were."""
+    named = isinstance(key, ast.Constant) and isinstance(key.value, str)
+    if not named or not isinstance(found, Parts) or found.kind is not dict:
+        return None
+    return Parts(dict, {**found.of, key.value: None})  # type: ignore[attr-defined]
+
+
+def _always_returns(function: Known) -> bool:
+    """Whether every way through a function ends in a `return` with a value, or raises."""
+    if isinstance(function.node, ast.Lambda):
+        return True
+    found = function.file.index.within(function.node, ast.Return)
+    return all(node.value is not None for node in found) and _ends(function.node.body)
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return _ends(last.body) and _ends(last.orelse)
+    if isinstance(last, ast.With):
+        return _ends(last.body)
+    if isinstance(last, (ast.Try, ast.TryStar)):
+        handled = all(_ends(handler.body) for handler in last.handlers)
+        return _ends(last.finalbody) or (_ends(last.orelse or last.body) and handled)
+    return isinstance(last, (ast.Return, ast.Raise))

@@ -1,0 +1,107 @@
+"""in_axes and out_axes spread over trees, names of leaves, sizes and their messages."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from shardlift.mapping import axes
+
+X = np.ones((8, 2, 3), np.float32)
+
+
+def test_shape_of_anything_that_can_be_an_argument():
+    assert axes.shape_of(X) == (8, 2, 3)
+    assert axes.shape_of(jax.ShapeDtypeStruct((4,), np.float32)) == (4,)
+    assert axes.shape_of(3.0) == ()
+    assert axes.shape_of(np.float32(1)) == ()
+
+
+def test_specs_keep_the_tree_of_the_axes():
+    assert axes.specs_of({"a": 2, "b": None}, "i") == {"a": P(None, None, "i"), "b": P()}
+    assert axes.specs_of(None, "i") == P()
+
+
+@pytest.mark.parametrize(
+    ("in_axes", "static", "expected"),
+    [
+        (0, (1,), 0),
+        ((0, None, 1), (), (0, None, 1)),
+        ((0, None, 1), (1,), (0, 1)),
+        ((0, None, 1), (0, 2), (None,)),
+        ([0, 1], (0,), [0, 1]),  # a list cannot be a prefix of the arguments: left to the check
+    ],
+)
+def test_without_static(in_axes, static, expected):
+    assert axes.without_static(in_axes, static) == expected
+
+
+def test_leaf_axes_count_from_the_front_and_give_keywords_axis_0():
+    assert axes.leaf_axes((-1, {"a": -3, "b": None}), (X, {"a": X, "b": X}), {"k": X}) == [
+        2,
+        0,
+        None,
+        0,
+    ]
+
+
+def test_a_negative_axis_beyond_the_rank_is_kept_for_the_message():
+    assert axes.leaf_axes(-2, (np.ones(8),), {}) == [-2]
+    with pytest.raises(ValueError, match="argument x along axis -2.*at least 2, but is only 1"):
+        axes.mapped_size([np.ones(8)], [-2], lambda: ["x"])
+
+
+def test_none_below_a_prefix_is_one_axis_for_all_leaves():
+    tree = ({"a": 1, "b": [2, 3]}, 4)
+    assert axes.prefix_leaves((None, 0), tree, "in_axes") == [None, None, None, 0]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "tree", "what", "message"),
+    [
+        (
+            ({"a": 0},),
+            ({"b": 1},),
+            "in_axes",
+            "in_axes[0] is a dict with keys ['a'], but the arguments there are a dict with keys "
+            "['b']",
+        ),
+        (((0, [0, 0]),), ((1, [2]),), "in_axes", "different lengths of list at key path"),
+        ((0, (0,)), (1, 2), "out_axes", "out_axes[1] is a tuple of length 1, but the output"),
+    ],
+)
+def test_the_message_names_the_first_mismatch(prefix, tree, what, message):
+    with pytest.raises(ValueError, match="must be a tree prefix") as caught:
+        axes.prefix_leaves(prefix, tree, what)
+    assert message in str(caught.value)
+    assert ("Static arguments are counted" in str(caught.value)) == (what == "in_axes")
+
+
+def test_names_of_arguments():
+    def fun(state, *rest, flag=0): ...
+
+    names = axes.argument_names(fun, ({"w": 1}, 2, [3]), {"z": 4, "flag": (5,)}, [0, 2, 3])
+    assert names == ["state['w']", "args[2]", "args[3][0]", "flag[0]", "z"]
+    assert axes.argument_names(print, (1,), {}, [0]) == ["args[0]"]
+    assert axes.argument_names(functools.partial(fun, 1), (1,), {}, [0]) == ["args[0]"]
+
+
+def test_mapped_size():
+    assert axes.mapped_size([X, X[0]], [0, None], list) == 8
+    assert axes.mapped_size([X], [None], list) is None
+    assert axes.mapped_size([], [], list) is None
+
+
+def test_sizes_that_disagree_are_listed_five_per_size():
+    leaves = [np.ones(8)] * 7 + [np.ones(4)]
+    names = [f"x[{k}]" for k in range(8)]
+    with pytest.raises(ValueError, match="inconsistent sizes") as caught:
+        axes.mapped_size(leaves, [0] * 8, lambda: names)
+    lines = str(caught.value).splitlines()
+    assert lines[1].endswith("axis 0 of x[4], shape (8,); and 2 more")
+    assert lines[2] == "  * size 4: axis 0 of x[7], shape (4,)"
+    assert "one row per device" in lines[3]

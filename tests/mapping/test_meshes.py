@@ -1,0 +1,124 @@
+"""The choice of devices, meshes, and the checks on a mesh that the user has set."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh
+
+from shardlift.mapping import meshes
+from shardlift.mapping.options import check_options
+
+DEVICES = tuple(jax.devices())
+
+
+def options(**given):
+    return check_options(lambda x: x, **given)
+
+
+def test_the_first_devices_by_default():
+    layout = meshes.choose_layout(options(), 3, ())
+    assert layout == meshes.Layout(DEVICES[:3], 3)
+
+
+def test_given_devices_in_their_order():
+    given = DEVICES[::-1]
+    assert meshes.choose_layout(options(devices=given), 8, ()).devices == given
+
+
+def test_nested_axes_need_a_device_for_each_row_of_each():
+    layout = meshes.choose_layout(options(), 2, (("j", 4),))
+    assert layout == meshes.Layout(DEVICES, 2)
+    mesh = meshes.make_mesh(layout, "i", (("j", 4),))
+    assert dict(mesh.shape) == {"i": 2, "j": 4}
+    assert list(mesh.devices.flat) == list(DEVICES)
+    assert set(mesh.axis_types) == {AxisType.Auto}
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "inner", "message"),
+    [
+        ({}, 9, (), "requires 9 logical devices, but only 8"),
+        ({}, 4, (("j", 3),), r"requires 12 .*\(4 rows times nested axes \{'j': 3\}\)"),
+        ({"devices": DEVICES[:4]}, 2, (), r"axis_size=2, num_local_devices=4.*\n.*\nGive devices="),
+        ({"devices": DEVICES[:4]}, 4, (("j", 2),), "requires 8 local devices .* due to nested"),
+        ({"axis_size": 4}, 8, (), "axis_size 4 doesn't match received axis_size 8"),
+    ],
+)
+def test_refusals(given, size, inner, message):
+    with pytest.raises(ValueError, match=message):
+        meshes.choose_layout(options(**given), size, inner)
+
+
+class Device:
+    def __init__(self, process_index):
+        self.process_index = process_index
+
+
+def test_devices_of_one_process_or_of_several(monkeypatch):
+    mine, theirs = Device(0), Device(1)
+    assert not meshes.spans_processes([mine, mine])
+    assert meshes.spans_processes([mine, theirs])
+    given = options(devices=[mine, theirs])
+    assert meshes.given_local_devices(given) == (mine,)
+    assert meshes.given_local_devices(options(devices=[mine])) == (mine,)
+    everywhere = options(devices=[mine, theirs], view="global")
+    assert meshes.given_local_devices(everywhere) == (mine, theirs)
+    assert meshes.given_local_devices(options()) == ()
+
+
+def two_processes(monkeypatch, *counts):
+    """As in a job of several processes with so many devices each."""
+    here = [[Device(n) for _ in range(count)] for n, count in enumerate(counts)]
+    monkeypatch.setattr(jax, "process_count", lambda backend=None: len(counts))
+    monkeypatch.setattr(jax, "local_devices", lambda process, backend=None: here[process])
+    return here
+
+
+def test_as_many_devices_of_each_process(monkeypatch):
+    first, second = two_processes(monkeypatch, 4, 4)
+    layout = meshes.choose_layout(options(), 3, ())
+    assert layout == meshes.Layout((*first[:3], *second[:3]), 6)
+
+
+def test_the_process_with_the_fewest_devices_decides(monkeypatch):
+    two_processes(monkeypatch, 4, 2)
+    with pytest.raises(ValueError, match="requires 3 logical devices in process 0, but only 2"):
+        meshes.choose_layout(options(), 3, ())
+
+
+def test_a_global_view_takes_all_devices_or_needs_to_be_told(monkeypatch):
+    first, second = two_processes(monkeypatch, 2, 2)
+    layout = meshes.choose_layout(options(view="global"), 4, ())
+    assert layout == meshes.Layout((*first, *second), 4)
+    with pytest.raises(ValueError, match="over 3 rows needs devices= in a job of 2 processes"):
+        meshes.choose_layout(options(view="global"), 3, ())
+
+
+def test_contexts():
+    mesh = Mesh(np.array(DEVICES), ("i",))
+    assert not meshes.in_context_mesh()
+    assert not meshes.in_manual_context()
+    with meshes.own_context(mesh):
+        assert not meshes.in_context_mesh()  # none was set: none is needed
+    with jax.set_mesh(Mesh(np.array(DEVICES[:4]), ("k",))):
+        assert meshes.in_context_mesh()
+        with meshes.own_context(mesh):
+            assert jax.sharding.get_abstract_mesh() == mesh.abstract_mesh
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "why"),
+    [(4, AxisType.Auto, "has 4 devices"), (8, AxisType.Explicit, "has Explicit axes")],
+)
+def test_a_traced_call_under_another_mesh_is_refused(size, kind, why):
+    mesh = Mesh(np.array(DEVICES), ("i",))
+
+    def traced(x):
+        with meshes.own_context(mesh):
+            return x
+
+    other = Mesh(np.array(DEVICES[:size]), ("k",), axis_types=(kind,))
+    with jax.set_mesh(other), pytest.raises(ValueError, match=why):
+        jax.jit(traced)(1.0)

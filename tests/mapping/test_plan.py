@@ -1,0 +1,97 @@
+"""The parts of a plan: blocks and rows, static arguments, the description for other processes."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from shardlift.mapping import plan
+from shardlift.mapping.call import dynamic_args, with_static
+from shardlift.mapping.meshes import Layout, make_mesh
+from shardlift.mapping.options import check_options
+from shardlift.mapping.rows import row_counter
+
+X = np.ones((2, 1, 3), np.float32)
+MESH = make_mesh(Layout(tuple(jax.devices()), 8), "i", ())
+
+
+def test_unstack_takes_the_row_of_a_block():
+    assert plan.unstack(X, 1, 8).shape == (2, 3)
+    assert plan.unstack(X, None, 8) is X
+    with pytest.raises(ValueError, match="a block has 2 rows on each of 8 devices"):
+        plan.unstack(X, 0, 8)
+
+
+def test_restack_puts_the_device_axis_where_out_axes_says():
+    out = plan.restack({"a": X, "b": X, "c": 1.0}, {"a": 3, "b": None, "c": 0})
+    assert (out["a"].shape, out["b"].shape, out["c"].shape) == ((2, 1, 3, 1), X.shape, (1,))
+    assert plan.restack(X, -4).shape == (1, *X.shape)
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        (4, r"axis 4 is out of bounds .*output\['a'\] has shape \(2, 1, 3\).*can be 0 to 3"),
+        (-1, r"-1 is counted from the end.*Count from the front: out_axes=3"),
+        (-9, r"-9 is counted from the end.*out_axes=0"),
+    ],
+)
+def test_out_axes_that_do_not_fit(axis, message):
+    with pytest.raises(ValueError, match=message):
+        plan.restack({"a": X}, axis)
+
+
+def test_static_arguments_are_taken_out_and_put_back():
+    options = check_options(lambda a, b, c: a, static_broadcasted_argnums=(0, 2))
+    assert dynamic_args(options, ("s", 1, "t", 2)) == (1, 2)
+    assert list(with_static(options, ("s", 1, "t", 2), (10, 20))) == ["s", 10, "t", 20]
+    with pytest.raises(ValueError, match="called with only 2 positional arguments"):
+        dynamic_args(options, ("s", 1))
+
+
+def test_the_description_is_the_same_in_every_process():
+    class Weird:
+        pass
+
+    def fun(x, how):
+        return x
+
+    options = check_options(fun, axis_name="i", static_broadcasted_argnums=1, donate_argnums=0)
+    objects = [Weird(), Weird()]  # both alive: at two addresses
+    texts = {plan.describe(fun, options, MESH, (X, each), {"k": 1.0}) for each in objects}
+    (text,) = texts
+    assert f"fun (line {fun.__code__.co_firstlineno}) over {{'i': 8}}" in text
+    assert "donated (0,)" in text
+    assert "Weird object" in text
+    assert "float32[2,1,3]" in text
+
+
+def test_a_plan_of_one_process_has_one_program_and_no_bridge():
+    made = plan.make_plan(lambda: abs, "abs", check_options(abs), MESH, ())
+    assert made.bridge is None
+    assert made.called is made.program is made.ahead
+    assert made.home is MESH
+    assert made.program.__name__ == "abs"
+    assert made.sharding(1).spec == jax.P(None, "i")
+
+
+def test_rows_are_counted_by_the_mapped_leaf_that_is_easiest_to_reach():
+    tree = jax.tree.structure(((({"w": 0},), 0, 0), {}))
+    count = row_counter(tree, [0, None, 1], 8, (1,))
+    assert count(("deep", "static", "whole", np.ones((2, 5)))) == 5
+    assert count(("deep", "static", "whole", 3.0)) is None
+    assert count(()) is None
+
+
+def test_rows_of_a_leaf_inside_dicts_lists_and_objects():
+    class Box:
+        def __init__(self, item):
+            self.item = item
+
+    jax.tree_util.register_dataclass(Box, ["item"], [])
+    tree = jax.tree.structure((({"a": [Box(0)]},), {}))
+    count = row_counter(tree, [0], 8, ())
+    assert count(({"a": [Box(np.ones(4))]},)) == 4
+    assert count(({"a": []},)) is None
+    assert row_counter(tree, [None], 8, ())(("anything",)) == 8

@@ -1,0 +1,121 @@
+"""Sites belong to functions: shared by equal pmaps, freed with the function."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import weakref
+
+import pytest
+
+import shardlift
+from shardlift.mapping import registry
+from shardlift.mapping.options import check_options
+
+
+def options(fun, **given):
+    return check_options(fun, **given)
+
+
+class Model:
+    def step(self, x):
+        return x
+
+    def __call__(self, x):
+        return x
+
+
+def test_equal_options_share_a_site_and_others_do_not():
+    def fun(x):
+        return x
+
+    site = registry.site_of(fun, options(fun, in_axes=(0,)))
+    assert registry.site_of(fun, options(fun, in_axes=(0,))) is site
+    assert registry.site_of(fun, options(fun, in_axes=[0])) is not site
+    assert registry.site_of(fun, options(fun, in_axes=(0,), axis_name="i")) is not site
+    assert registry.site_of(lambda x: x, options(fun, in_axes=(0,))) is not site
+
+
+@pytest.mark.parametrize("names", [(1, True), (1, 1.0)])
+def test_names_that_are_equal_but_of_other_types_do_not_share(names):
+    def fun(x):
+        return x
+
+    first, second = (registry.site_of(fun, options(fun, axis_name=name)) for name in names)
+    assert first is not second
+
+
+def test_a_method_has_a_site_for_each_object():
+    one, two = Model(), Model()
+    site = registry.site_of(one.step, options(one.step))
+    assert registry.site_of(one.step, options(one.step)) is site
+    assert registry.site_of(two.step, options(two.step)) is not site
+    assert site.name == "step"
+
+
+def test_an_option_without_a_hash_gets_a_site_of_its_own():
+    def fun(x):
+        return x
+
+    given = dataclasses.replace(options(fun), backend=["cpu"])
+    assert registry.site_of(fun, given) is not registry.site_of(fun, given)
+
+
+def test_the_name_of_an_object_that_has_none_is_its_type():
+    model = Model()
+    assert registry.site_of(model, options(model)).name == "Model"
+    partial = functools.partial(abs)
+    assert registry.site_of(partial, options(partial)).name == "partial"
+
+
+def test_sites_are_freed_with_their_function():
+    def fun(x):
+        return x
+
+    site = weakref.ref(registry.site_of(fun, options(fun)))
+    identity = (id(fun), id(None))
+    assert identity in registry._sites
+    del fun
+    gc.collect()
+    assert site() is None
+    assert identity not in registry._sites
+
+
+def test_a_site_without_its_function_says_so():
+    def fun(x):
+        return x
+
+    site = registry.site_of(fun, options(fun))
+    del fun
+    gc.collect()
+    with pytest.raises(AssertionError, match="was freed while its pmap is in use"):
+        site.get_fun()
+
+
+def test_the_site_behind_a_pmap():
+    def fun(x):
+        return x
+
+    pmapped = shardlift.pmap(fun)
+    assert registry.site_behind(pmapped) is registry.site_of(fun, options(fun))
+
+    @functools.wraps(pmapped)
+    def wrapper(x):
+        return pmapped(x)
+
+    assert registry.site_behind(wrapper) is None
+    assert registry.site_behind(fun) is None
+    assert registry.site_behind({}) is None
+
+
+def test_jax_sees_the_programs_as_one_cache():
+    def distinctive_name(x):
+        return x
+
+    site = registry.site_of(distinctive_name, options(distinctive_name))
+    assert "distinctive_name" in registry._programs.cache_keys()
+    assert "pmapped functions" in registry._programs.cache_info()
+    site._plans["key"] = None
+    registry._programs.cache_clear()
+    assert site._plans == {}

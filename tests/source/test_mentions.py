@@ -1,0 +1,68 @@
+"""Where a file names pmap: the same places for `check` and for `migrate`."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.check.engine import check_text
+from shardlift.migrate.engine import Migration, migrate
+from shardlift.migrate.rewrite import Goal
+from shardlift.source.mentions import Use
+from shardlift.source.project import Project
+from shardlift.source.text import Source
+
+
+def _uses(text: str) -> list[tuple[Use, str]]:
+    file = Project.of(Source("m.py", text)).file("m.py")
+    return [(mention.use, file.text(mention.node)) for mention in file.mentions]
+
+
+def _migrated(text: str, goal: Goal = Goal.SHARD_MAP) -> Migration:
+    return migrate(["m.py"], lambda _: text.encode(), lambda _: False, goal)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import jax\nf = jax.pmap(g)", [(Use.CALL, "jax.pmap(g)")]),
+        ("import jax\n@jax.pmap\ndef f(x): ...", [(Use.DECORATOR, "jax.pmap")]),
+        (
+            "import jax\nfrom functools import partial\n@partial(jax.pmap, in_axes=1)\n"
+            "def f(x): ...",
+            [(Use.DECORATOR, "partial(jax.pmap, in_axes=1)")],
+        ),
+        ("import jax\ntrain(transform=jax.pmap)", [(Use.VALUE, "jax.pmap")]),
+        ("from jax import *\ntrain(transform=pmap)", [(Use.VALUE, "pmap")]),
+        ("import jax\nif transform is jax.pmap: pass", [(Use.COMPARED, "jax.pmap")]),
+        ("import jax\nprint(jax.pmap.__doc__)", []),
+        ("import functools, jax\n@functools.wraps(jax.pmap)\ndef f(): ...", []),
+        ("import jax\njax.pmap = fake", []),
+        ("import jax\npmap = jax.pmap\nf = pmap(g)", [(Use.VALUE, "jax.pmap")]),
+        ("from mine import pmap\nf = pmap(g)", []),
+    ],
+)
+def test_what_is_done_where_pmap_is_named(text: str, expected: list[tuple[Use, str]]) -> None:
+    assert _uses(text) == expected
+
+
+def test_a_star_import_is_found_by_both() -> None:
+    text = "from jax import *\ntrain(transform=pmap)\n"
+    assert [finding.code for finding in check_text(text).findings] == ["SL203"]
+    (file,) = _migrated(text).files
+    assert "train(transform=jit_per_device)" in file.after
+
+
+@pytest.mark.parametrize("goal", [Goal.SHARD_MAP, Goal.GLOBAL, Goal.SHIM])
+def test_a_comparison_is_left_alone_by_both(goal: Goal) -> None:
+    text = "import jax\nif transform is jax.pmap:\n    pass\n"
+    assert check_text(text).findings == ()
+    (file,) = _migrated(text, goal).files
+    assert not file.changed
+    (left,) = file.refused
+    assert (left.span.line, left.text[:24]) == (2, "it is compared with pmap")
+
+
+def test_another_librarys_pmap_is_not_jaxs_own() -> None:
+    text = "import jax, equinox as eqx\nf = eqx.filter_pmap(g)\nh = jax.pmap(g)\n"
+    file = Project.of(Source("m.py", text)).file("m.py")
+    assert [mention.is_own for mention in file.mentions] == [False, True]

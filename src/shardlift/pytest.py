@@ -40,7 +40,7 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say what was used."""
+    """Print what was used."""
     for session in _sessions:
         session.write()
         for line in session.lines():
@@ -48,7 +48,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Write the record, and take everything out."""
+    """Write the record, and restore JAX."""
     while _sessions:
         session = _sessions.pop()
         session.write()

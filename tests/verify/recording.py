@@ -12,7 +12,7 @@ import numpy as np
 
 import shardlift
 from shardlift.capture import files
-from shardlift.capture.schema import Sample, SiteKind
+from shardlift.capture.schema import Part, Sample, SiteKind
 from shardlift.facts import Recorder
 from shardlift.recording.site_records import Key
 from shardlift.recording.tape.host_arrays import read_array
@@ -76,7 +76,7 @@ def by_hand(
         site.size = devices
         for number, leaves in enumerate(outputs):
             held = [read_array(path, x, (axes or {}).get(path)) for path, x in leaves.items()]
-            values = tape.put(site, number, "outputs", held)
+            values = tape.put(site, number, Part.OUTPUTS, held)
             tape.add(site, Sample(number, outputs=values))
     return recorded(recorder, tape)
 

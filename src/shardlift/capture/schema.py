@@ -265,6 +265,16 @@ class Values:
     digests: tuple[str, ...]
 
 
+class Part(StrEnum):
+    """A part of a call whose arrays are kept, or which is compared."""
+
+    INPUTS = "inputs"
+    OUTPUTS = "outputs"
+    INSIDE = "inside"  # exchanged by collectives
+    REPLAYED = "replayed"  # outputs for the inputs of the other program
+    CALLS = "calls"  # no arrays: the number of calls, and their errors
+
+
 @dataclass(frozen=True)
 class Sample:
     """One call, with digests of what went in, what came out and what was exchanged."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from shardlift._escape import plain
 from shardlift.capture.files import CaptureError
+from shardlift.capture.schema import Part
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -19,10 +20,10 @@ def path_of(capture: str | os.PathLike[str]) -> str:
     return f"{os.fspath(capture)}.npz"
 
 
-def name_of(site: int, call: int, part: str, leaf: int) -> str:
+def name_of(site: int, call: int, part: Part, leaf: int) -> str:
     """The name of an array: which site, which call, ``inputs`` or ``outputs``, which leaf.
 
-    >>> name_of(3, 0, "outputs", 2)
+    >>> name_of(3, 0, Part.OUTPUTS, 2)
     '3.0.outputs.2'
     """
     return f"{site}.{call}.{part}.{leaf}"

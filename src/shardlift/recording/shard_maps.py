@@ -45,6 +45,10 @@ class UndecidedJit:
         functools.update_wrapper(self, jitted)
         self._jitted, self._adapter, self._options = jitted, adapter, options
         self._observe, self._chosen = observe, None
+        # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
+        for name in _PARTS:
+            if hasattr(jitted, name):
+                setattr(self, name, getattr(jitted, name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Decide, and run."""

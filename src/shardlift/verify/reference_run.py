@@ -16,7 +16,7 @@ import numpy as np
 
 from shardlift.capture import values
 from shardlift.capture.layouts import Array, LayoutChange, from_root, layout_of, root, same_arrays
-from shardlift.capture.schema import Capture, Form, Sample, Values
+from shardlift.capture.schema import Capture, Form, Part, Sample, Values
 from shardlift.recording.calls import FlatCall
 from shardlift.recording.site_records import SiteRecord
 from shardlift.verify.compare.bits import numpy_dtype
@@ -62,7 +62,7 @@ class ReferenceRun:
         return leaves
 
     def _leaf(self, index: int, sample: Sample, number: int, form: Form, leaf: Any) -> Any:
-        bits = self.arrays.get(values.name_of(index, sample.call, "inputs", number))
+        bits = self.arrays.get(values.name_of(index, sample.call, Part.INPUTS, number))
         dtype = leaf.dtype if isinstance(leaf, jax.Array) else np.asarray(leaf).dtype
         if bits is None or str(dtype) != form.dtype:
             return None

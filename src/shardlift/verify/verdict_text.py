@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from shardlift._escape import plain
+from shardlift.capture.schema import Part
 from shardlift.verify.compare.verdicts import (
     Finding,
     Outcome,
@@ -76,16 +77,16 @@ def what_it_rests_on(site: SiteVerdict) -> str:
 
 def sentence(finding: Finding) -> str:
     """A finding on one line."""
-    if finding.part == "calls":
+    if finding.part == Part.CALLS:
         return f"call {finding.call + 1}: {finding.what}"
     where = f" of {finding.about}" if finding.about else ""
-    on = " on the inputs of before" if finding.part == "replayed" else ""
+    on = " on the inputs of before" if finding.part == Part.REPLAYED else ""
     return f"{finding.path}{where}, call {finding.call + 1}{on}: {finding.what}"
 
 
 def shown(site: SiteVerdict) -> list[str]:
     """The findings worth showing: the earliest first, differences before what is close."""
-    ranked = sorted(site.findings, key=lambda one: (one.close, one.call, one.part != "inside"))
+    ranked = sorted(site.findings, key=lambda one: (one.close, one.call, one.part != Part.INSIDE))
     lines = [sentence(one) for one in ranked[:FEW]]
     if len(ranked) > FEW:
         lines.append(f"and {len(ranked) - FEW} more (--format json has all)")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from shardlift.capture import values
 from shardlift.capture.layouts import bits_of, root
-from shardlift.capture.schema import Sample, Values
+from shardlift.capture.schema import Part, Sample, Values
 from shardlift.recording.calls import FlatCall
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape.host_arrays import HostArray, Reader
@@ -32,7 +32,7 @@ class Tape:
         self, options: TapeOptions | None = None, reference: Reference | None = None
     ) -> None:
         self.options, self.reference = options or TapeOptions(), reference
-        self.room = {"outputs": self.options.keep, "inputs": self.options.keep_inputs}
+        self.room = {Part.OUTPUTS: self.options.keep, Part.INPUTS: self.options.keep_inputs}
         self.arrays: dict[str, values.Bytes] = {}
         self.reader = Reader()
         self._lock = threading.RLock()
@@ -41,7 +41,7 @@ class Tape:
         """Read arrays of a call, given by path, leaf and axis."""
         return [self.reader.read(path, leaf, axis, want) for path, leaf, axis in rows]
 
-    def put(self, site: SiteRecord, call: int, part: str, arrays: Sequence[HostArray]) -> Values:
+    def put(self, site: SiteRecord, call: int, part: Part, arrays: Sequence[HostArray]) -> Values:
         """Keep the arrays of one side of a call."""
         with self._lock:
             forms = tuple(array.form for array in arrays)
@@ -51,8 +51,8 @@ class Tape:
                     self._keep(values.name_of(site.index, call, part, k), part, array)
             return Values(number, tuple(array.digest for array in arrays))
 
-    def _keep(self, name: str, part: str, array: HostArray) -> None:
-        purse = "inputs" if part == "inputs" else "outputs"
+    def _keep(self, name: str, part: Part, array: HostArray) -> None:
+        purse = Part.INPUTS if part == Part.INPUTS else Part.OUTPUTS
         assert array.values is not None
         if array.values.nbytes and self.room[purse] > 0:
             bits = bits_of(root(array.values, array.form.axis))

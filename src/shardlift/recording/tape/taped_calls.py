@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from shardlift import _compat
-from shardlift.capture.schema import Sample, Values
+from shardlift.capture.schema import Part, Sample, Values
 from shardlift.recording.calls import CallAdapter, FlatCall
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape import taps
@@ -95,7 +95,7 @@ class TapedFunction:
             raise
         outputs = replayed = None
         try:
-            outputs = tape.put(site, number, "outputs", tape.read(self._adapter.outputs(out)))
+            outputs = tape.put(site, number, Part.OUTPUTS, tape.read(self._adapter.outputs(out)))
             site.size = max(site.size, flat.size if flat else 0, _devices(out))
             if flat is not None and inputs is not None:
                 replayed = self._replay(number, flat, inputs)
@@ -115,8 +115,8 @@ class TapedFunction:
             return None, None, None
         inputs = inside = None
         try:
-            arrays = tape.read(flat.rows, want=tape.room["inputs"] > 0)
-            inputs = tape.put(site, number, "inputs", arrays)
+            arrays = tape.read(flat.rows, want=tape.room[Part.INPUTS] > 0)
+            inputs = tape.put(site, number, Part.INPUTS, arrays)
             if number < tape.options.tapped and tape.options.oracle != "vmap":
                 inside = self._tap(number, flat)
         except Exception as error:
@@ -130,7 +130,7 @@ class TapedFunction:
             _note_fault(self._site, "collectives", error)
             return None
         self._site.unseen.update(dict.fromkeys(notes))
-        return self._tape.put(self._site, number, "inside", arrays)
+        return self._tape.put(self._site, number, Part.INSIDE, arrays)
 
     def _replay(self, number: int, flat: FlatCall, inputs: Values) -> Values | None:
         """The outputs for the inputs that the other program had in this call."""
@@ -142,7 +142,7 @@ class TapedFunction:
             return None
         args, kwargs = flat.rebuild(leaves)
         arrays = tape.read(self._adapter.outputs(self._mapped(*args, **kwargs)))
-        return tape.put(self._site, number, "replayed", arrays)
+        return tape.put(self._site, number, Part.REPLAYED, arrays)
 
 
 def _note_fault(site: SiteRecord, what: str, error: BaseException) -> None:

@@ -18,7 +18,7 @@ from shardlift.capture.layouts import (
     same_digest,
     together,
 )
-from shardlift.capture.schema import ArrayRole, Capture, Form, Sample, Site, SiteKind, Values
+from shardlift.capture.schema import ArrayRole, Capture, Form, Part, Sample, Site, SiteKind, Values
 from shardlift.capture.values import Bytes, name_of
 from shardlift.verify.compare import causes, key_and_index_checks
 from shardlift.verify.compare.bits import (
@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
     capture: Capture
     arrays: Mapping[str, Bytes]
 
-    def array(self, site: int, sample: Sample, part: str, leaf: int, form: Form) -> Array | None:
+    def array(self, site: int, sample: Sample, part: Part, leaf: int, form: Form) -> Array | None:
         """The values of a leaf; None: they were not kept."""
         name = name_of(site, sample.call, part, leaf)
         if 0 in form.shape:
@@ -136,7 +136,7 @@ class _Judge:
         self.sides, self.numbers, self.tolerance = (before, after), (i, j), tolerance
         self.sites = before.capture.sites[i], after.capture.sites[j]
         self.devices = max(site.axis_size for site in self.sites)
-        self.findings: dict[tuple[str, str], Finding] = {}
+        self.findings: dict[tuple[Part, str], Finding] = {}
         self.notes: dict[str, None] = {}
         self.leaves = self.collectives = self.replays = self.differing = self.bad_replays = 0
         self.uncompared = self.calls = 0
@@ -176,7 +176,7 @@ class _Judge:
         return False if self.replays else None
 
     def _word(self) -> Verdict:
-        counted = [one for one in self.findings.values() if one.part != "replayed"]
+        counted = [one for one in self.findings.values() if one.part != Part.REPLAYED]
         if any(not one.close for one in counted):
             return Verdict.DIFFERENT
         if self.uncompared or not self.leaves:
@@ -186,7 +186,9 @@ class _Judge:
     def _counts(self) -> None:
         left, right = (len(site.samples) for site in self.sites)
         if left != right:
-            self._add(Finding("", min(left, right), "calls", f"{left} calls before, {right} after"))
+            self._add(
+                Finding("", min(left, right), Part.CALLS, f"{left} calls before, {right} after")
+            )
 
     # ---- a call
 
@@ -197,7 +199,7 @@ class _Judge:
                 error = left.error or right.error
                 what = f"the call raised an error {which}{f': {error}' * bool(error)}"
                 cause = causes.of_error(error)
-                self._add(Finding("", left.call, "calls", what, cause=cause))
+                self._add(Finding("", left.call, Part.CALLS, what, cause=cause))
                 self.own |= _same_arrays(left.inputs, right.inputs)
             return
         if left.outputs is None or right.outputs is None:
@@ -205,7 +207,7 @@ class _Judge:
             self.notes["calls whose outputs could not be read: nothing is said of them"] = None
             return
         same_inputs = _same_arrays(left.inputs, right.inputs)
-        bad = self._outputs(left, right, "outputs", right.outputs)
+        bad = self._outputs(left, right, Part.OUTPUTS, right.outputs)
         self.calls += 1
         self.differing += bad
         self.own |= bad and same_inputs
@@ -218,7 +220,7 @@ class _Judge:
             self._inside(left, right, left.inside, right.inside)
         if right.replayed is not None:
             self.replays += 1
-            self.bad_replays += self._outputs(left, right, "replayed", right.replayed)
+            self.bad_replays += self._outputs(left, right, Part.REPLAYED, right.replayed)
 
     def _exchanged_arguments(self, before: Values | None, after: Values | None) -> None:
         """Arguments of one name that hold what another one held before."""
@@ -235,7 +237,7 @@ class _Judge:
     def _forms(self, side: int, values: Values) -> tuple[Form, ...]:
         return self.sites[side].forms[values.forms]
 
-    def _outputs(self, left: Sample, right: Sample, part: str, values: Values) -> bool:
+    def _outputs(self, left: Sample, right: Sample, part: Part, values: Values) -> bool:
         assert left.outputs is not None
         forms = self._forms(0, left.outputs), self._forms(1, values)
         pairs, missing, more = pair_leaves(*forms)
@@ -254,7 +256,7 @@ class _Judge:
     def _leaf(
         self,
         samples: tuple[Sample, Sample],
-        part: str,
+        part: Part,
         places: tuple[int, int],
         forms: tuple[Form, Form],
         digests: tuple[str, str],
@@ -267,7 +269,7 @@ class _Judge:
             )
             self.uncompared += is_array(forms[0])
             return None
-        self.leaves += part == "outputs"
+        self.leaves += part == Part.OUTPUTS
         wrong = structure(*forms)
         if wrong:
             return Finding(path, call, part, *wrong[:1], cause=wrong[1])
@@ -282,13 +284,13 @@ class _Judge:
     def _arrays(
         self,
         samples: tuple[Sample, Sample],
-        part: str,
+        part: Part,
         places: tuple[int, int],
         forms: tuple[Form, Form],
     ) -> tuple[Array, Array] | None:
         if self.differing >= MOST_CALLS:
             return None
-        parts = (part, part) if part in ("inside", "inputs") else ("outputs", part)
+        parts = (part, part) if part in (Part.INSIDE, Part.INPUTS) else (Part.OUTPUTS, part)
         found = [
             side.array(number, sample, name, place, form)
             for side, number, sample, name, place, form in zip(
@@ -301,7 +303,7 @@ class _Judge:
         self,
         path: str,
         call: int,
-        part: str,
+        part: Part,
         arrays: tuple[Array, Array],
         forms: tuple[Form, Form],
     ) -> Finding | None:
@@ -311,7 +313,7 @@ class _Judge:
             return None
         close = bool(self.tolerance) and within(left, right, self.tolerance)
         cause = "" if close else causes.likely(left, right, axis, self.devices)
-        if not cause and not close and part == "outputs":
+        if not cause and not close and part == Part.OUTPUTS:
             cause = self._update(path, call, left, right)
         return Finding(path, call, part, words(apart), apart, cause, close, forms[0].about)
 
@@ -323,7 +325,7 @@ class _Judge:
         forms = site.forms[sample.inputs.forms]
         fits = [k for k, form in enumerate(forms) if form.shape == left.shape]
         for k in sorted(fits, key=lambda k: -_common_end(forms[k].path, path))[:3]:
-            given = self.sides[0].array(self.numbers[0], sample, "inputs", k, forms[k])
+            given = self.sides[0].array(self.numbers[0], sample, Part.INPUTS, k, forms[k])
             factor = None if given is None else causes.update_factor(given, left, right)
             if factor is not None and causes.is_of_devices(factor, self.devices):
                 return "the update is " + causes.words_for(factor, self.devices)
@@ -345,10 +347,10 @@ class _Judge:
                 continue
             if structure(*pair_forms):
                 continue
-            arrays = self._arrays((left, right), "inside", (i, j), pair_forms)
+            arrays = self._arrays((left, right), Part.INSIDE, (i, j), pair_forms)
             if arrays is None or nearly(*together(*arrays)[:2]):
                 continue
-            found = self._compared(pair_forms[0].path, left.call, "inside", arrays, pair_forms)
+            found = self._compared(pair_forms[0].path, left.call, Part.INSIDE, arrays, pair_forms)
             if found is not None and not found.close:
                 self.own = True
                 self._add(self._with_cause(found, forms, *together(*arrays)[:2]))
@@ -358,7 +360,7 @@ class _Judge:
     ) -> None:
         """Keys, indices and collectives that are not the same: why, not whether, numbers differ."""
         for i, j in key_and_index_checks.pairs(*forms):
-            arrays = self._arrays((left, right), "inside", (i, j), (forms[0][i], forms[1][j]))
+            arrays = self._arrays((left, right), Part.INSIDE, (i, j), (forms[0][i], forms[1][j]))
             said = key_and_index_checks.cause(forms[0][i], *arrays) if arrays else ""
             self.told.update({said: None} if said else {})
         self.exchanged.update(dict.fromkeys(key_and_index_checks.only_one(*forms)))
@@ -373,7 +375,7 @@ class _Judge:
             digests = left.inputs.digests[i], right.inputs.digests[j]
             if structure(*pair_forms) or identical(pair_forms, digests):
                 continue
-            arrays = self._arrays((left, right), "inputs", (i, j), pair_forms)
+            arrays = self._arrays((left, right), Part.INPUTS, (i, j), pair_forms)
             if arrays is not None:
                 one, other, axis = together(*arrays, (pair_forms[0].axis, pair_forms[1].axis))
                 said = causes.likely(one, other, axis, self.devices)
@@ -410,20 +412,20 @@ class _Judge:
         if not far:
             return
         yield from self._seen()
-        yield from dict.fromkeys(one.cause for one in far if one.part == "calls" and one.cause)
-        first = min((one.call for one in far if one.part == "outputs"), default=None)
-        grouped: Counter[tuple[str, str]] = Counter()
+        yield from dict.fromkeys(one.cause for one in far if one.part == Part.CALLS and one.cause)
+        first = min((one.call for one in far if one.part == Part.OUTPUTS), default=None)
+        grouped: Counter[tuple[Part, str]] = Counter()
         for one in far:
-            if one.cause and (one.part != "outputs" or one.call == first):
+            if one.cause and (one.part != Part.OUTPUTS or one.call == first):
                 grouped[(one.part, one.cause)] += 1
         totals = Counter(one.part for one in far)
         for (part, cause), count in sorted(grouped.items(), key=lambda item: item[0][0]):
-            if part == "inside":
+            if part == Part.INSIDE:
                 lines = sorted({one.about for one in far if (one.part, one.cause) == (part, cause)})
                 what = f"every array of {lines[0]}" if len(lines) == 1 else f"{count} collectives"
                 every = count == sum(one.part == part for one in far)
                 yield f"{what if every else f'{count} collectives'}: {cause}"
-            elif part == "outputs" and not any(one.part == "inside" for one in far):
+            elif part == Part.OUTPUTS and not any(one.part == Part.INSIDE for one in far):
                 yield f"{count} of {totals[part]} differing leaves: {cause}"
         yield from self.exchanged if self.own else ()
         if self.replays and self.bad_replays:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from shardlift.capture.schema import SiteKind
+from shardlift.capture.schema import Part, SiteKind
 from shardlift.verify.compare.bits import Distance, Tolerance
 
 
@@ -39,7 +39,7 @@ class Finding:
 
     path: str
     call: int
-    part: str  # outputs, inside (of a collective) or replayed
+    part: Part
     what: str  # the difference, in a sentence
     distance: Distance | None = None
     cause: str = ""

@@ -21,6 +21,8 @@ from shardlift.recording.call_inspection import Argument, CallInspection
 from shardlift.recording.calls import JitAdapter, Rows
 from shardlift.recording.compilations import Signature, signature
 
+_PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # of ``jax.stages.Wrapped``
+
 
 class ShardMapped(NamedTuple):
     """A jitted function that calls shard_map, as it was first traced."""

@@ -126,7 +126,21 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert tests in (ROOT / ".ci" / "run").read_text()
 
 
-def test_changelog_has_a_fragment_for_the_engine():
-    kinds = {path.name.split(".")[-2] for path in (ROOT / "news").glob("*.md")}
-    assert kinds <= {"added", "changed", "fixed"}
-    assert kinds
+FRAGMENTS = sorted((ROOT / "news").glob("*.md"))
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda path: path.name)
+def test_a_news_fragment_is_one_sentence(fragment):
+    # Without the `+` towncrier takes the name for the number of an issue.
+    assert re.fullmatch(r"(\+\w+|\d+)\.(added|changed|fixed)\.md", fragment.name)
+    text = fragment.read_text()
+    assert text.endswith(".\n")
+    assert not re.search(r"\. [A-Z`]", text)
+
+
+def test_the_changelog_is_built_from_the_fragments():
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "0.1.0"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n- ") == len(FRAGMENTS)
+    assert "(#" not in done.stdout

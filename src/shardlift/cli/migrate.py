@@ -24,7 +24,7 @@ from shardlift.cli import transaction
 from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
-from shardlift.cli.needs_jax import refuse_no_jax
+from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.verify_options import check, verify_options
 from shardlift.migrate.engine import WRITTEN_FOR, FileResult, Migration, migrate
 from shardlift.migrate.rewrite import Goal
@@ -141,7 +141,7 @@ def _proved(
     try:
         from shardlift.cli import verified_migration
     except ImportError as error:
-        refuse_no_jax("migrate", error)
+        stop_without_jax(error)
     try:
         with Console(stderr=True).status("starting") as status:
             wanted = verified_migration.wanted(rewritten, contents, root, asked)

@@ -484,10 +484,10 @@ class Recorder:
 
     def summary(self) -> str:
         """A few lines for the end of a run, with the next command to type."""
-        from shardlift.report.headline import headline
+        from shardlift.report.view import view_of
 
         path, capture = self._written or ("", self.capture())
-        lines = [headline(capture)]
+        lines = [view_of(capture, "").headline]
         if capture.used:
             names = sorted(capture.used.items(), key=lambda item: -item[1])
             listed = ", ".join(f"{name} ({count})" for name, count in names[:5])

@@ -23,7 +23,7 @@ COLOURS = {
     Effect.OLD: "cyan",
 }
 _MEANING = {
-    Effect.REMOVED: "removed names",
+    Effect.REMOVED: "not in this JAX any more",
     Effect.BROKEN: "raises or hangs",
     Effect.WRONG: "runs, but with other numbers than pmap",
     Effect.SLOW: "runs, but copies more than needed",

@@ -77,7 +77,7 @@ class Played:
         assert "2 sites: 2 identical" in self.said("verify")
 
     def costs_are_measured(self):
-        row = re.search(r"a step +([\d.]+) ms +([\d.]+) ms +([\d.]+)", self.said("cost"))
+        row = re.search(r"one step +([\d.]+) ms +([\d.]+) ms +([\d.]+)", self.said("cost"))
         before, after, ratio = map(float, row.groups())
         assert before > 0
         assert after > 0
@@ -140,7 +140,7 @@ def test_a_step_alone_and_ctrl_c(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "interrupted; what there is so far is in here" in errors
+    assert "interrupted; the files so far are in here" in errors
     assert "Traceback" not in errors
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert (tmp_path / "here/before/train.py").exists()

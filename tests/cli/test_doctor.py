@@ -34,7 +34,7 @@ def test_all_is_well_here():
             if line[10:].startswith(name):
                 said[name] = (line[:10].strip(), line[29:])
     assert said["settings"][0] == "note"  # those of the tests
-    assert said["2 processes"] == ("ok", "a sum over 4 devices, and a barrier")
+    assert said["2 processes"] == ("ok", "a sum over 4 devices and a barrier work")
     assert said["8 virtual devices"][0] == "ok"
     assert said["devices"] == ("ok", "8 cpu, cpu, 1 process")
     assert "6 checks, 0 failed" in done.stdout

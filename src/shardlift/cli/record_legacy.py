@@ -32,7 +32,7 @@ def record_legacy(out: str, force: bool) -> None:
     and outputs of its pmapped functions. `shardlift verify capture.json train_new.py` then
     compares the new program with the recording.
     """
-    text = resources.files("shardlift.verify").joinpath("record_legacy.py").read_text("utf-8")
+    text = resources.files("shardlift").joinpath("standalone", "record_legacy.py").read_text()
     if out == "-":
         click.echo(text, nl=False)
         return

@@ -55,7 +55,7 @@ def _moving(site: Site) -> float:
 
 
 def pairs_of(before: Capture, after: Capture) -> list[Pair]:
-    """The sites of both runs, those that are the same in pairs."""
+    """The sites of both runs, with equal sites in pairs."""
     left, right = before.sites, after.sites
     both = pair_sites(left, right)
     taken = {i for i, _ in both}, {j for _, j in both}

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from shardlift._escape import OBEYED, plain
 from shardlift.check.rules import all_rules
-from shardlift.cli.check_report import Report, count
+from shardlift.cli.check_report import Report
 from shardlift.cli.formats.places import place
+from shardlift.report.numbers import count
 from shardlift.source.model import Effect, Finding
 
 COLOURS = {
@@ -22,7 +23,7 @@ COLOURS = {
     Effect.OLD: "cyan",
 }
 _MEANING = {
-    Effect.REMOVED: "removed names",
+    Effect.REMOVED: "not in this JAX any more",
     Effect.BROKEN: "raises or hangs",
     Effect.WRONG: "runs, but with other numbers than pmap",
     Effect.SLOW: "runs, but copies more than needed",

@@ -126,7 +126,7 @@ def environment(folder: Path) -> dict[str, str]:
         for name, start in (("python", ""), ("shardlift", "-m shardlift ")):
             (tools / name).write_text(f'#!/bin/sh\nexec {sys.executable} {start}"$@"\n')
             (tools / name).chmod(0o755)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("JAX_", "XLA_"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
     source = str(Path(__file__).parents[2] / "src")
     path = os.pathsep.join([str(tools), kept.get("PATH", "")])
     return kept | {"PATH": path, "PYTHONPATH": source, "COLUMNS": "100", "JAX_PLATFORMS": "cpu"}

@@ -7,12 +7,12 @@ import importlib
 import pathlib
 import pkgutil
 import re
-import subprocess
 import sys
 
 import pytest
 
 import shardlift
+from tests import children
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "shardlift"
@@ -20,7 +20,7 @@ MODULES = [info.name for info in pkgutil.walk_packages(shardlift.__path__, "shar
 
 
 def run_python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = children.run([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

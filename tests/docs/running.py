@@ -12,7 +12,6 @@ import io
 import linecache
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import jax
 
+from tests import children
 from tests.docs.pages import Block
 
 # Exit status 1 of these means that there is something to see, not that they failed.
@@ -82,10 +82,9 @@ class Runner:
 
     def _commands(self, block: Block) -> None:
         for command, shown in commands(block):
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=self.folder, env=environment(self.folder), text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240,
-            )  # fmt: skip
+            env = environment(self.folder)
+            shell = ["bash", "-c", command]
+            done = children.run(shell, cwd=self.folder, env=env, stderr=children.STDOUT)
             self.printed = done.stdout
             if shown:
                 compare(block, done.stdout, shown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -16,6 +15,7 @@ import jax
 import pytest
 
 from shardlift.codemod.migration.engine import migrate
+from tests import children
 from tests.docs.pages import DATA, DOCS, ROOT, RUN, SHOWN, Block, all_pages, blocks_of, needs
 from tests.docs.running import Runner, compare, environment, for_this_jax
 
@@ -131,9 +131,9 @@ def test_programs_of_many_processes(tmp_path: Path) -> None:
     env = environment(tmp_path)
     env["PYTHONPATH"] += f":{ROOT}"
     command = ["run", "--no-patch", "--processes", "2", "--devices", "2", "-m", "tests.docs.job"]
-    subprocess.run(
+    children.run(
         [sys.executable, "-m", "shardlift", *command, str(tmp_path)],
-        env=env, cwd=tmp_path, timeout=240, check=True, capture_output=True,
+        env=env, cwd=tmp_path, check=True,
     )  # fmt: skip
     done = [json.loads((tmp_path / f"done.{index}.json").read_text()) for index in (0, 1)]
     for place, program in enumerate(programs):

@@ -21,6 +21,7 @@ from shardlift.facts import Recorder, read
 from shardlift.facts.compiling import here
 from shardlift.facts.schema import Read, Site
 from shardlift.mapping import watch
+from tests import children
 
 N = 8
 X = np.arange(N * 4, dtype=np.float32).reshape(N, 4)
@@ -480,7 +481,6 @@ def test_names_that_were_used_and_the_summary(recorder, tmp_path):
 
 @pytest.mark.slow
 def test_a_program_without_pmap_touches_no_device(tmp_path):
-    import subprocess
     import sys
 
     code = (
@@ -490,9 +490,7 @@ def test_a_program_without_pmap_touches_no_device(tmp_path):
         "from jax._src import xla_bridge\nprint(bool(xla_bridge._backends))"
     )
     path = tmp_path / "run.json"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
+    done = children.run([sys.executable, "-c", code, str(path)], check=True)
     first, *_, last = done.stdout.splitlines()
     assert first == "no pmap was made in this run"
     assert last == "False"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import children
 from tests.rounding import assert_decided, assert_recorded
 
 from .record import HERE, PROGRAMS
@@ -41,10 +41,10 @@ NARROWEST = {"mcmc_chains": 10.0}  # decisions, between numbers as large as this
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
 
 
-def together(out: Path, how: list[str], **env: str) -> subprocess.CompletedProcess[str]:
+def together(out: Path, how: list[str], **env: str) -> children.Done:
     """All programs one after the other, in one process."""
     command = [*how, HERE / "together.py", out, *PROGRAMS]
-    done = subprocess.run(command, env={**ENV, **env}, capture_output=True, text=True)
+    done = children.run(command, env={**ENV, **env})
     assert done.returncode == 0, done.stderr
     return done
 
@@ -82,11 +82,9 @@ def test_they_run_and_compute_what_they_did(tmp_path: Path):
 def test_two_processes(tmp_path: Path):
     out = tmp_path / "out.json"
     program = HERE / "programs" / "processes.py"
-    done = subprocess.run(
+    done = children.run(
         [*RUN, "--processes", "2", "--devices", "2", program, "--out", out],
         env=ENV,
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     recorded = json.loads((HERE / "recorded" / "processes.json").read_text())

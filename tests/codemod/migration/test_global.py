@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from shardlift.codemod.engine import check_texts
 from shardlift.codemod.migration.rewrite import Goal
 from shardlift.facts.schema import Capture, Leaf, Proof, Site
 from shardlift.facts.sources import digest
+from tests import children
 from tests.codemod.migration.programs import PROGRAMS
 from tests.codemod.migration.test_programs import migrated
 from tests.codemod.migration.training_programs import GLOBAL, PARTLY, STACKED
@@ -69,13 +69,10 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     environment["PYTHONPATH"] = os.pathsep.join(
         [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, str(RUNNER), str(root)],
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from shardlift.codemod.migration.decisions import Decisions
 from shardlift.codemod.migration.engine import Migration, migrate
 from shardlift.codemod.migration.rewrite import Goal
 from shardlift.facts import Capture
+from tests import children
 from tests.codemod.migration.programs import PROGRAMS
 
 RUNNER = Path(__file__).with_name("run_programs.py")
@@ -55,13 +55,10 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
     # As a legacy program ran: without the strictness of this suite.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
     environment |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, str(RUNNER), str(root)],
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=300,
-        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, str | None] = json.loads(done.stdout.splitlines()[-1])

@@ -7,13 +7,13 @@ import importlib
 import pathlib
 import pkgutil
 import re
-import subprocess
 import sys
 
 import pytest
 
 import shardlift
 from shardlift._legacy import names
+from tests import children
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "shardlift"
@@ -21,7 +21,7 @@ MODULES = [info.name for info in pkgutil.walk_packages(shardlift.__path__, "shar
 
 
 def run_python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = children.run([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -149,7 +149,7 @@ def test_a_news_fragment_is_one_sentence(fragment):
 
 def test_the_changelog_is_built_from_the_fragments():
     command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "0.1.0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = children.run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n- ") == len(FRAGMENTS)
     assert "(#" not in done.stdout

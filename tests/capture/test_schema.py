@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from shardlift.capture import schema
 from shardlift.capture.schema import field_names, parts_of_schema
+from tests import children
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "capture.md").read_text()
@@ -49,5 +49,5 @@ def test_reading_and_reporting_need_no_jax() -> None:
         "import shardlift.cli.report\n"
         "print([m for m in ('jax', 'numpy') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = children.run([sys.executable, "-c", code], check=True)
     assert done.stdout.strip() == "[]"

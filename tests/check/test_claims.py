@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
+
+from tests import children
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.slow
@@ -91,9 +92,7 @@ def results() -> dict[str, object]:
     }
     texts = json.dumps({name: text for name, (text, _) in CLAIMS.items()})
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, input=texts, env=environment, capture_output=True, text=True, check=True
-    )
+    done = children.run(command, text=texts, env=environment, check=True)
     found = json.loads(done.stdout)
     assert isinstance(found, dict)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from shardlift.check.rules import all_rules
 from shardlift.source.model import version
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
+from tests import children
 
 TEXT = "import jax\ng = jax.pmap(f)\ny = jax.tree_map(f, x)\n"
 
@@ -111,7 +111,7 @@ def test_the_linter_does_not_import_jax() -> None:
         "check_text('import jax\\njax.pmap(f)')\n"
         "assert not {'jax', 'jaxlib', 'numpy', 'libcst'} & set(sys.modules), 'imported'"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    children.run([sys.executable, "-c", program], check=True)
 
 
 def test_codes_are_of_a_family_and_there_are_enough() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from shardlift.check.rules import all_rules
 from shardlift.cli import main
+from tests import children
 
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 
@@ -215,10 +215,7 @@ def test_several_processes_find_the_same(project: Path) -> None:
     (project / "use.py").write_text("from par import everywhere\ng = everywhere(f)\n")
     # As a program of its own: a test session that has started JAX must not fork.
     command = [sys.executable, "-m", "shardlift", "check", "-q", "--jobs"]
-    alone, together = (
-        subprocess.run([*command, jobs], cwd=project, capture_output=True, text=True, timeout=60)
-        for jobs in ("1", "2")
-    )
+    alone, together = (children.run([*command, jobs], cwd=project) for jobs in ("1", "2"))
     assert alone.stdout == together.stdout
     assert "use.py:2:5: SL201" in alone.stdout
 

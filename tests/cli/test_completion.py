@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 
 import click
@@ -13,6 +12,7 @@ from click.shell_completion import get_completion_class
 from click.testing import CliRunner
 
 from shardlift.cli import COMMANDS, main
+from tests import children
 
 
 def completed(*words: str, begun: str = "") -> list[str]:
@@ -71,7 +71,5 @@ def test_bash_does_it(tmp_path):
         "_shardlift_completion shardlift; echo ${COMPREPLY[@]}"
     )
     env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", script], env=env, capture_output=True, text=True, timeout=120
-    )
+    done = children.run(["bash", "-c", script], env=env)
     assert done.stdout == "verify\n", done.stderr

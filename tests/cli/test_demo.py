@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from shardlift.cli.demo.cost import Cost, cost_of, table
 from shardlift.cli.demo.folder import Folder, FolderError
 from shardlift.cli.demo.stage import Stage, fold_additions
 from shardlift.cli.demo.steps import BEFORE, STEPS, bundled, needed_for
+from tests import children
 
 COMMAND = [sys.executable, "-m", "shardlift", "demo"]
 
@@ -31,7 +31,7 @@ class Played:
         # A user's own settings of JAX must not matter, nor what lies around the folder.
         (folder / "pyproject.toml").write_text('[tool.shardlift]\nignore = ["SL"]\n')
         env = {**os.environ, "JAX_ENABLE_X64": "1", "COLUMNS": "80"}
-        done = subprocess.run(COMMAND, cwd=folder, env=env, capture_output=True, text=True)
+        done = children.run(COMMAND, cwd=folder, env=env)
         self.status, self.out, self.errors = done.returncode, done.stdout, done.stderr
         self.files = folder / "shardlift-demo"
 
@@ -93,9 +93,7 @@ class Played:
         after = self.files / "after/train.py"
         text = after.read_text()
         after.write_text(text + "\nbroken = True\n")
-        done = subprocess.run(
-            [*COMMAND, "migrate"], cwd=self.files.parent, capture_output=True, text=True
-        )
+        done = children.run([*COMMAND, "migrate"], cwd=self.files.parent)
         assert done.returncode == 2
         assert "was changed since the demo wrote it" in done.stderr
         assert after.read_text().endswith("broken = True\n")
@@ -123,33 +121,23 @@ def test_the_whole_journey(tmp_path):
 
 @pytest.mark.slow
 def test_a_step_alone_and_ctrl_c(tmp_path):
-    process = subprocess.Popen(
-        [*COMMAND, "run", "--into", "here"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    while not process.stdout.readline().startswith("$ shardlift run"):
-        pass
-    deadline = time.monotonic() + 30
-    while not (children := _children(process.pid)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert children
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "interrupted; the files so far are in here" in errors
-    assert "Traceback" not in errors
-    assert not any(Path(f"/proc/{child}").exists() for child in children)
-    assert (tmp_path / "here/before/train.py").exists()
-
-
-def _children(pid: int) -> list[int]:
-    if not Path("/proc/self/task").exists():
+    if not Path("/proc/self/stat").exists():
         pytest.skip("needs /proc")
-    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    command = [*COMMAND, "run", "--into", "here"]
+    with children.Child(command, cwd=tmp_path, stdout=children.PIPE) as demo:
+        while not demo.stdout.readline().startswith("$ shardlift run"):
+            assert demo.poll() is None, demo.stderr_text
+        deadline = time.monotonic() + 30
+        while not (started := children.generations([demo.pid])[1:]) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert started
+        demo.send_signal(signal.SIGINT)
+        done = demo.finish()
+    assert done.returncode == 130
+    assert "interrupted; the files so far are in here" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not any(Path(f"/proc/{child}").exists() for child in started[0])
+    assert (tmp_path / "here/before/train.py").exists()
 
 
 def test_without_jax_it_says_what_to_install(monkeypatch, tmp_path):

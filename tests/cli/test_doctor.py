@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
 
-from shardlift.cli import children
+from shardlift.cli.children import Done
 from shardlift.cli.doctor import checks, doctor
 from shardlift.cli.doctor.checks import CHECKS, Result, State
+from tests import children
 
 
 @pytest.fixture
@@ -19,14 +19,12 @@ def without_jax(monkeypatch):
 
 
 def ended(status: int, output: str):
-    return lambda *args, **kwargs: children.Done(status, output, 1.0)
+    return lambda *args, **kwargs: Done(status, output, 1.0)
 
 
 @pytest.mark.slow
 def test_all_is_well_here():
-    done = subprocess.run(
-        [sys.executable, "-m", "shardlift", "doctor"], capture_output=True, text=True
-    )
+    done = children.run([sys.executable, "-m", "shardlift", "doctor"])
     assert done.returncode == 0, done.stdout + done.stderr
     said = dict.fromkeys(CHECKS)
     for line in done.stdout.splitlines():

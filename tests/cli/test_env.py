@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import jax
@@ -8,6 +7,7 @@ from click.testing import CliRunner
 
 import shardlift
 from shardlift.cli import main
+from tests import children
 
 
 def test_env_names_versions_and_devices():
@@ -29,7 +29,7 @@ main(["env"], standalone_mode=False)
 
 
 def test_env_works_without_jax():
-    out = subprocess.run([sys.executable, "-c", WITHOUT_JAX], capture_output=True, text=True)
+    out = children.run([sys.executable, "-c", WITHOUT_JAX])
     assert out.returncode == 0, out.stderr
     assert "devices: JAX is not installed" in out.stdout
 
@@ -44,7 +44,7 @@ assert not {"jax", "numpy"} & set(sys.modules), sorted(sys.modules)
 
 
 def test_the_command_line_does_not_import_jax():
-    subprocess.run([sys.executable, "-c", LIGHT], check=True)
+    children.run([sys.executable, "-c", LIGHT], check=True)
 
 
 NO_DEVICE = """
@@ -57,4 +57,4 @@ assert jax.device_count() == 3
 
 
 def test_importing_touches_no_device():
-    subprocess.run([sys.executable, "-c", NO_DEVICE], check=True)
+    children.run([sys.executable, "-c", NO_DEVICE], check=True)

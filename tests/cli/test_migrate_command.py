@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main
+from tests import children
 
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 DONE = "step = jax.jit(shard_map_per_device(train, 'i'))\n"
@@ -35,7 +35,7 @@ def _run(*arguments: str) -> Result:
 
 def _git(*arguments: str) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
-    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+    children.run(["git", *identity, *arguments], check=True)
 
 
 def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:
@@ -220,7 +220,7 @@ def test_no_jax_is_imported() -> None:
         "import sys; from click.testing import CliRunner; from shardlift.cli import main;"
         "CliRunner().invoke(main, ['migrate', '--help']); assert 'jax' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    children.run([sys.executable, "-c", code], check=True)
 
 
 def test_global_says_what_keeps_its_axis_and_asks_for_facts(project: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from click.testing import CliRunner
 
 from shardlift.cli import main
 from shardlift.migrate.device_axis import strict
+from tests import children
 
 PROGRAM = """\
 import jax
@@ -49,7 +49,7 @@ def test_strict_where_the_numbers_hold(planted: bool, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(PROGRAM)
     record = [sys.executable, "-m", "shardlift.cli", "run", "-q", "--devices", "2"]
-    subprocess.run([*record, "--record", "run.json", "train.py"], env=ENV, check=True)
+    children.run([*record, "--record", "run.json", "train.py"], env=ENV, check=True)
     if planted:  # gradients of what is whole on all devices are summed, and nobody says so
         monkeypatch.setattr(strict, "casts", lambda *_: [])
     options = ["--to", "global", "--facts", "run.json", "--strict-vma", "--devices", "2"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from shardlift.cli import main, transaction
 from shardlift.migrate import passes, sites
+from tests import children
 from tests.cli.interrupting import tree
 
 LIBRARY = """\
@@ -149,16 +148,14 @@ def test_an_end_in_the_middle_of_a_run(project, end):
     before["train.py"] = program.encode()
     command = [sys.executable, "-m", "shardlift.cli", "migrate", "--write", "."]
     command += ["--verify", "python train.py"]
-    child = subprocess.Popen(command, env=ENV, stderr=subprocess.PIPE, start_new_session=True)
-    while b"jit(" not in (project / "lib.py").read_bytes():
-        assert child.poll() is None, child.stderr.read()
-        time.sleep(0.05)
-    assert (project / transaction.JOURNAL).exists()
-    child.send_signal(end)
-    child.communicate(timeout=30)
+    with children.Child(command, env=ENV) as child:
+        while b"jit(" not in (project / "lib.py").read_bytes():
+            assert child.poll() is None, child.stderr_text
+            time.sleep(0.05)
+        assert (project / transaction.JOURNAL).exists()
+        child.send_signal(end)
+        child.finish()
     if end == signal.SIGKILL:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)  # the program itself
         assert tree(project) != before
         done = CliRunner().invoke(main, ["migrate", "--recover", "."])
         assert "an earlier migrate was interrupted: 3 files put back as before" in done.stderr

@@ -6,7 +6,6 @@ Every file here would leave a trace if it were imported or run.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 import shardlift
 from shardlift.facts import write
+from tests import children
 from tests.capture.captures import everything
 
 SOURCE = Path(shardlift.__file__).parents[1]
@@ -41,7 +41,7 @@ addopts = "-p shardlift_plugin"
 @pytest.fixture(scope="module")
 def traps() -> list[str]:
     command = [sys.executable, "-P", "-c", PYTHONS_OWN]
-    own = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    own = children.run(command, check=True).stdout.split()
     stdlib = sys.stdlib_module_names - {"__main__", "antigravity", "this", *own}
     assert {"json", "typing", "ast", "tokenize"} <= stdlib
     return sorted({*stdlib, *TRAPS})
@@ -78,10 +78,10 @@ shardlift.cli.main(prog_name="shardlift")
 """
 
 
-def _run(folder: Path, *command: str, before: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+def _run(folder: Path, *command: str, before: tuple[str, ...]) -> children.Done:
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "JAX_PLATFORMS": "cpu"}
     done = [sys.executable, *before, *command]
-    return subprocess.run(done, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    return children.run(done, cwd=folder, env=env)
 
 
 @pytest.mark.slow
@@ -121,13 +121,13 @@ def test_the_commands_work_without_a_network(hostile: Path):
     """In a namespace that has none at all, where the machine lets us have one."""
     alone = ["unshare", "--net", "--map-root-user"]
     try:
-        possible = subprocess.run([*alone, "true"], capture_output=True, timeout=20).returncode == 0
+        possible = children.run([*alone, "true"], timeout=20).returncode == 0
     except OSError:
         possible = False
     if not possible:
         pytest.skip("no network namespaces here")
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     command = [*alone, sys.executable, "-m", "shardlift", "check", "."]
-    done = subprocess.run(command, cwd=hostile, env=env, capture_output=True, text=True)
+    done = children.run(command, cwd=hostile, env=env)
     assert done.returncode == 1, done.stderr
     assert "SL201" in done.stdout

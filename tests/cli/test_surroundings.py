@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import shardlift
 from shardlift.facts import write
+from tests import children
 from tests.capture.captures import everything
 
 pytestmark = pytest.mark.slow
@@ -42,15 +42,13 @@ def run(folder: Path, *command: str, path: str = "", **options: Any) -> tuple[in
     env |= options.pop("env", {})
     # Not by preexec_fn: that forks, of which JAX warns.
     shell = ["sh", "-c", f'{options.pop("first", ":")}; exec "$@"', "sh"]
-    done = subprocess.run(
+    done = children.run(
         [*shell, sys.executable, *options.pop("flags", ()), "-m", "shardlift", *command],
-        cwd=folder, env=env, stderr=subprocess.PIPE, timeout=120, **options,
+        cwd=folder, env=env, stderr=children.PIPE, errors="replace", **options,
     )  # fmt: skip
-    stdout = done.stdout.decode(errors="replace") if done.stdout else ""
-    error = done.stderr.decode(errors="replace") if done.stderr else ""
-    assert "Traceback" not in error, error
-    assert "Exception ignored" not in error, error
-    return done.returncode, stdout, error
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "Exception ignored" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_no_room_below_stdout(folder: Path) -> None:
@@ -76,7 +74,7 @@ def test_stdout_is_closed(folder: Path) -> None:
 def test_letters_that_the_terminal_does_not_have(folder: Path) -> None:
     for command in COMMANDS:
         env = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "1", "TERM": "dumb"}
-        status, stdout, _ = run(folder, *command, env=env, stdout=subprocess.PIPE)
+        status, stdout, _ = run(folder, *command, env=env)
         assert status in (0, 1)
         assert stdout
         assert stdout.isascii() or command[0] == "migrate"  # a diff is the bytes of the file
@@ -106,10 +104,10 @@ def test_an_old_jax(folder: Path) -> None:
         assert status == 2
         assert "JAX 0.4.30 is installed, and 0.10 or newer is needed" in error
     for command, wanted in zip(COMMANDS, (1, 1, 1, 0), strict=True):
-        assert run(folder, *command, path=path, stdout=subprocess.PIPE)[0] == wanted
+        assert run(folder, *command, path=path)[0] == wanted
     library = "import shardlift._compat"
     env = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", library], env=env, capture_output=True, text=True)
+    done = children.run([sys.executable, "-c", library], env=env)
     assert "shardlift needs JAX 0.10 or newer, and this is 0.4.30" in done.stderr
 
 
@@ -124,7 +122,7 @@ def test_no_jax(folder: Path) -> None:
     path = os.pathsep.join([str(light), str(SOURCE)])
 
     def without(*command: str) -> tuple[int, str, str]:
-        return run(folder, *command, path=path, flags=("-S",), stdout=subprocess.PIPE)
+        return run(folder, *command, path=path, flags=("-S",))
 
     status, _, error = without("verify", "train.py", "train.py")
     assert status == 2
@@ -135,7 +133,7 @@ def test_no_jax(folder: Path) -> None:
 
 def test_no_such_platform(folder: Path) -> None:
     env = {"JAX_PLATFORMS": "nonexistent"}
-    status, stdout, _ = run(folder, "env", env=env, stdout=subprocess.PIPE)
+    status, stdout, _ = run(folder, "env", env=env)
     assert status == 0
     assert "devices: JAX found none: Unable to initialize backend 'nonexistent'" in stdout
 
@@ -145,7 +143,7 @@ def test_jax_before_devices(folder: Path) -> None:
     path = os.pathsep.join([str(folder), str(SOURCE)])
     early = ("run", "-q", "--devices", "3", "count.py")
     (folder / "sitecustomize.py").write_text("import jax")
-    assert run(folder, *early, path=path, stdout=subprocess.PIPE)[:2] == (0, "3\n")
+    assert run(folder, *early, path=path)[:2] == (0, "3\n")
     (folder / "sitecustomize.py").write_text("import jax; jax.devices()")
     status, _, error = run(folder, *early, path=path)
     assert status == 2

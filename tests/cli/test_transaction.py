@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from click.testing import CliRunner
 
 from shardlift.cli import main, transaction
 from shardlift.cli.transaction import JOURNAL, Change, Transaction, WriteError
+from tests import children
 from tests.cli.interrupting import NEW, OLD, fresh, tree, write
 
 # Migrates, and is killed in front of the given rename.
@@ -56,15 +56,15 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _program(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+def _program(folder: Path, text: str) -> children.Done:
     command = [sys.executable, "-c", text]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    return children.run(command, cwd=folder)
 
 
 @pytest.mark.slow
 def test_ends_at_every_step() -> None:
     command = [sys.executable, "-m", "tests.cli.interrupting"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    done = children.run(command, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     steps = [int(number) for number in re.findall(r"\d+", done.stdout)]
     assert len(steps) == 2
@@ -198,7 +198,7 @@ write(pathlib.Path(sys.argv[1]))
 def test_an_edit_after_a_kill_is_not_lost(root: Path, placed: str, expected: dict) -> None:
     """Who changes a file that was replaced already has seen the new text, else the old one."""
     command = [sys.executable, "-c", ONE_PLACED, str(root)]
-    assert subprocess.run(command, cwd=Path(__file__).parents[2]).returncode == 9
+    assert children.run(command, cwd=Path(__file__).parents[2]).returncode == 9
     (root / placed).chmod(0o644)
     (root / placed).write_bytes(b"mine\n")
     said = transaction.recover(str(root / JOURNAL))
@@ -208,8 +208,7 @@ def test_an_edit_after_a_kill_is_not_lost(root: Path, placed: str, expected: dic
 
 
 def test_a_migration_that_is_still_at_work(root: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
+    with children.Child([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         document = {"state": "trying", "process": child.pid, "files": []}
         (root / JOURNAL).write_text(json.dumps(document))
         with pytest.raises(WriteError, match=f"at work here, process {child.pid}"):
@@ -220,9 +219,6 @@ def test_a_migration_that_is_still_at_work(root: Path) -> None:
         with pytest.raises(WriteError, match="has just begun here"):
             write(root)
         assert "put back" in transaction.recover(str(root / JOURNAL), force=True)
-    finally:
-        child.kill()
-        child.wait()
     assert tree(root) == OLD
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from shardlift.cli import main
+from tests import children
 
 BEFORE = """
 import sys
@@ -88,7 +88,7 @@ def folder(tmp_path_factory) -> Path:
 
 def shardlift(folder: Path, *args: str, python: str = sys.executable):
     command = [python, "-m", "shardlift.cli", *args]
-    return subprocess.run(command, cwd=folder, env=ENV, capture_output=True, text=True)
+    return children.run(command, cwd=folder, env=ENV)
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_recording_of_another_environment(folder, python, tmp_path):
     out = str(tmp_path / "old.json")
     env = {k: v for k, v in ENV.items() if k != "PYTHONPATH"}
     command = [python, file, "--devices", "8", out, str(program), "2"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    done = children.run(command, env=env)
     assert done.returncode == 0, done.stderr
     assert "2 calls of 1 pmap sites written to" in done.stderr
     done = shardlift(folder, "verify", out, "good.py", "--tolerance", "ulps=8,rtol=1e-6", "--", "2")

@@ -13,7 +13,6 @@ import io
 import linecache
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import jax
 
+from tests import children
 from tests.docs.pages import Block
 
 # Exit status 1 of these means that there is something to see, not that they failed.
@@ -83,10 +83,9 @@ class Runner:
 
     def _commands(self, block: Block) -> None:
         for command, shown in commands(block):
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=self.folder, env=environment(self.folder), text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240,
-            )  # fmt: skip
+            env = environment(self.folder)
+            shell = ["bash", "-c", command]
+            done = children.run(shell, cwd=self.folder, env=env, stderr=children.STDOUT)
             self.printed = done.stdout
             if shown:
                 compare(block, done.stdout, shown)
@@ -127,7 +126,7 @@ def environment(folder: Path) -> dict[str, str]:
         for name, start in (("python", ""), ("shardlift", "-m shardlift ")):
             (tools / name).write_text(f'#!/bin/sh\nexec {sys.executable} {start}"$@"\n')
             (tools / name).chmod(0o755)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("JAX_", "XLA_"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
     source = str(Path(__file__).parents[2] / "src")
     path = os.pathsep.join([str(tools), kept.get("PATH", "")])
     return kept | {"PATH": path, "PYTHONPATH": source, "COLUMNS": "100", "JAX_PLATFORMS": "cpu"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests import children
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -69,7 +70,7 @@ def needed(*modules: str) -> list[pytest.MarkDecorator]:
     return [skip, pytest.mark.libraries] if modules else []
 
 
-def run(cache: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+def run(cache: Path, *words: str | Path) -> children.Done:
     """`python` with these arguments, on 8 virtual devices.
 
     Most of the time of these programs is XLA's: what one of them has compiled is used again, and
@@ -85,4 +86,4 @@ def run(cache: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-    return subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True)
+    return children.run([sys.executable, *words], env=env)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 
 import pytest
 
 from shardlift.launch import cpu
+from tests import children
 
 BURN = "import time\nwhile time.process_time() < 1.5: pass\nprint('done', flush=True)\ninput()"
 # The work is done by a child of the process, which ends before it is looked at.
@@ -21,15 +21,11 @@ BURN_BELOW = (
 @pytest.fixture(params=[BURN, BURN_BELOW], ids=["itself", "a child"])
 def busy(request):
     command = [sys.executable, "-c", request.param]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == "done\n"
-            time.sleep(0.5)  # so that a child has been waited for
-            yield process.pid
-        finally:
-            process.kill()
+    with children.Child(command, stdin=children.PIPE, stdout=children.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "done\n"
+        time.sleep(0.5)  # so that a child has been waited for
+        yield process.pid
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="no /proc")
@@ -43,14 +39,10 @@ def test_proc(busy: int):
 
 def test_ps():
     command = [sys.executable, "-c", BURN]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == "done\n"
-            assert cpu.by_group()[process.pid] >= 1
-        finally:
-            process.kill()
+    with children.Child(command, stdin=children.PIPE, stdout=children.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "done\n"
+        assert cpu.by_group()[process.pid] >= 1
 
 
 def test_where_there_is_neither(monkeypatch):

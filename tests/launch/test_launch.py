@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import children
 from tests.processes.harness import assert_gone
 
 slow = pytest.mark.slow
@@ -22,9 +22,7 @@ RUN = [sys.executable, "-m", "shardlift.cli", "run"]
 def shardlift_run(folder: Path, source: str, *options: str, args=(), timeout: float = 60):
     script = folder / "program.py"
     script.write_text(textwrap.dedent(source))
-    return subprocess.run(
-        [*RUN, *options, str(script), *args], capture_output=True, text=True, timeout=timeout
-    )
+    return children.run([*RUN, *options, str(script), *args], timeout=timeout)
 
 
 def wait_for(path: Path, count: int, timeout: float = 30) -> list[int]:
@@ -60,8 +58,7 @@ def test_one_process_is_plain_python(tmp_path: Path, name: str):
     (tmp_path / "program.py").write_text(PLAIN[name])
     path = "./program.py" if name in ("arguments", "exception") else str(tmp_path / "program.py")
     plain, ours = (
-        subprocess.run([*how, path, "a", "--b"], capture_output=True, text=True, cwd=tmp_path)
-        for how in ([sys.executable], RUN)
+        children.run([*how, path, "a", "--b"], cwd=tmp_path) for how in ([sys.executable], RUN)
     )
     assert (ours.stdout, ours.stderr, ours.returncode) == (
         plain.stdout,
@@ -76,11 +73,9 @@ def test_a_module(tmp_path: Path):
     (tmp_path / "tool" / "main.py").write_text(
         "import sys; print(sys.argv[1:], __name__, __package__)"
     )
-    ours = subprocess.run(
+    ours = children.run(
         [*RUN, "-m", "tool.main", "-m", "x"],
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert ours.stdout == "['-m', 'x'] __main__ tool\n", ours.stderr
@@ -93,7 +88,7 @@ def test_devices(tmp_path: Path):
 
 
 def test_no_such_program():
-    ours = subprocess.run([*RUN, "nowhere.py"], capture_output=True, text=True)
+    ours = children.run([*RUN, "nowhere.py"])
     assert ours.returncode == 2
     assert "no such program: nowhere.py" in ours.stderr
 
@@ -101,16 +96,13 @@ def test_no_such_program():
 def test_interrupt_of_one_process(tmp_path: Path):
     script = tmp_path / "program.py"
     script.write_text("import time; print('up', flush=True); time.sleep(60)")
-    with subprocess.Popen([*RUN, str(script)], stdout=-1, stderr=-1, text=True) as job:
+    with children.Child([*RUN, str(script)], stdout=children.PIPE) as job:
         assert job.stdout
         assert job.stdout.readline() == "up\n"
         job.send_signal(signal.SIGINT)
-        try:
-            _, errors = job.communicate(timeout=20)
-        finally:
-            job.kill()
-    assert job.returncode == -signal.SIGINT
-    assert errors.rstrip().endswith("KeyboardInterrupt")
+        done = job.finish(20)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr.rstrip().endswith("KeyboardInterrupt")
 
 
 # Many processes.
@@ -260,10 +252,10 @@ ASLEEP = """
 def test_a_signal_ends_all(tmp_path: Path, number: int, status: int):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(ASLEEP).format(folder=str(tmp_path)))
-    with subprocess.Popen([*RUN, "--processes", "2", str(script)], stdout=-1, stderr=-1) as job:
+    with children.Child([*RUN, "--processes", "2", str(script)]) as job:
         pids = wait_for(tmp_path, 2)
         job.send_signal(number)
-        job.communicate(timeout=20)
+        job.finish(20)
     assert job.returncode == status
     assert_gone(pids)
 
@@ -282,11 +274,11 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path):
     script = tmp_path / "program.py"
     deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
     script.write_text(deaf + textwrap.dedent(ASLEEP).format(folder=str(tmp_path)))
-    with subprocess.Popen([sys.executable, "-c", PATIENT, str(script)]) as job:
+    with children.Child([sys.executable, "-c", PATIENT, str(script)]) as job:
         pids = wait_for(tmp_path, 2)
         for _ in range(2):
             job.send_signal(signal.SIGINT)
             time.sleep(1)
-        job.wait(timeout=20)  # of the 600 s that the processes have
+        job.finish(20)  # of the 600 s that the processes have
     assert job.returncode == 130
     assert_gone(pids)

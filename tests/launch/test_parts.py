@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from shardlift.cli.run import explain
 from shardlift.launch import Failure, virtual_devices
 from shardlift.launch.output_lines import Lines
+from tests import children
 
 
 @pytest.mark.parametrize("name", ["cpu", "output_lines", "program", "snapshot", "stacks", "stuck"])
@@ -97,6 +97,6 @@ def test_a_notebook_runs_cell_by_cell(tmp_path: Path):
     assert "not a notebook" in _run(path).stderr
 
 
-def _run(path: Path) -> subprocess.CompletedProcess[str]:
+def _run(path: Path) -> children.Done:
     command = [sys.executable, "-m", "shardlift", "run", "-q", str(path)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return children.run(command)

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import queue
-import subprocess
 import sys
 import textwrap
 import threading
@@ -22,6 +21,7 @@ from shardlift.launch import stacks
 from shardlift.launch.snapshot import take_snapshot
 from shardlift.launch.stacks import Answer, Frame, Stack, parse_dump
 from shardlift.launch.waits import Wait, wait_of
+from tests import children
 
 SECONDS = 10
 
@@ -78,7 +78,7 @@ def waiting_for_a_simple_queue(_):
 
 
 def waiting_for_a_process(_):
-    subprocess.run([sys.executable, "-c", f"import time; time.sleep({SECONDS})"], check=True)
+    children.run([sys.executable, "-c", f"import time; time.sleep({SECONDS})"])
 
 
 def waiting_for_a_lock(_):
@@ -189,7 +189,7 @@ def test_what_faulthandler_writes_is_read(tmp_path):
         dump()
         """)
     )
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60)
+    done = children.run([sys.executable, program])
     answer = parse_dump(done.stdout.splitlines())
     assert answer.main is not None
     assert [(f.file, f.line, f.function) for f in answer.main.own] == [

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import children
+
 ROOT = Path(__file__).resolve().parents[2]
-JAXLIB = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
 ONE_CORE = "--setting=NPROC=1"  # as XLA counts them: then it starts one thread per device
 
 pytestmark = pytest.mark.slow
@@ -22,9 +21,7 @@ def stress(*options: str) -> tuple[int, dict[str, object]]:
     """The exit status of one launch, and its record."""
     env = {k: v for k, v in os.environ.items() if k not in ("PJRT_NPROC", "NPROC")}
     command = [sys.executable, "-m", "bench.launch_stress", "--launches", "1", *options]
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = children.run(command, cwd=ROOT, env=env)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
@@ -35,12 +32,6 @@ def test_a_job_with_many_steps_in_flight_ends(size: str, fork: list[str]):
     sizes = [f"--processes={processes}", f"--devices={devices}", "--steps=80"]
     status, record = stress(*sizes, ONE_CORE, "--still=60", *fork)
     assert (status, record.get("ended"), record.get("hung")) == (0, 1, None)
-
-
-@pytest.mark.skipif(JAXLIB >= (0, 12), reason="jaxlib 0.12 needs no help")
-def test_a_hang_is_noticed():
-    status, record = stress("--steps=1000", "--setting=PJRT_NPROC=4", "--still=10")
-    assert (status, record.get("ended"), record.get("hung")) == (1, None, 1)
 
 
 RUNNING_AHEAD = """
@@ -62,12 +53,6 @@ def test_a_program_in_one_process_that_runs_ahead_ends(tmp_path: Path):
     script = tmp_path / "program.py"
     script.write_text(RUNNING_AHEAD)
     env = {k: v for k, v in os.environ.items() if k != "PJRT_NPROC"}
-    done = subprocess.run(
-        [sys.executable, "-m", "shardlift.cli", "run", "-q", "--devices", "4", str(script)],
-        env=env | {"NPROC": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command = [sys.executable, "-m", "shardlift.cli", "run", "-q", "--devices", "4", str(script)]
+    done = children.run(command, env=env | {"NPROC": "1"})
     assert (done.returncode, done.stdout) == (0, "means [1.5 1.5 1.5 1.5]\n"), done.stderr

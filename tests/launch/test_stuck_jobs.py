@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.launch import STUCK_STATUS
+from tests import children
 from tests.processes.harness import assert_gone
 
 from .test_launch import wait_for
@@ -25,10 +25,8 @@ LIMIT = "4"
 def run(folder: Path, source: str, *options: str, end: bool = True):
     (folder / "program.py").write_text(textwrap.dedent(source).lstrip())
     ending = ["--end-when-stuck"] if end else []
-    return subprocess.run(
-        [*RUN, "--stuck-after", LIMIT, *ending, *options, "program.py"],
-        cwd=folder, capture_output=True, text=True, timeout=150,
-    )  # fmt: skip
+    command = [*RUN, "--stuck-after", LIMIT, *ending, *options, "program.py"]
+    return children.run(command, cwd=folder)
 
 
 def line_of(source: str, text: str) -> int:
@@ -200,9 +198,9 @@ def test_it_can_be_turned_off(tmp_path: Path):
 def test_options_that_do_not_go_together(tmp_path: Path, options: list[str]):
     (tmp_path / "program.py").write_text("")
     command = [*RUN, *options, "--end-when-stuck", str(tmp_path / "program.py")]
-    ours = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ours = children.run(command)
     assert ours.returncode == 2
-    assert "--end-when-stuck goes with --processes" in ours.stderr
+    assert "--end-when-stuck needs --processes" in ours.stderr
 
 
 DEADLOCK = """
@@ -230,15 +228,12 @@ def test_sigterm_to_one_process_ends_the_job(tmp_path: Path, process: int, handl
     source = textwrap.dedent(DEADLOCK).replace("HANDLER", handler)
     (tmp_path / "program.py").write_text(source)
     command = [*RUN, "--stuck-after", "0", "program.py"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as job:
-        try:
-            pids = wait_for(tmp_path, 2, timeout=90)
-            os.kill(int((tmp_path / f"{process}.pid").read_text()), signal.SIGTERM)
-            _, errors = job.communicate(timeout=60)
-        finally:
-            job.kill()
-    assert job.returncode == 128 + signal.SIGTERM
-    assert f"process {process} of 2 was killed by signal 15" in errors
+    with children.Child(command, cwd=tmp_path) as job:
+        pids = wait_for(tmp_path, 2, timeout=90)
+        os.kill(int((tmp_path / f"{process}.pid").read_text()), signal.SIGTERM)
+        done = job.finish()
+    assert done.returncode == 128 + signal.SIGTERM
+    assert f"process {process} of 2 was killed by signal 15" in done.stderr
     assert_gone(pids)
 
 
@@ -280,14 +275,11 @@ PREEMPTED = """
 def test_jax_still_hears_of_a_preemption(tmp_path: Path):
     (tmp_path / "program.py").write_text(textwrap.dedent(PREEMPTED))
     command = [*RUN, "--stuck-after", "0", "program.py"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as job:
-        try:
-            pids = wait_for(tmp_path, 2, timeout=90)
-            os.kill(int((tmp_path / "1.pid").read_text()), signal.SIGTERM)
-            output, _ = job.communicate(timeout=60)
-        finally:
-            job.kill()
-    saved = re.findall(r"\[(\d)\] saves at (\d+)", output)
+    with children.Child(command, cwd=tmp_path) as job:
+        pids = wait_for(tmp_path, 2, timeout=90)
+        os.kill(int((tmp_path / "1.pid").read_text()), signal.SIGTERM)
+        done = job.finish()
+    saved = re.findall(r"\[(\d)\] saves at (\d+)", done.stdout)
     assert len({step for _, step in saved}) == 1
     assert sorted(process for process, _ in saved) == ["0", "1"]
     assert_gone(pids)

@@ -38,7 +38,9 @@ def main(names):
 def one(out, programs):
     """Eight devices in one process."""
     env = dict(os.environ, JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
-    subprocess.run([sys.executable, HERE / "together.py", out, *programs], env=env, check=True)
+    subprocess.run(
+        [sys.executable, HERE / "together.py", out, *programs], env=env, check=True, timeout=900
+    )
 
 
 def two(out):
@@ -48,7 +50,7 @@ def two(out):
     command = [sys.executable, HERE / "programs" / "processes.py", "--coordinator"]
     command += ["127.0.0.1:29511", "--count", "2", "--out", out / "processes.json", "--id"]
     jobs = [subprocess.Popen([*command, str(k)], env=env) for k in range(2)]
-    statuses = [job.wait() for job in jobs]
+    statuses = [job.wait(300) for job in jobs]
     if any(statuses):
         raise SystemExit("the two processes failed")
 

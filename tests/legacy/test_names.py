@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 
 import jax
@@ -13,6 +12,7 @@ import pytest
 
 import shardlift
 from shardlift._legacy import names
+from tests import children
 
 HERE = names.version(jax.__version__)
 ROWS = [row for row in names.rows() if row.gone <= HERE]
@@ -188,7 +188,7 @@ assert type(jax_spec).__module__.startswith(("importlib", "_frozen_importlib")),
 assert jax.pmap is pmap and jax.pmap.__module__.startswith("jax"), (jax.pmap, pmap)
 print(sorted(uses))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = children.run([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr
     assert "JAX_PMAP_SHMAP_MERGE (environment)" in done.stdout
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from tests import children
 
 pytestmark = pytest.mark.slow
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
@@ -63,9 +64,7 @@ main(["run", *sys.argv[1:]])
 
 
 def start(how: list[str], path: Path, *args: str, text: str | None = None):
-    return subprocess.run(
-        [*how, str(path), *args], env=ENV, input=text, capture_output=True, text=True, timeout=120
-    )
+    return children.run([*how, str(path), *args], env=ENV, text=text)
 
 
 def program(folder: Path, source: str, name: str = "program.py") -> Path:
@@ -204,14 +203,11 @@ def test_a_record_of_a_program_that_is_ended(tmp_path: Path, number: int):
     record = tmp_path / "record.json"
     path = program(tmp_path, ENDLESS)
     how = [sys.executable, "-c", RECORDING, "--record", str(record), str(path)]
-    with subprocess.Popen(how, env=ENV, stdout=-1, stderr=-1, text=True) as job:
+    with children.Child(how, env=ENV, stdout=children.PIPE) as job:
         assert job.stdout
         assert job.stdout.readline() == "up\n"
         job.send_signal(number)
-        try:
-            _, errors = job.communicate(timeout=60)
-        finally:
-            job.kill()
+        errors = job.finish().stderr
     assert job.returncode == -number, errors
     assert json.loads(record.read_text())["calls"] == 1
     if number == signal.SIGINT:
@@ -234,9 +230,7 @@ def test_many_processes_leave_one_record(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(customize)
     how = [sys.executable, "-m", "shardlift.cli", "run", "--processes", "2", "--devices", "1"]
     env = {**ENV, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    done = subprocess.run(
-        [*how, "--record", str(record), str(path)], env=env, capture_output=True, text=True
-    )
+    done = children.run([*how, "--record", str(record), str(path)], env=env)
     assert done.returncode == 0, done.stderr
     assert json.loads(record.read_text()) == {"calls": 2, "of": 2}
     assert not list(tmp_path.glob("record.json.*"))
@@ -244,9 +238,7 @@ def test_many_processes_leave_one_record(tmp_path: Path):
 
 
 def test_a_folder_that_cannot_be_written():
-    ours = subprocess.run(
-        [*RUN, "--record", "/no/such/folder/x.json", __file__], capture_output=True, text=True
-    )
+    ours = children.run([*RUN, "--record", "/no/such/folder/x.json", __file__])
     assert ours.returncode == 2
     assert "cannot write to the folder of /no/such/folder/x.json" in ours.stderr
 
@@ -258,10 +250,8 @@ def test_the_pytest_plugin(tmp_path: Path):
         "    assert 'PmapFunction' in str(type(jax.pmap(abs)))\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    plain = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    plain = children.run(command, cwd=tmp_path)
     assert plain.returncode != 0
-    ours = subprocess.run(
-        [*command, "-p", "shardlift.pytest"], cwd=tmp_path, capture_output=True, text=True
-    )
+    ours = children.run([*command, "-p", "shardlift.pytest"], cwd=tmp_path)
     assert ours.returncode == 0, ours.stdout + ours.stderr
     assert "jax.tree_map" in ours.stdout

@@ -16,6 +16,7 @@ from jax import lax
 
 import shardlift
 from shardlift.mapping import registry, site
+from tests import children
 
 N = 8
 X = np.arange(N, dtype=np.float32)
@@ -154,7 +155,6 @@ def test_many_sizes_do_not_grow_without_bound(monkeypatch):
 @pytest.mark.slow
 def test_clear_backends():
     """In a process of its own: it takes every array of the session with it."""
-    import subprocess
     import sys
 
     code = """
@@ -169,7 +169,7 @@ for _ in range(3):
     del y
     clear_backends()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = children.run([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr
 
 

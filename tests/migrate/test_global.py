@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from shardlift.capture.schema import Capture, Leaf, Proof, Site
 from shardlift.capture.text_digest import digest
 from shardlift.check.engine import check_texts
 from shardlift.migrate.rewrite import Goal
+from tests import children
 from tests.migrate.programs import PROGRAMS
 from tests.migrate.test_programs import migrated
 from tests.migrate.training_programs import GLOBAL, PARTLY, STACKED
@@ -69,13 +69,10 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     environment["PYTHONPATH"] = os.pathsep.join(
         [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, str(RUNNER), str(root)],
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

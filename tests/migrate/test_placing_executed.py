@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import children
 from tests.migrate.steps import migrated
 
 pytest.importorskip("jax")
@@ -172,13 +172,10 @@ def outcomes() -> dict[str, tuple[object, object]]:
         "PYTHONPATH": str(source),
         "PYTHONWARNINGS": "ignore",
     }
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-c", RUNNER],
-        input=json.dumps(pairs),
+        text=json.dumps(pairs),
         env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     before, after = json.loads(done.stdout.splitlines()[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from shardlift.facts import Capture
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import Migration, migrate
 from shardlift.migrate.rewrite import Goal
+from tests import children
 from tests.migrate.programs import PROGRAMS
 
 RUNNER = Path(__file__).with_name("run_programs.py")
@@ -55,13 +55,10 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
     # As a legacy program ran: without the strictness of this suite.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
     environment |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, str(RUNNER), str(root)],
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=300,
-        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, str | None] = json.loads(done.stdout.splitlines()[-1])

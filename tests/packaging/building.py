@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import venv
 import zipfile
 from pathlib import Path
+
+from tests import children
 
 ROOT = Path(__file__).resolve().parents[2]
 # What `pip install shardlift` brings with it, and what these need in turn.
@@ -37,7 +38,7 @@ def build(tree: Path, out: Path, umask: int = 0o022) -> tuple[Path, Path]:
     out.mkdir()
     env = {k: v for k, v in os.environ.items() if k != "SOURCE_DATE_EPOCH"}
     command = [sys.executable, "-c", _BUILD, str(out), oct(umask)]
-    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
+    done = children.run(command, cwd=tree, env=env)
     assert done.returncode == 0, done.stderr
     sdist, wheel = done.stdout.split()[-2:]
     return out / sdist, out / wheel

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from shardlift.cli import main
+from tests import children
 from tests.packaging.building import ROOT
 
 HOOK = (ROOT / ".pre-commit-hooks.yaml").read_text()
@@ -84,9 +84,7 @@ def test_the_action_annotates(tmp_path, paths, fail, status):
         "ARGS": "--select SL2",
         "FAIL": fail,
     }
-    done = subprocess.run(
-        ["bash", "-e", "-c", steps()[1]], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
+    done = children.run(["bash", "-e", "-c", steps()[1]], cwd=tmp_path, env=env)
     assert done.returncode == status, done.stderr
     assert ("::notice file=old.py,line=3" in done.stdout) == (status < 2), done.stdout
     assert not (tmp_path / "trace").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from shardlift.cli.demo.steps import BEFORE, bundled
 from shardlift.facts import Capture, write
+from tests import children
 from tests.packaging.building import build, copy_tree, install
 
 pytest.importorskip("hatchling")
@@ -57,9 +57,9 @@ def answers(python: Path, work: Path) -> dict[str, tuple[int, str]]:
     (work / "plain.py").write_text("print('ran')\n")
     write(Capture(command=("train.py",)), work / "run.json")
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "JAX_PLATFORMS")}
-    done = subprocess.run(
+    done = children.run(
         [python, "-c", COMMANDS, json.dumps(LINES)],
-        cwd=work, env=env, capture_output=True, text=True,
+        cwd=work, env=env,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
@@ -80,9 +80,7 @@ def its_types_are_seen_from_the_outside(python: Path, work: Path) -> None:
     (work / "mine.py").write_text(source)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")}
     env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if "site-packages" in p)
-    done = subprocess.run(
-        [*command, *options, "mine.py"], cwd=work, env=env, capture_output=True, text=True
-    )
+    done = children.run([*command, *options, "mine.py"], cwd=work, env=env)
     assert done.stdout.startswith("Success"), done.stdout + done.stderr
 
 

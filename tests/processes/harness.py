@@ -15,13 +15,10 @@ when the test runner dies.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import os
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -32,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from shardlift.launch import virtual_devices
+from tests.children import PIPE, STDOUT, Child, ask_for_stacks
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -134,7 +132,7 @@ class _Job:
             **env,
         }
         virtual_devices(devices, self.env)
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.running: dict[int, Child] = {}
         self.started = time.monotonic()
         self.seconds: dict[int, float] = {}
         self.late: set[int] = set()
@@ -148,13 +146,12 @@ class _Job:
 
     def start(self, process: int) -> None:
         with open(self.folder / f"{process}.log", "wb") as log:
-            self.running[process] = subprocess.Popen(
+            self.running[process] = Child(
                 [sys.executable, "-W", "error", str(CHILD), str(self.folder), str(process)],
-                stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
+                stdin=PIPE,  # held open: its end tells the child that we are gone
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=STDOUT,
                 env=self.env,
-                start_new_session=True,
             )
 
     def wait(self, timeout: float) -> None:
@@ -165,14 +162,11 @@ class _Job:
                     self.seconds[process] = time.monotonic() - self.started
             time.sleep(0.02)
         self.late = set(self.running) - set(self.seconds)
+        ask_for_stacks([self.running[process].pid for process in self.late])
 
     def end(self) -> None:
         for child in self.running.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            if child.stdin:
-                child.stdin.close()
+            child.__exit__()
 
     def result(self, process: int) -> Result:
         log = self.folder / f"{process}.log"

@@ -21,6 +21,7 @@ from shardlift.capture.schema import HOST, IN_PLACE, MovedBy, Read, Reason, Reas
 from shardlift.facts import Recorder, read
 from shardlift.mapping import observer
 from shardlift.recording.compilations import here
+from tests import children
 
 N = 8
 X = np.arange(N * 4, dtype=np.float32).reshape(N, 4)
@@ -484,7 +485,6 @@ def test_names_that_were_used_and_the_summary(recorder, tmp_path):
 
 @pytest.mark.slow
 def test_a_program_without_pmap_touches_no_device(tmp_path):
-    import subprocess
     import sys
 
     code = (
@@ -494,9 +494,7 @@ def test_a_program_without_pmap_touches_no_device(tmp_path):
         "from jax._src import xla_bridge\nprint(bool(xla_bridge._backends))"
     )
     path = tmp_path / "run.json"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
+    done = children.run([sys.executable, "-c", code, str(path)], check=True)
     first, *_, last = done.stdout.splitlines()
     assert first == "this run has no pmap site"
     assert last == "False"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from shardlift.facts import read
 from shardlift.report.comparison import pairs_of
+from tests import children
 
 TRAIN = """
 import jax, jax.numpy as jnp, numpy as np
@@ -39,9 +39,9 @@ def test_before_and_after(tmp_path: Path):
     environment = {**os.environ, "COLUMNS": "100"}
 
     def shardlift(*words: str) -> str:
-        return subprocess.run(
+        return children.run(
             [sys.executable, "-m", "shardlift", *words],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120,
+            cwd=tmp_path, env=environment, check=True,
         ).stdout  # fmt: skip
 
     run = ("run", "--devices", "8", "--record")

@@ -6,13 +6,13 @@ import html
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from shardlift.report.html import page
 from shardlift.report.view import view_of
+from tests import children
 from tests.capture.captures import NASTY, everything
 
 CHROMIUM = shutil.which("chromium")
@@ -53,9 +53,7 @@ def opened(folder: Path, name: str, *options: str) -> str:
     path.write_text(text.replace("</body>", TRIAL).replace("alert(1)", "window.alerted=1"))
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     profile = f"--user-data-dir={folder / 'profile'}"
-    done = subprocess.run(
-        [*command, profile, *options, path.as_uri()], capture_output=True, text=True, timeout=120
-    )
+    done = children.run([*command, profile, *options, path.as_uri()])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.processes import of_processes
+from tests import children
 from tests.verify.recording import batch, by_hand
 
 COMMON = """
@@ -65,7 +65,7 @@ def test_two_processes(tmp_path: Path) -> None:
     (tmp_path / "after.py").write_text(COMMON + AFTER)
     options = ["--processes", "2", "--devices", "2", "--format", "json"]
     command = [sys.executable, "-m", "shardlift.cli", "verify", "before.py", "after.py", *options]
-    done = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True)
+    done = children.run(command, cwd=tmp_path, env=ENV)
     assert done.returncode == 1, done.stdout + done.stderr
     right, wrong = json.loads(done.stdout)["sites"]
     assert (right["verdict"], right["calls"], right["leaves"]) == ("identical", 2, 8)

@@ -20,7 +20,7 @@ def init(key):
 
 def loss_fn(params, batch):
     x, labels = batch
-    hidden = jnp.maximum(x @ params["dense1"]["w"] + params["dense1"]["b"], 0)
+    hidden = jnp.tanh(x @ params["dense1"]["w"] + params["dense1"]["b"])
     logits = hidden @ params["dense2"]["w"] + params["dense2"]["b"]
     logits = logits - logits.max(-1, keepdims=True)
     picked = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]

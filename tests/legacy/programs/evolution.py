@@ -16,8 +16,7 @@ def generation(theta, key, sigma):
     noise = jnp.concatenate([noise, -noise])
     scores = jax.vmap(fitness)(theta + sigma * noise)
     everyone = lax.all_gather(scores, "pop")
-    ranks = everyone.ravel().argsort().argsort().reshape(everyone.shape)
-    mine = ranks[lax.axis_index("pop")] / (everyone.size - 1) - 0.5
+    mine = (everyone[lax.axis_index("pop")] - everyone.mean()) / everyone.std()
     gradient = lax.psum(mine @ noise, "pop") / everyone.size
     # The best of each device goes to its neighbour.
     n = lax.psum(1, "pop")

@@ -14,7 +14,7 @@ def generator(params, z):
 
 
 def discriminator(params, x):
-    return jnp.maximum(x @ params["w1"], 0) @ params["w2"]
+    return jnp.tanh(x @ params["w1"]) @ params["w2"]
 
 
 def d_loss(d_params, g_params, real, z):

@@ -1,0 +1,161 @@
+"""No test can hang: what is started ends in time, and one that is stuck says where."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import children
+from tests.children import PIPE
+from tests.processes.harness import assert_gone
+from tests.watchdog import stacks
+
+HERE = Path(__file__).parent
+# Two threads that wait for each other, and a process of its own that waits too.
+DEADLOCK = """
+import os, subprocess, sys, threading
+
+def hold(mine, other, name):
+    with mine:
+        met.wait()
+        other.acquire()
+
+def wait_in_a_grandchild():
+    read, _ = os.pipe()
+    os.read(read, 1)
+
+if sys.argv[1:]:
+    wait_in_a_grandchild()
+grandchild = subprocess.Popen([sys.executable, __file__, "again"])
+print("started", grandchild.pid, flush=True)
+met, locks = threading.Barrier(2), (threading.Lock(), threading.Lock())
+threads = [threading.Thread(target=hold, args=(*pair, "x")) for pair in (locks, locks[::-1])]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.fixture
+def deadlock(tmp_path: Path) -> list[str]:
+    path = tmp_path / "deadlock.py"
+    path.write_text(DEADLOCK)
+    return [sys.executable, str(path)]
+
+
+@pytest.mark.slow
+def test_a_deadlocked_program_is_reported_with_all_its_stacks(deadlock: list[str]) -> None:
+    with pytest.raises(children.LateError) as failed:
+        children.run(deadlock, timeout=3)
+    said = str(failed.value)
+    assert "not done in 3 s" in said
+    assert said.count("in hold") == 2
+    assert "in wait_in_a_grandchild" in said
+    assert_gone([int(said.split("started ")[1].split()[0])])
+
+
+LEAVES = """
+import subprocess, sys
+print(subprocess.Popen(["sleep", "60"], start_new_session=True).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_family_in_other_sessions_is_killed() -> None:
+    with children.Child([sys.executable, "-c", LEAVES], stdout=PIPE, stdin=PIPE) as child:
+        pid = int(child.stdout.readline())
+    assert_gone([child.pid, pid])
+
+
+def test_what_a_program_is_given_and_says() -> None:
+    code = "import sys; print(sys.stdin.read().upper()); print('no', file=sys.stderr); sys.exit(3)"
+    done = children.run([sys.executable, "-c", code], text="yes")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "YES\n", "no\n")
+    with pytest.raises(AssertionError, match="exit status 3\n(.|\n)*YES\n(.|\n)*no"):
+        children.run([sys.executable, "-c", code], text="yes", check=True)
+
+
+CONFTEST = """
+from tests import watchdog
+from tests.conftest import pytest_timeout_cancel_timer, pytest_timeout_set_timer
+
+watchdog.PATIENCE = 2
+"""
+# Tests that hang, in a pytest of its own that has this suite's watchdog.
+HANGS = """
+import subprocess, sys
+from tests import children
+
+def wait_for_the_child(child):
+    child.wait()
+
+def wait_in_c():
+    import ctypes
+    ctypes.CDLL(None).sleep(60)
+
+def test_waits():
+    with children.Child([sys.executable, {program!r}]) as child:
+        wait_for_the_child(child)
+
+def test_in_c():
+    wait_in_c()
+
+def test_goes_on():
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_test_that_hangs_shows_all_stacks(tmp_path: Path, deadlock: list[str]) -> None:
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_hangs.py").write_text(HANGS.format(program=deadlock[1]))
+    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 5\n")
+    command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", str(folder)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
+    done = children.run(command, env=env)
+    said = done.stdout + done.stderr
+    assert "test_waits: not done in 5.0 s" in said
+    for name in ("in wait_for_the_child", "in hold", "in wait_in_a_grandchild", "in wait_in_c"):
+        assert name in said, said
+    assert "2 failed, 1 passed" in said
+
+
+def test_the_stacks_of_this_process() -> None:
+    assert "in test_the_stacks_of_this_process" in stacks()
+
+
+STARTERS = {"run", "Popen", "call", "check_call", "check_output", "getoutput"}
+OTHERS = {("os", "system"), ("os", "popen"), ("os", "spawnv"), ("pty", "spawn")}
+# The helper itself, and a tool that no test runs.
+MAY = {"children.py", "legacy/record.py"}
+
+
+def starters(text: str) -> list[int]:
+    """The lines on which a program is started past `children`."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    names = [(node.lineno, ast.unparse(node.func).split(".")) for node in calls]
+    return [
+        line
+        for line, (*module, name) in names
+        if (module == ["subprocess"] and name in STARTERS) or (*module, name) in OTHERS
+    ]
+
+
+def test_nothing_is_started_past_the_helper() -> None:
+    assert starters("import subprocess\nsubprocess.run(['x'])\nos.system('x')") == [2, 3]
+    paths = [path for path in HERE.rglob("*.py") if path.relative_to(HERE).as_posix() not in MAY]
+    found = [f"{path}:{line}" for path in paths for line in starters(path.read_text())]
+    imports = [p for p in paths if "\nfrom subprocess import" in p.read_text()]
+    assert (found, imports) == ([], [])
+
+
+def test_a_program_has_less_time_than_its_test(pytestconfig: pytest.Config) -> None:
+    assert float(pytestconfig.getini("timeout")) > children.TIMEOUT

@@ -251,7 +251,7 @@ class Job:
         silent = [worker for worker in asked if worker.answer is None and worker.answers()]
         for worker in silent:
             worker.dump.clear()
-            os.kill(worker.popen.pid, DUMP_SIGNAL)
+            worker.popen.send_signal(DUMP_SIGNAL)
         self._pump_until(lambda: not silent, _DUMP)
         for worker in silent:
             worker.answer = parse_dump(worker.dump)

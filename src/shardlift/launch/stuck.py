@@ -7,8 +7,9 @@ from dataclasses import dataclass
 __all__ = ["Sample", "StuckClock"]
 
 # What an idle process uses. Jobs that hang in a collective, 2x2, 2x4 and 4x2 virtual devices with
-# gloo, used 1.9 to 3.4 ms of CPU per second and process (JAX 0.10.2 and 0.12.0.1): threads of the
-# runtime that wake up to look around. The kernel counts in ticks of 10 ms, hence the second number.
+# gloo, used 1.9 to 4.0 ms of CPU per second and process (JAX 0.10.2 and 0.12.0.1), on an idle and a
+# busy machine: threads of the runtime that wake up to look around. The kernel counts in ticks of
+# 10 ms, hence the second number.
 IDLE_SHARE = 0.02  # of one core
 IDLE_TICKS = 0.02  # seconds
 LONGEST_INTERVAL = 2.0  # between two samples, in seconds

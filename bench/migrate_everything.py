@@ -47,7 +47,7 @@ def hold(result: Migration) -> None:
 
 def report(folder: str, files: list[str], result: Migration, seconds: float) -> None:
     rewritten = sum(len(file.rewritten) for file in result.files)
-    reasons = Counter(place.text[:60] for file in result.files for place in file.refused)
+    reasons = Counter(place.reason[:60] for file in result.files for place in file.refused)
     print(f"{folder}: {len(files)} files, {seconds:.1f} s")
     print(f"  {rewritten} places rewritten in {len(result.changed)} files", end="")
     print(f", {len(result.unreadable)} files not looked at")

@@ -80,14 +80,23 @@ def test_legacy_and_replication_are_functions_whatever_was_imported(name, before
     assert run_python(code) == "function"
 
 
-def test_private_jax_is_named_in_two_files():
+# The files that may name private modules of JAX, and why.
+PRIVATE_JAX = {
+    "_compat.py": "uses them, each with a public fallback",
+    "_legacy/names.py": "text: looked up when a program asks for a name that lived there",
+    "launch/stacks.py": "text: recognises the frames of a stack",
+    "launch/waits.py": "text: recognises the frames of a stack",
+}
+
+
+def test_private_jax_is_named_in_these_files_only():
     pattern = re.compile(r"jax\._src|from jax import _src|jaxlib\.\w|import jaxlib")
     users = {
         path.relative_to(SOURCE).as_posix()
         for path in SOURCE.rglob("*.py")
         if pattern.search(path.read_text())
     }
-    assert users == {"_compat.py", "_legacy/names.py"}
+    assert users == set(PRIVATE_JAX)
 
 
 def test_private_paths_in_the_table_of_restored_names():
@@ -126,7 +135,21 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert tests in (ROOT / ".ci" / "run").read_text()
 
 
-def test_changelog_has_a_fragment_for_the_engine():
-    kinds = {path.name.split(".")[-2] for path in (ROOT / "news").glob("*.md")}
-    assert kinds <= {"added", "changed", "fixed"}
-    assert kinds
+FRAGMENTS = sorted((ROOT / "news").glob("*.md"))
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda path: path.name)
+def test_a_news_fragment_is_one_sentence(fragment):
+    # Without the `+` towncrier takes the name for the number of an issue.
+    assert re.fullmatch(r"(\+\w+|\d+)\.(added|changed|fixed)\.md", fragment.name)
+    text = fragment.read_text()
+    assert text.endswith(".\n")
+    assert not re.search(r"\. [A-Z`]", text)
+
+
+def test_the_changelog_is_built_from_the_fragments():
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "0.1.0"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n- ") == len(FRAGMENTS)
+    assert "(#" not in done.stdout

@@ -18,7 +18,7 @@ from shardlift.cli.children import Done
 from shardlift.cli.demo import demo
 from shardlift.cli.demo.cost import Cost, cost_of, table
 from shardlift.cli.demo.folder import Folder, FolderError
-from shardlift.cli.demo.stage import Stage, folded
+from shardlift.cli.demo.stage import Stage, fold_additions
 from shardlift.cli.demo.steps import BEFORE, STEPS, bundled, needed_for
 
 COMMAND = [sys.executable, "-m", "shardlift", "demo"]
@@ -77,7 +77,7 @@ class Played:
         assert "2 sites: 2 identical" in self.said("verify")
 
     def costs_are_measured(self):
-        row = re.search(r"a step +([\d.]+) ms +([\d.]+) ms +([\d.]+)", self.said("cost"))
+        row = re.search(r"one step +([\d.]+) ms +([\d.]+) ms +([\d.]+)", self.said("cost"))
         before, after, ratio = map(float, row.groups())
         assert before > 0
         assert after > 0
@@ -97,7 +97,7 @@ class Played:
             [*COMMAND, "migrate"], cwd=self.files.parent, capture_output=True, text=True
         )
         assert done.returncode == 2
-        assert "is not as the demo left it" in done.stderr
+        assert "was changed since the demo wrote it" in done.stderr
         assert after.read_text().endswith("broken = True\n")
         after.write_text(text)
 
@@ -140,7 +140,7 @@ def test_a_step_alone_and_ctrl_c(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "interrupted; what there is so far is in here" in errors
+    assert "interrupted; the files so far are in here" in errors
     assert "Traceback" not in errors
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert (tmp_path / "here/before/train.py").exists()
@@ -165,7 +165,7 @@ class TestFolder:
         (tmp_path / "thesis.tex").write_text("mine")
         result = CliRunner().invoke(demo, ["check", "--into", str(tmp_path)])
         assert result.exit_code == 2
-        assert "not of a demo" in result.output
+        assert "contains other files" in result.output
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
     def test_what_somebody_changed_is_not_written_over(self, tmp_path):
@@ -173,7 +173,7 @@ class TestFolder:
         again = Folder(tmp_path / "new")
         again.put("a/b.py", b"2")
         (tmp_path / "new/a/b.py").write_bytes(b"mine")
-        with pytest.raises(FolderError, match="b.py is not as the demo left it"):
+        with pytest.raises(FolderError, match="b.py was changed since the demo wrote it"):
             again.put("a/b.py", b"3")
         assert (tmp_path / "new/a/b.py").read_bytes() == b"mine"
 
@@ -181,7 +181,7 @@ class TestFolder:
         folder = Folder(tmp_path)
         (tmp_path / "run.json").write_text("mine")
         with pytest.raises(FolderError, match="run.json"):
-            folder.free("run.json")
+            folder.check_unchanged("run.json")
 
     def test_a_damaged_list_makes_nothing_ours(self, tmp_path):
         Folder(tmp_path).put("run.json", b"1")
@@ -227,7 +227,7 @@ def test_a_step_brings_what_it_needs(tmp_path):
 
 
 def test_a_program_that_failed_has_no_cost():
-    assert cost_of(Done(1, "warm after 1.0 s\n2.0 ms a step", 1.0)) is None
+    assert cost_of(Done(1, "warm after 1.0 s\n2.0 ms per step", 1.0)) is None
     assert cost_of(Done(0, "nothing", 1.0)) is None
 
 
@@ -236,10 +236,10 @@ def test_costs_side_by_side():
     console.print(table(Cost(0.004, 2, 8), Cost(0.003, 1, 4)))
     console.file.close()
     text = console.export_text()
-    assert re.search(r"a step +4.00 ms +3.00 ms +0.75", text)
+    assert re.search(r"one step +4.00 ms +3.00 ms +0.75", text)
     assert re.search(r"whole program +8.00 s +4.00 s +0.50", text)
 
 
 def test_short_additions_are_shown():
     diff = "-a\n" + "+b\n" * 10
-    assert folded(diff) == diff.rstrip()
+    assert fold_additions(diff) == diff.rstrip()

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from shardlift.cli import children
 from shardlift.cli.doctor import checks, doctor
-from shardlift.cli.doctor.checks import CHECKS, Found, State
+from shardlift.cli.doctor.checks import CHECKS, Result, State
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_all_is_well_here():
             if line[10:].startswith(name):
                 said[name] = (line[:10].strip(), line[29:])
     assert said["settings"][0] == "note"  # those of the tests
-    assert said["2 processes"] == ("ok", "a sum over 4 devices, and a barrier")
+    assert said["2 processes"] == ("ok", "a sum over 4 devices and a barrier work")
     assert said["8 virtual devices"][0] == "ok"
     assert said["devices"] == ("ok", "8 cpu, cpu, 1 process")
     assert "6 checks, 0 failed" in done.stdout
@@ -46,7 +46,7 @@ def test_without_jax_what_works_is_said(without_jax):
     assert 'pip install "shardlift[jax]"' in result.output
     assert "ok        check and migrate" in result.output
     assert "6 checks" not in result.output
-    assert "3 checks, 0 failed, 3 not tried" in result.output
+    assert "3 checks, 0 failed, 3 not run" in result.output
 
 
 def test_an_old_jax_fails(monkeypatch):
@@ -58,17 +58,17 @@ def test_what_fails_is_told_with_its_error_and_a_way_out(monkeypatch):
     output = "[0] Traceback\n  File\nRuntimeError: no route\n\n"
     monkeypatch.setattr(checks, "run_python", ended(1, output))
     found = checks.two_processes(10.0)
-    assert found == Found(State.FAILED, "RuntimeError: no route", found.way_out)
+    assert found == Result(State.FAILED, "RuntimeError: no route", found.way_out)
     assert "127.0.0.1" in found.way_out
 
 
 def test_what_hangs_is_ended():
-    found = checks._tried(["-c", "import time; time.sleep(60)"], {}, 0.2, "wait")
-    assert found == Found(State.FAILED, "did not end in 0 s", "wait")
+    found = checks._run(["-c", "import time; time.sleep(60)"], {}, 0.2, "wait")
+    assert found == Result(State.FAILED, "did not finish within 0 s", "wait")
 
 
 def test_a_failure_is_the_exit_status(monkeypatch):
-    failing = {"one": lambda _: Found(State.FAILED, "no", "yes"), "two": CHECKS["settings"]}
+    failing = {"one": lambda _: Result(State.FAILED, "no", "yes"), "two": CHECKS["settings"]}
     monkeypatch.setattr("shardlift.cli.doctor.CHECKS", failing)
     result = CliRunner().invoke(doctor, ["--quiet"])
     assert result.exit_code == 1

@@ -36,7 +36,7 @@ def test_after_is_what_migrate_writes(recipe: Recipe) -> None:
 def test_what_equinox_maps_by_itself_is_left_alone_and_said() -> None:
     (file,) = migrated(EXAMPLES / "equinox" / "filter_pmap.py").files
     assert not file.changed
-    assert "eqx.filter_jit" in file.refused[0].text
+    assert "eqx.filter_jit" in file.refused[0].reason
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))

@@ -73,7 +73,7 @@ def test_a_killed_process_ranks_before_those_it_took_along():
 def test_explain():
     text = explain(Failure(1, 3, "Traceback\nValueError: x\n"), 4)
     assert text.splitlines() == [
-        "shardlift: process 1 of 4 failed first, with exit status 3; the others were ended",
+        "shardlift: process 1 of 4 failed first, with exit status 3; the others were stopped",
         "shardlift: its traceback:",
         "Traceback",
         "ValueError: x",

@@ -20,10 +20,10 @@ from typing import Any
 
 from shardlift import legacy
 from shardlift.facts import Capture, Recorder
+from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.helpers import catalogue
 from shardlift.migrate.rewrite import Goal
-from shardlift.source.decisions import Decisions
 from tests.migrate import run_programs
 
 HELPERS = ("shard_map_on_devices", "shard_map_per_device", "put_on_every_device")
@@ -51,7 +51,7 @@ def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
         target = root / way / Path(path).relative_to(before)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
-    said = [place.text for file in result.files for place in file.refused]
+    said = [place.reason for file in result.files for place in file.refused]
     uses = {name: sum(_count(name, text) for text in texts.values()) for name in HELPERS}
     return {"uses": uses, "findings": said}
 

@@ -173,5 +173,5 @@ def test_facts_of_a_text_that_has_changed_are_not_believed() -> None:
     stale = dataclasses.replace(fresh, sources={"m.py": digest(text + "# more")})
     left, migration = migrated({"m.py": text}, goal=Goal.GLOBAL, facts=stale)
     assert "out_specs=jax.P()" not in left["m.py"]
-    said = [place.text for file in migration.files for place in file.refused]
+    said = [place.reason for file in migration.files for place in file.refused]
     assert any("m.py has changed since the run was recorded" in one for one in said), said

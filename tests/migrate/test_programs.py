@@ -14,9 +14,9 @@ import pytest
 
 from shardlift.check.engine import check_texts
 from shardlift.facts import Capture
+from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import Migration, migrate
 from shardlift.migrate.rewrite import Goal
-from shardlift.source.decisions import Decisions
 from tests.migrate.programs import PROGRAMS
 
 RUNNER = Path(__file__).with_name("run_programs.py")

@@ -24,7 +24,7 @@ def _one(line: str, names: str = "shard_map_per_device") -> str:
 
 def _reasons(text: str) -> list[str]:
     _, result = migrated({"m.py": text})
-    return [place.text for file in result.files for place in file.refused]
+    return [place.reason for file in result.files for place in file.refused]
 
 
 @pytest.mark.parametrize(

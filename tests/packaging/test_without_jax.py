@@ -40,7 +40,7 @@ except ImportError:
 LINES = [
     "--version", "check before.py", "check clean.py", "migrate before.py --write",
     "check before.py --select SL2", "rule SL402", "report run.json --html run.html", "env",
-    "demo --into demo", "verify before.py before.py", "run plain.py", "completion bash", "doctor",
+    "demo --into demo", "verify before.py before.py", "run plain.py", "doctor",
 ]  # fmt: skip
 
 
@@ -104,7 +104,6 @@ def test_what_works_where_there_is_no_jax(tmp_path):
     assert said["report run.json --html run.html"][0] == 0
     assert (work / "run.html").exists()
     assert "jax: not installed" in said["env"][1]
-    assert said["completion bash"][0] == 0
     assert said["run plain.py"][0] == 0
     for line in ("demo --into demo", "verify before.py before.py"):
         status, text = said[line]

@@ -498,7 +498,7 @@ def test_a_program_without_pmap_touches_no_device(tmp_path):
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
     first, *_, last = done.stdout.splitlines()
-    assert first == "no pmap was made in this run"
+    assert first == "this run has no pmap site"
     assert last == "False"
     assert json.loads(path.read_text())["processes"][0]["devices"] == []
 

@@ -108,12 +108,12 @@ def test_under_a_transformation_many_processes_need_a_decision():
         (
             Reason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"),
             "x: float32[8,4] → float32[8,5]",
-            "one shape",
+            "the same shape",
         ),
         (
             Reason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),
             "static argument 0: 1 → 2",
-            "as an array",
+            "as arrays",
         ),
         (
             Reason(ReasonKind.WEAK_TYPE, "x", "weak", "strong"),
@@ -126,13 +126,13 @@ def test_under_a_transformation_many_processes_need_a_decision():
             "jax.device_put",
         ),
         (Reason(ReasonKind.SAME_ARGUMENTS), "given a new function", "outside the loop"),
-        (Reason(ReasonKind.STRUCTURE), "another structure", "one structure"),
+        (Reason(ReasonKind.STRUCTURE), "structure of the arguments changed", "the same structure"),
         (
             Reason(ReasonKind.CONTEXT, "", "x64=False", "x64=True"),
             "x64=False → x64=True",
             "options",
         ),
-        (Reason(ReasonKind.UNKNOWN), "not known", "one shape"),
+        (Reason(ReasonKind.UNKNOWN), "unknown change", "the same shape"),
     ],
 )
 def test_the_fix_follows_from_the_reason(reason, words, advice):
@@ -147,7 +147,7 @@ def test_the_advice_does_not_depend_on_the_names_of_arguments(name):
     reason = Reason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]")
     compiles = (Compile(0, 0, 1, (FIRST,)), *[Compile(k, 0, 1, (reason,)) for k in (1, 2)])
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
-    assert "one shape" in finding.fix
+    assert "the same shape" in finding.fix
     assert finding.command == "shardlift rule SL206"
 
 

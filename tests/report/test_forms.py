@@ -41,7 +41,7 @@ def test_the_terminal_shows_sites_by_cost_with_fix_and_command():
     text = printed(everything())
     assert text.index("train_step  train_step.py:12") < text.index("eval_step  train.py:40")
     assert "12 calls  p50 4" in text
-    assert "? a gradient goes through psum (train_step.py:8)" in text
+    assert "? a gradient passes through psum (train_step.py:8)" in text
     assert "$ shardlift rule SL503" in text
     assert "- train_step was not seen" in text
     assert "- train_step (train_step.py:12): something about train_step" in text
@@ -105,7 +105,7 @@ def test_any_capture_has_every_form(text):
 
 
 def test_what_recording_cost_is_said():
-    assert overhead(everything()).startswith("Recording cost 46.5 µs a call, and 9.00 ms in all")
+    assert overhead(everything()).startswith("Recording cost 46.5 µs per call, and 9.00 ms for")
     assert "nothing" in overhead(Capture())
 
 

@@ -67,7 +67,7 @@ def test_it_is_well_formed_and_shows_everything():
     assert set(reader.tags) <= ALLOWED
     text = " ".join(reader.text)
     for words_ in ("of step time is moving data", "Calls over time", "Not seen", "To decide",
-                   "shardlift rule SL503", "eval_step", "How its arguments lie"):  # fmt: skip
+                   "shardlift rule SL503", "eval_step", "Layout of arguments"):  # fmt: skip
         assert words_ in text
 
 
@@ -92,7 +92,7 @@ def test_it_asks_nothing_of_the_network():
 
 def test_a_run_without_sites():
     reader = read(page(view_of(Capture(), "run.json")))
-    assert "no pmap was made in this run" in " ".join(reader.text)
+    assert "this run has no pmap site" in " ".join(reader.text)
 
 
 def test_before_and_after():
@@ -142,7 +142,7 @@ def test_a_row_a_device_is_drawn_where_it_is_in_the_whole():
     assert len(found) == 8
     assert [y for _, y, _ in found] == sorted({y for _, y, _ in found})
     assert len({colour for *_, colour in found}) == 8
-    assert "one row a device" in words(leaf(), site())[0]
+    assert "one row per device" in words(leaf(), site())[0]
 
 
 def test_equal_rows_have_one_colour():

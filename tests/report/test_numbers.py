@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shardlift.capture import files
 from shardlift.capture.schema import HOST, Capture, Move, MovedBy, Times
-from shardlift.report.headline import headline, moving_share
+from shardlift.report.headline import moving_share
 from shardlift.report.numbers import (
     Parts,
     amount,
@@ -59,14 +59,14 @@ def test_moving_is_never_more_than_the_call():
 def test_the_sentence():
     capture = Capture(processes=(process(),), sites=(site(), site(line=13)))
     assert moving_share(capture) == pytest.approx(1 / 6)
-    assert headline(capture) == (
+    assert view_of(capture, "").headline == (
         "2 pmap sites; 17 % of step time is moving data; none needs a decision"
     )
-    assert headline(everything()).endswith("1 needs a decision")
-    assert headline(Capture()) == "no pmap was made in this run"
-    assert headline(Capture(sites=(site(calls=0),))) == "1 pmap site made, none called"
+    assert view_of(everything(), "").headline.endswith("1 needs a decision")
+    assert view_of(Capture(), "").headline == "this run has no pmap site"
+    assert view_of(Capture(sites=(site(calls=0),)), "").headline == "1 pmap site, none called"
     only_compiled = site(times=Times(compiling=distribution(1.0)))
-    assert "every call compiled" in headline(Capture(sites=(only_compiled,)))
+    assert "every call compiled" in view_of(Capture(sites=(only_compiled,)), "").headline
 
 
 def test_bytes_that_are_the_same_everywhere():

@@ -59,7 +59,7 @@ def test_a_comparison_is_left_alone_by_both(goal: Goal) -> None:
     (file,) = _migrated(text, goal).files
     assert not file.changed
     (left,) = file.refused
-    assert (left.span.line, left.text[:24]) == (2, "it is compared with pmap")
+    assert (left.span.line, left.reason[:24]) == (2, "it is compared with pmap")
 
 
 def test_another_librarys_pmap_is_not_jaxs_own() -> None:

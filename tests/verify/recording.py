@@ -70,7 +70,7 @@ def by_hand(
     tape = Tape(TapeOptions(keep, keep))
     recorder = Recorder(facts=False, tape=tape)
     for line, (name, outputs) in enumerate(calls.items()):
-        site = recorder.site(Key("by_hand.py", line + 1, name), SiteKind.PMAP)
+        site = recorder._site(Key("by_hand.py", line + 1, name), SiteKind.PMAP)
         assert site is not None
         site.names[name] = None
         site.size = devices

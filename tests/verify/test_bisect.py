@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.capture.schema import SiteKind
-from shardlift.verify.bisect import Place, Trial, reached, search, trial_of
+from shardlift.verify.bisect import Trial, reached, search, trial_of
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import Outcome, Side, SiteVerdict, Verdict, in_one_only
 from shardlift.verify.compare.verdicts import Place as Called
 from tests.verify.recording import batch, by_hand
 
-PLACES = [Place("a.py", line, 0, line, is_site=line % 3 > 0) for line in range(12)]
+
+@dataclass(frozen=True, order=True)
+class Place:
+    path: str
+    line: int
+    is_site: bool = True
+    by_value: bool = False
+
+    def covers(self, called):
+        if called is None or not self.is_site:
+            return False
+        return (called.file, called.line) == (self.path, self.line)
+
+
+PLACES = [Place("a.py", line, is_site=line % 3 > 0) for line in range(12)]
 
 
 def trials(bad, named=True):
@@ -116,8 +132,8 @@ def test_which_sites_were_reached():
     rows = batch(np.random.default_rng(0), 8, 2)
     recorded = by_hand({"one": [{"x": rows}], "two": []})
     found = Outcome(Side("a"), Side("b"), tuple(judge(recorded, recorded)))
-    places = [Place("by_hand.py", line, 0, line) for line in (1, 2)]
-    value = Place("other.py", 1, 0, 1, by_value=True)
+    places = [Place("by_hand.py", line) for line in (1, 2)]
+    value = Place("other.py", 1, by_value=True)
     there = reached(found, recorded.capture, [*places, value])
     assert set(there) == {places[0]}
     assert there[places[0]].verdict == "identical"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -22,6 +21,7 @@ from shardlift.cli.console import console as make_console
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.input_files import read_bytes
+from shardlift.cli.stop import stop
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding
 from shardlift.source.settings import Settings
@@ -66,21 +66,21 @@ def check(
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
-        _refuse(f"no such file or folder: {', '.join(missing)}")
+        stop(f"no such file or folder: {', '.join(missing)}")
     try:
         config = find_config(Path(paths[0]))
         options = _options(config, select, ignore)
         settings = config.settings(target_jax)
     except (ConfigError, ValueError) as error:
-        _refuse(str(error))
+        stop(str(error))
     passed = Passed()
     files = list(find_files(paths, passed))
     if not files and not passed.failed:
-        _refuse(f"no .py or .ipynb file under {', '.join(paths)}")
+        stop(f"no .py or .ipynb file under {', '.join(paths)}")
     try:
         reports = tuple(_look(files, options, settings, jobs, quiet))
     except BrokenProcessPool:
-        _refuse("a process of it was killed, perhaps for want of memory: --jobs 1 needs least")
+        stop("a worker process was killed, possibly out of memory; try --jobs 1")
     folders = tuple(FileReport(path, unreadable=why) for path, why in passed.failed)
     report = Report(reports + folders, settings.target, tuple(passed.skipped))
     style = style or ("full" if sys.stdout.isatty() else "concise")
@@ -150,8 +150,3 @@ def _lines(finding: Finding, texts: dict[str, list[str]]) -> list[str]:
             lines = []
         texts[key] = lines
     return texts[key]
-
-
-def _refuse(message: str) -> NoReturn:
-    click.echo(f"shardlift check: {plain(message)}", err=True)
-    sys.exit(2)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
+from shardlift.report.numbers import count
 from shardlift.source.model import Finding, Version
 
 
@@ -64,8 +65,3 @@ class Report:
             cells = ", ".join(map(str, file.broken_cells))
             lines.append(f"NOT looked at in {file.path}: cell {cells} (not Python).")
         return lines
-
-
-def count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""Python processes that a command starts, and of which nothing is left when it ends."""
+"""Python child processes that never outlive the command that started them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from shardlift.launch import virtual_devices
 
 __all__ = ["Done", "plain_environment", "run_python"]
 
-_GRACE = 3  # seconds to end by itself, when it is told to
+_GRACE = 3  # seconds between SIGINT and SIGKILL
 
 
 class Done(NamedTuple):
     """A process that has ended."""
 
     status: int
-    output: str  # standard output and error, as they came
+    output: str  # standard output and error, interleaved
     seconds: float
 
 
@@ -34,7 +34,7 @@ def run_python(
     cwd: Path | None = None,
     timeout: float | None = None,
 ) -> Done:
-    """Run this interpreter; ``subprocess.TimeoutExpired`` if it takes longer."""
+    """Run this interpreter. Raises ``subprocess.TimeoutExpired`` after ``timeout`` seconds."""
     start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, *arguments],
@@ -43,27 +43,27 @@ def run_python(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # Ctrl-C reaches it through us, with all that it started
+        start_new_session=True,  # `_no_survivors` passes Ctrl-C on to the whole group
         encoding="utf-8",
         errors="replace",
     )
-    with _ended_with_us(process):
+    with _no_survivors(process):
         output, _ = process.communicate(timeout=timeout)
     return Done(process.returncode, output, time.perf_counter() - start)
 
 
 def plain_environment(devices: int | None) -> dict[str, str]:
-    """The environment without settings of JAX; with so many virtual CPU devices, if any."""
-    mine = os.environ.items()
-    env = {k: v for k, v in mine if not k.startswith("JAX_") and k != "XLA_FLAGS"}
+    """The environment without settings of JAX; with virtual CPU devices if a number is given."""
+    current = os.environ.items()
+    env = {k: v for k, v in current if not k.startswith("JAX_") and k != "XLA_FLAGS"}
     if devices is not None:
         virtual_devices(devices, env)
     return env | {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
 
 
 @contextlib.contextmanager
-def _ended_with_us(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Whatever happens here, nothing of the process is left."""
+def _no_survivors(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End the process and all that it started if an exception leaves the block."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""Where commands print."""
+"""The console that commands print to."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ __all__ = ["console"]
 
 
 def console(piped: int) -> Console:
-    """Colours, and a width, only where there is a terminal to have them, or COLUMNS says one.
-
-    ``piped`` is the width elsewhere.
-    """
-    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(highlight=False, width=None if known else piped)
+    """A console as wide as the terminal or COLUMNS; ``piped`` columns if there is neither."""
+    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(highlight=False, width=None if has_width else piped)

@@ -1,4 +1,4 @@
-"""``shardlift env``: versions and devices, to paste into a bug report."""
+"""``shardlift env``: versions and devices for a bug report."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PREFIXES = ("JAX_", "XLA_")
 @click.command(
     short_help="Print versions and devices for a bug report.", epilog="Example: shardlift env"
 )
-@click.option("--devices/--no-devices", default=True, help="Ask JAX for its devices; yes.")
+@click.option("--devices/--no-devices", default=True, help="Ask JAX for its devices.")
 def env(devices: bool) -> None:
-    """Print versions and devices, to paste into a bug report."""
+    """Print versions, settings and devices, to paste into a bug report."""
     lines = [("shardlift", __version__), ("python", platform.python_version())]
     lines += [("platform", platform.platform())]
     lines += [(name, _version(name)) for name in _PACKAGES]
@@ -46,10 +46,10 @@ def _devices() -> str:
         if error.name == "jax":
             return "JAX is not installed"
         return f"JAX cannot be imported: {error}"
-    except Exception as error:  # a jaxlib that does not fit, a jax.py of somebody's own
+    except Exception as error:  # a jaxlib of another version, a jax.py of the user's
         return f"JAX cannot be imported: {type(error).__name__}: {error}"
     try:
-        found = [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()]
-    except Exception as error:  # a platform that was asked for and is not there
+        devices = [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()]
+    except Exception as error:  # JAX_PLATFORMS names a platform that is not there
         return f"JAX found none: {error}"
-    return f"{len(found)} ({', '.join(found[:1])}{', ...' if len(found) > 1 else ''})"
+    return f"{len(devices)} ({devices[0]}{', ...' if len(devices) > 1 else ''})"

@@ -6,9 +6,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,11 +22,12 @@ from shardlift.cli import transaction
 from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
-from shardlift.cli.needs_jax import refuse_no_jax
-from shardlift.cli.verify_options import check, verify_options
-from shardlift.migrate.engine import WRITTEN_FOR, FileResult, Migration, migrate
+from shardlift.cli.formats.places import place
+from shardlift.cli.needs_jax import stop_without_jax
+from shardlift.cli.verify_options import VerifyOptions, verify_options
+from shardlift.migrate.changes import Decisions
+from shardlift.migrate.engine import WRITTEN_FOR, FileResult, Migration, ProjectMigration
 from shardlift.migrate.rewrite import Goal
-from shardlift.source.decisions import Decisions
 from shardlift.source.model import Version
 from shardlift.source.settings import Settings
 
@@ -92,7 +91,8 @@ def migrate_command(
     showed nothing.
     """
     goal = Goal(to)
-    check(asked, diff, goal, facts)
+    options = VerifyOptions(**asked)
+    options.check(diff, goal, facts)
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
@@ -105,16 +105,13 @@ def migrate_command(
         _stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
     capture = None if facts is None else _capture(facts)
-    rewritten = partial(
-        migrate, files, contents.read, os.path.exists, goal, facts=capture, settings=settings
-    )
-    strict = Decisions(strict_vma=asked["strict_vma"])
-    migration, proved = rewritten(decisions=strict), None
+    project = ProjectMigration(files, contents.read, os.path.exists, goal, capture, settings)
+    migration, proved = project.render(Decisions(strict_vma=options.strict_vma)), None
     if not diff:
         _refuse_dirty(migration, allow_dirty)
         root = transaction.root_of(paths)
-        if asked["verify"] is not None and migration.changed:
-            proved = _proved(rewritten, contents, root, {**asked, "verbose": verbose})
+        if options.verify is not None and migration.changed:
+            proved = _proved(project, contents, root, options, verbose)
             migration = proved.migration
         _write(migration, contents, root)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
@@ -126,25 +123,26 @@ def migrate_command(
         _show(migration)
     if not quiet:
         _summary(migration, settings, diff, verbose)
-        for line in formats.fates(proved, asked["verify"], verbose) if proved else ():
+        for line in formats.fates(proved, options.verify or "", verbose) if proved else ():
             click.echo(line)
     sys.exit(status)
 
 
 def _proved(
-    rewritten: Callable[..., Migration],
+    project: ProjectMigration,
     contents: writing.Contents,
     root: str,
-    asked: dict[str, Any],
+    options: VerifyOptions,
+    verbose: bool,
 ) -> Proved:
     """What of the migration holds in a run of the command."""
     try:
         from shardlift.cli import verified_migration
     except ImportError as error:
-        refuse_no_jax("migrate", error)
+        stop_without_jax(error)
     try:
         with Console(stderr=True).status("starting") as status:
-            wanted = verified_migration.wanted(rewritten, contents, root, asked)
+            wanted = verified_migration.wanted(project, contents, root, options, verbose)
             return verified_migration.prove(wanted, status.update)
     except verified_migration.ERRORS as error:
         _stop(f"{error}\nNothing was written.")
@@ -235,10 +233,10 @@ def _recover(paths: tuple[str, ...], only: bool) -> None:
 
 def _summary(migration: Migration, settings: Settings, diff: bool, verbose: bool) -> None:
     for file in migration.files:
-        for place in file.rewritten if verbose else ():
-            _say(f"{_where(file, place.span)}: rewritten: {place.text}", diff)
-        for place in file.refused:
-            _say(f"{_where(file, place.span)}: left as it is: {place.text}", diff)
+        for change in file.rewritten if verbose else ():
+            _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
+        for change in file.refused:
+            _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
@@ -275,12 +273,6 @@ def _totals(migration: Migration, diff: bool) -> str:
         f"{_count(unreadable, 'file')} not looked at" if unreadable else "",
     ]
     return f"{', '.join(part for part in parts if part)}."
-
-
-def _where(file: FileResult, span: object) -> str:
-    cell = getattr(span, "cell", None)
-    line = f"{getattr(span, 'line', 1)}:{getattr(span, 'column', 0) + 1}"
-    return f"{file.path}:cell {cell}:{line}" if cell else f"{file.path}:{line}"
 
 
 def _count(number: int, what: str) -> str:

@@ -1,35 +1,30 @@
-"""Commands that need JAX say so before anything else is done."""
+"""Checks that commands which need JAX make before they do anything else."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import sys
 from typing import NoReturn
 
-import click
-
+from shardlift.cli.stop import stop
 from shardlift.source.model import version
 
 OLDEST = (0, 10)
 
 
-def refuse_old_jax(command: str) -> None:
-    """Exit with 2 if the JAX that is installed is one that still has all of pmap."""
+def stop_if_jax_is_too_old() -> None:
+    """Exit with 2 if the installed JAX is older than 0.10."""
     try:
-        found = importlib.metadata.version("jax")
-        if version(found) >= OLDEST:
-            return
+        installed = importlib.metadata.version("jax")
+        too_old = version(installed) < OLDEST
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        return  # without JAX the program itself will say so; a version of no known form may do
-    click.echo(
-        f"shardlift {command}: JAX {found} is installed, and 0.10 or newer is needed. That one "
-        "runs pmap programs as they are; `shardlift record-legacy` records them there.",
-        err=True,
-    )
-    sys.exit(2)
+        return  # without JAX the import fails later; a version that cannot be read may be fine
+    if too_old:
+        stop(
+            f"JAX {installed} is installed, but 0.10 or newer is needed. That version still runs "
+            "pmap programs unmodified; `shardlift record-legacy` records them there."
+        )
 
 
-def refuse_no_jax(command: str, error: ImportError) -> NoReturn:
-    """Exit with 2 because JAX, or what it needs, cannot be imported."""
-    click.echo(f'shardlift {command}: {error}: pip install "shardlift[jax]"', err=True)
-    sys.exit(2)
+def stop_without_jax(error: ImportError) -> NoReturn:
+    """Exit with 2 because JAX, or something that it needs, cannot be imported."""
+    stop(f'{error}: pip install "shardlift[jax]"')

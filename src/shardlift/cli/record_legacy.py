@@ -1,14 +1,14 @@
-"""``shardlift record-legacy``: one file to take to an old environment."""
+"""``shardlift record-legacy``: write a file that records a program in an old environment."""
 
 from __future__ import annotations
 
-import sys
 from importlib import resources
 from pathlib import Path
 
 import click
 
 from shardlift._files import replace_file
+from shardlift.cli.stop import stop
 
 
 @click.command(
@@ -21,26 +21,25 @@ from shardlift._files import replace_file
     type=click.Path(dir_okay=False),
     default="record_legacy.py",
     metavar="FILE",
-    help="Where to write it; record_legacy.py. - prints it.",
+    help="Where to write it; - prints it.",
 )
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def record_legacy(out: str, force: bool) -> None:
-    """Write one Python file that needs nothing but the JAX (0.4 to 0.7) of an old environment.
+    """Write one Python file that records a program on JAX 0.4 to 0.7.
 
-    Copied there and run as `python record_legacy.py capture.json train.py`, it runs the program
-    and writes what its pmapped functions took and gave. `shardlift verify capture.json
-    train_new.py` compares the new program with that.
+    The file needs nothing but JAX. Copy it to the old environment and run
+    `python record_legacy.py capture.json train.py`: it runs the program and records the inputs
+    and outputs of its pmapped functions. `shardlift verify capture.json train_new.py` then
+    compares the new program with the recording.
     """
-    text = resources.files("shardlift.verify").joinpath("record_legacy.py").read_text("utf-8")
+    text = resources.files("shardlift").joinpath("standalone", "record_legacy.py").read_text()
     if out == "-":
         click.echo(text, nl=False)
         return
     if Path(out).exists() and not force:
-        click.echo(f"shardlift record-legacy: {out} is there already (--force, --out)", err=True)
-        sys.exit(2)
+        stop(f"{out} exists already: use --force to overwrite it, or --out FILE")
     try:
         replace_file(out, text.encode())
     except OSError as error:
-        click.echo(f"shardlift record-legacy: {out} cannot be written: {error.strerror}", err=True)
-        sys.exit(2)
+        stop(f"{out} cannot be written: {error.strerror}")
     click.echo(f"wrote {out}; next, in the old environment: python {out} capture.json PROGRAM ARGS")

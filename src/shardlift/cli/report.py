@@ -1,19 +1,18 @@
-"""``shardlift report``: a capture, shown."""
+"""``shardlift report``: show a capture."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
-from shardlift._escape import plain
 from shardlift._files import replace_file
 from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli.console import console
+from shardlift.cli.stop import stop
 from shardlift.report import comparison, machine, markdown, terminal
 from shardlift.report.view import View, view_of
 
@@ -23,21 +22,27 @@ from shardlift.report.view import View, view_of
     epilog="Example: shardlift report run.json --html run.html",
 )
 @click.argument("file", metavar="FILE", type=click.Path())
-@click.option("--html", type=click.Path(), metavar="OUT", help="Write one page that works offline.")
+@click.option("--html", type=click.Path(), metavar="OUT", help="Write an HTML page.")
 @click.option(
     "--format",
     "style",
     type=click.Choice(["text", "json", "markdown"]),
-    help="How to print; text. With --html only the first sentence, unless given.",
+    show_default="text; with --html, the first sentence only",
+    help="Output format.",
 )
 @click.option(
-    "--compare", "other", type=click.Path(), metavar="OTHER", help="FILE is before, OTHER is after."
+    "--compare",
+    "other",
+    type=click.Path(),
+    metavar="OTHER",
+    help="Compare FILE (before) with OTHER (after).",
 )
-@click.option("--quiet", "-q", is_flag=True, help="The first sentence only.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the first sentence only.")
 def report(file: str, html: str | None, style: str | None, other: str | None, quiet: bool) -> None:
     """Show the capture FILE that `shardlift run --record FILE` wrote.
 
-    Nothing in it is executed. Exits 0; 1 if something needs a decision; 2 if it could not be read.
+    Nothing from the file is executed. Exit status: 0, fine; 1, something needs a decision; 2, the
+    file could not be read.
     """
     view = view_of(_read(file), file)
     after = None if other is None else _read(other)
@@ -46,7 +51,7 @@ def report(file: str, html: str | None, style: str | None, other: str | None, qu
     if quiet or (html is not None and style is None and after is None):
         click.echo(view.headline)
     elif after is not None:
-        click.echo(_compared(view.capture, after, style))
+        click.echo(_comparison(view.capture, after, style))
     elif style in ("text", None):
         terminal.show(view, console(piped=100))
     else:
@@ -56,7 +61,7 @@ def report(file: str, html: str | None, style: str | None, other: str | None, qu
     sys.exit(int(view.decisions > 0 and after is None))
 
 
-def _compared(before: Capture, after: Capture, style: str | None) -> str:
+def _comparison(before: Capture, after: Capture, style: str | None) -> str:
     if style == "json":
         return json.dumps(comparison.as_tree(before, after), indent=2, ensure_ascii=False)
     if style == "markdown":
@@ -70,18 +75,13 @@ def _write_page(view: View, after: Capture | None, out: str) -> None:
     try:
         replace_file(out, page(view, after).encode("utf-8", "backslashreplace"))
     except OSError as error:
-        _refuse(f"{out} cannot be written: {error.strerror}")
+        stop(f"{out} cannot be written: {error.strerror}")
 
 
 def _read(path: str) -> Capture:
     try:
         return read(Path(path))
     except CaptureError as error:
-        _refuse(str(error))
+        stop(str(error))
     except OSError as error:
-        _refuse(f"{path} cannot be read: {error.strerror}")
-
-
-def _refuse(message: str) -> NoReturn:
-    click.echo(f"shardlift report: {plain(message)}", err=True)
-    sys.exit(2)
+        stop(f"{path} cannot be read: {error.strerror}")

@@ -1,4 +1,4 @@
-"""``shardlift run``: a program, unmodified, in one process or in many."""
+"""``shardlift run``: run a program unmodified, in one process or in several."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from shardlift.cli import Interrupted
-from shardlift.cli.needs_jax import refuse_old_jax
+from shardlift.cli.needs_jax import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
 from shardlift.launch import (
     STUCK_STATUS,
@@ -28,45 +28,48 @@ from shardlift.recording.tape.options import TapeOptions
 
 __all__ = ["run"]
 
-_HELP = """Run a pmap program of earlier JAX as it is, on the JAX that is installed.
+_HELP = """Run a pmap program written for an earlier JAX, unmodified, on the installed JAX.
 
-For the length of the program jax.pmap is what it was before 0.8, and the names that JAX has
-removed since are back. Exit status, arguments, tracebacks and signals are those of plain python.
-A notebook runs too, its code cells in their order.
+While the program runs, jax.pmap behaves as it did before JAX 0.8, and the names that JAX has
+removed since are restored. Exit status, arguments, tracebacks and signals are those of plain
+python. A notebook runs too, one code cell after the other.
 
-With several processes each line of output begins with the number of the process that printed it.
-The first process that fails is shown as the root cause, the others are ended, and its exit
-status is returned. When none of them uses the CPU or prints anything for a while, it is said
-once what each of them waits for.
+With several processes, each line of output begins with the number of the process that printed it.
+The first process that fails is shown as the root cause, the others are stopped, and its exit
+status is returned. If no process uses the CPU or prints anything for a while, shardlift says once
+what each of them waits for.
 """
 
 
 @click.command(
     help=_HELP,
-    short_help="Run a pmap program as it is, in one process or in many.",
+    short_help="Run a pmap program unmodified, in one process or in several.",
     epilog="Example: shardlift run --devices 8 --record run.json train.py --epochs 3",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option("--devices", type=click.IntRange(1), help="Virtual CPU devices of each process.")
-@click.option("--processes", type=click.IntRange(1), default=1, help="Local processes; 1.")
+@click.option("--devices", type=click.IntRange(1), help="Virtual CPU devices per process.")
+@click.option("--processes", type=click.IntRange(1), default=1, help="Number of local processes.")
 @click.option(
-    "--record", type=click.Path(dir_okay=False), metavar="FILE", help="Record every pmap site."
+    "--record",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Record every pmap site.",
 )
 @click.option(
     "--record-inputs",
     type=click.IntRange(0),
     metavar="BYTES",
-    help="With --record, what goes in and out of every call too, for `verify`: digests of all "
-    "arrays, values up to so many bytes.",
+    help="With --record: also record the inputs and outputs of every call, for `verify`: "
+    "digests of all arrays, and up to BYTES of their values.",
 )
-@click.option("--no-patch", is_flag=True, help="Restore nothing: only run, and record.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing at the end.")
+@click.option("--no-patch", is_flag=True, help="Restore nothing; only run and record.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
 @click.option(
     "--start-timeout",
     type=click.IntRange(1),
     default=300,
     metavar="SECONDS",
-    help="How long the processes wait for each other when they start; 300.",
+    help="How long the processes wait for each other when they start.",
 )
 @click.option(
     "--stuck-after",
@@ -103,16 +106,14 @@ def run(
     if not module and not os.path.exists(program):
         raise click.UsageError(f"no such program: {program}")
     if record is not None:
-        record = os.path.abspath(record)  # the program may go elsewhere
+        record = os.path.abspath(record)  # the program may change the current folder
         if not os.access(os.path.dirname(record), os.W_OK):
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and (record is None or processes > 1):
-        raise click.UsageError("--record-inputs goes with --record, and with one process")
+        raise click.UsageError("--record-inputs needs --record and one process")
     if end_when_stuck and (processes == 1 or not stuck_after):
-        raise click.UsageError(
-            "--end-when-stuck goes with --processes, and not with --stuck-after 0"
-        )
-    refuse_old_jax("run")
+        raise click.UsageError("--end-when-stuck needs --processes, and --stuck-after above 0")
+    stop_if_jax_is_too_old()
     what = Program(program, args, module)
     tape = None
     if record_inputs is not None:
@@ -126,7 +127,7 @@ def run(
 
 
 def run_here(program: Program, devices: int | None, options: RunOptions) -> None:
-    """Run it in this process, and exit with its status."""
+    """Run the program in this process, and exit with its status."""
     if devices is not None:
         virtual_devices(devices, os.environ)
         _tell_jax(devices)
@@ -147,7 +148,7 @@ def run_here(program: Program, devices: int | None, options: RunOptions) -> None
 
 
 def _tell_jax(devices: int) -> None:
-    """JAX was imported before this, by a sitecustomize say: then it has read the environment."""
+    """Set the devices of a JAX that was imported already, by a sitecustomize for example."""
     jax: Any = sys.modules.get("jax")
     if jax is None:
         return
@@ -156,7 +157,7 @@ def _tell_jax(devices: int) -> None:
         jax.config.update("jax_num_cpu_devices", devices)
     except RuntimeError as error:
         raise click.UsageError(
-            f"--devices {devices} comes too late, JAX has started: {error}. Set "
+            f"--devices {devices} comes too late, JAX has already started: {error}. Set "
             f"JAX_PLATFORMS=cpu JAX_NUM_CPU_DEVICES={devices} in the environment instead."
         ) from None
 
@@ -169,7 +170,7 @@ def run_many(
     options: RunOptions,
     when_stuck: WhenStuck | None,
 ) -> None:
-    """Run it in many processes, say what went wrong, and exit with the status of that."""
+    """Run the program in several processes; explain a failure, and exit with its status."""
     if devices is None and "JAX_PLATFORMS" not in os.environ:
         devices = 1
     outcome = launch(
@@ -186,7 +187,7 @@ def run_many(
     elif outcome.stuck:
         click.echo(explain_stuck(outcome.stuck, ended=True), err=True)
     elif outcome.interrupted:
-        click.echo(f"shardlift: interrupted; all {processes} processes were ended", err=True)
+        click.echo(f"shardlift: interrupted; all {processes} processes were stopped", err=True)
     if options.record is not None:
         _merge(options.record, processes, options.quiet)
     sys.exit(outcome.status)
@@ -194,13 +195,13 @@ def run_many(
 
 def _merge(record: str, processes: int, quiet: bool) -> None:
     try:
-        found = merge_records(record, processes)
-    except (ValueError, OSError) as error:  # a process was killed while it wrote, say
-        click.echo(f"shardlift: the records were left as they are: {error}", err=True)
+        merged = merge_records(record, processes)
+    except (ValueError, OSError) as error:  # such as a process that was killed while it wrote
+        click.echo(f"shardlift: the records could not be merged: {error}", err=True)
         return
-    if len(found) < processes:
-        click.echo(f"shardlift: {len(found)} of {processes} processes left a record", err=True)
-    if found and not quiet:
+    if len(merged) < processes:
+        click.echo(f"shardlift: {len(merged)} of {processes} processes wrote a record", err=True)
+    if merged and not quiet:
         click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
 
 
@@ -213,17 +214,17 @@ def _emit(process: int, stream: str, line: str) -> None:
 
 
 def explain(failure: Failure, processes: int) -> str:
-    """The root cause, for people."""
+    """The root cause as text."""
     how = (
         f"was killed by signal {-failure.status}"
         if failure.status < 0
         else f"failed first, with exit status {failure.status}"
     )
-    lines = [f"shardlift: process {failure.process} of {processes} {how}; the others were ended"]
+    lines = [f"shardlift: process {failure.process} of {processes} {how}; the others were stopped"]
     if failure.waiting_for:
         names = ", ".join(map(str, failure.waiting_for))
         lines.append(
-            f"shardlift: it was waiting for process {names}, which had not imported jax by then"
+            f"shardlift: it was waiting for process {names}, which had not imported jax yet"
         )
     if failure.traceback:
         lines += ["shardlift: its traceback:", failure.traceback.rstrip()]

@@ -5,23 +5,20 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from shardlift.cli import contents as writing
 from shardlift.cli import transaction
-from shardlift.migrate.device_axis.rewrites import STAYS_OFF
-from shardlift.migrate.engine import FileResult, Migration
-from shardlift.migrate.passes import Place as Rewritten
-from shardlift.source.decisions import Decisions, Where
+from shardlift.cli.verify_options import VerifyOptions
+from shardlift.migrate.changes import Change, ChangeId, Decisions
+from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
 from shardlift.source.model import Kind
 from shardlift.verify import runs as running
 from shardlift.verify.bisect import (
     SAME_AS_ITSELF,
     Found,
-    Place,
     Trial,
     reached,
     search,
@@ -33,18 +30,20 @@ from shardlift.verify.compare.verdicts import (
     SiteVerdict,
     Verdict,
 )
+from shardlift.verify.compare.verdicts import Place as Called
 from shardlift.verify.verdict_text import what_it_rests_on
 
 # What ends a proof without a result.
 ERRORS = (running.CannotRunError, transaction.WriteError)
 NOT_RUN = "the command does not reach it"
+ONE_OF = "the command calls a pmap that was handed on as a value, at one of"
 
 
 @dataclass(frozen=True)
 class Fate:
     """What became of one place: verified, not reached, not compared or backed out."""
 
-    where: Where
+    change: ChangeId
     word: str
     why: str
     form: str = ""  # strict: it holds with check_vma=True
@@ -65,14 +64,36 @@ class Proved:
         return sum(fate.word == word for fate in self.fates)
 
 
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """A change that is made if the numbers hold."""
+
+    file: str  # as captures name it
+    id: ChangeId
+    change: Change = field(compare=False)
+
+    @property
+    def is_site(self) -> bool:
+        """Whether it maps a function; others only place or read arrays."""
+        return self.id.kind in (Kind.SITE, Kind.VALUE)
+
+    @property
+    def by_value(self) -> bool:
+        """Whether pmap is handed on here, and called elsewhere."""
+        return self.id.kind is Kind.VALUE
+
+    def covers(self, called: Called | None) -> bool:
+        """Whether a function was mapped by this change."""
+        if called is None or called.file != self.file:
+            return False
+        return any(first <= called.line <= last for first, last in self.change.sites)
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """What to prove, and how.
+    """What to prove, and how."""
 
-    `rewritten` gives the migration that follows from decisions; it reads files through `contents`.
-    """
-
-    rewritten: Callable[[Decisions], Migration]
+    project: ProjectMigration
     contents: writing.Contents
     root: str  # of the journal
     command: running.Source
@@ -97,18 +118,19 @@ class _Prover:
         self.holding: tuple[Migration, Outcome | None] | None = None
         self.runs = 0
         self.notes: dict[str, None] = {}
-        self.refused: list[Place] = []
+        self.refused: list[Candidate] = []
+        self.unstable_sites: set[str] = set()  # as far as the program had to be run once more
 
     def proved(self) -> Proved:
-        full = self.wanted.rewritten(self.settled)
-        places = {place: where for file in full.files for place, where in _places(file)}
-        self.refused = [_place(file.path, one) for file in full.files for one in file.refused]
+        full = self.wanted.project.render(self.settled)
+        places = [candidate for file in full.files for candidate in _candidates(file)]
+        self.refused = [_candidate(one) for file in full.files for one in file.refused]
         if not places:
             return Proved(full, (), 0)
         found = self._left(places)
         if self.wanted.strict_vma:
             self._strict(places, found)
-        migration, outcome = self.holding or (self.wanted.rewritten(self.settled), None)
+        migration, outcome = self.holding or (self.wanted.project.render(self.settled), None)
         fates = tuple(self._fates(places, found, outcome))
         return Proved(migration, fates, self.runs, outcome, tuple(self.notes))
 
@@ -138,7 +160,7 @@ class _Prover:
 
     # ---- which places stay
 
-    def _left(self, places: dict[Place, Where]) -> Found:
+    def _left(self, places: list[Candidate]) -> Found[Candidate]:
         there = self._reached(self._judged(self.before), places)
         if not there:
             side = self.before.side
@@ -153,9 +175,9 @@ class _Prover:
             if place.is_site and place not in there and self.wanted.only_verified
         }
 
-        def decided(kept: frozenset[Place], out: dict[Place, str]) -> Decisions:
+        def decided(kept: frozenset[Candidate], out: dict[Candidate, str]) -> Decisions:
             gone = {p: out.get(p, "not tried yet") for p in places if p not in kept}
-            return Decisions({places[place]: why for place, why in gone.items()})
+            return Decisions({place.id: why for place, why in gone.items()})
 
         candidates = [place for place in places if place not in unreached]
         found = search(candidates, lambda kept: self._trial(decided(kept, {}), kept), self._rest())
@@ -163,12 +185,12 @@ class _Prover:
         self._settle(decided(found.kept, found.out))
         return found
 
-    def _strict(self, places: dict[Place, Where], found: Found) -> None:
+    def _strict(self, places: list[Candidate], found: Found[Candidate]) -> None:
         """Those sites that hold with check_vma=True get it; the others stay as they hold."""
         sites = [place for place in found.kept if place.is_site]
 
-        def decided(kept: frozenset[Place], out: dict[Place, str]) -> Decisions:
-            loose = {places[p]: out.get(p, "not tried yet") for p in places if p not in kept}
+        def decided(kept: frozenset[Candidate], out: dict[Candidate, str]) -> Decisions:
+            loose = {p.id: out.get(p, "not tried yet") for p in places if p not in kept}
             return replace(self.settled, strict_vma=True, loose=loose)
 
         strict = search(sites, lambda kept: self._trial(decided(kept, {}), kept), self._rest())
@@ -177,7 +199,7 @@ class _Prover:
     def _settle(self, decisions: Decisions) -> None:
         """The decisions with their reasons; the texts are those of the run that held."""
         self.settled = decisions
-        migration = self.wanted.rewritten(decisions)
+        migration = self.wanted.project.render(decisions)
         self.holding = (migration, self.holding[1] if self.holding else None)
 
     def _rest(self) -> int:
@@ -185,8 +207,8 @@ class _Prover:
 
     # ---- a run
 
-    def _trial(self, decisions: Decisions, kept: frozenset[Place]) -> Trial:
-        migration = self.wanted.rewritten(decisions)
+    def _trial(self, decisions: Decisions, kept: frozenset[Candidate]) -> Trial[Candidate]:
+        migration = self.wanted.project.render(decisions)
         if self.holding is not None and _texts(migration) == _texts(self.holding[0]):
             return Trial(True)  # nothing that was not run already
         changes = [self.wanted.contents.change(f.path, f.after) for f in migration.changed]
@@ -200,6 +222,7 @@ class _Prover:
         outcome, strictly = self._judged(after), self.wanted.only_verified
         trial = trial_of(outcome, kept, (), strictly)
         if not trial.holds and after.side.status == self.before.side.status:
+            self.unstable_sites = self.unstable
             trial = trial_of(outcome, kept, self.unstable, strictly)
         if trial.holds:
             self.holding = (migration, outcome)
@@ -209,8 +232,8 @@ class _Prover:
         return running.judge_runs(self.before, after, self.wanted.settings.tolerance)
 
     def _reached(
-        self, outcome: Outcome, places: dict[Place, Where]
-    ) -> dict[Place, SiteVerdict | None]:
+        self, outcome: Outcome, places: list[Candidate]
+    ) -> dict[Candidate, SiteVerdict | None]:
         return reached(outcome, self.before.recorded.capture, places, self.refused)
 
     def _after(self, something_left: bool) -> running.Run:
@@ -239,61 +262,50 @@ class _Prover:
     # ---- what is said
 
     def _fates(
-        self, places: dict[Place, Where], found: Found, outcome: Outcome | None
+        self, places: list[Candidate], found: Found[Candidate], outcome: Outcome | None
     ) -> Iterable[Fate]:
         there = self._reached(outcome, places) if outcome else {}
-        for place, where in sorted(places.items()):
+        values = sum(place.by_value for place in (*places, *self.refused))
+        for place in sorted(places):
             site = there.get(place)
             if place in found.out:
-                yield Fate(where, "backed out", found.out[place])
+                yield Fate(place.id, "backed out", found.out[place])
             elif not place.is_site:
                 continue
             elif place not in there:
-                yield Fate(where, "not reached", NOT_RUN)
+                yield Fate(place.id, "not reached", NOT_RUN)
+            elif site is None and place.by_value and values > 1:
+                yield Fate(place.id, "not compared", f"{ONE_OF} {values} places")
             elif site is None:
                 said = "as a part of what was compared"
-                yield Fate(where, "verified", said, self._form(where))
-            elif site.name in self.__dict__.get("unstable", ()):
-                yield Fate(where, "not compared", SAME_AS_ITSELF)
+                yield Fate(place.id, "verified", said, self._form(place.id))
+            elif site.name in self.unstable_sites:
+                yield Fate(place.id, "not compared", SAME_AS_ITSELF)
             else:
                 word = Verdict.NOT_COMPARED if site.verdict == Verdict.NOT_COMPARED else "verified"
                 said = f"{site.verdict}, {what_it_rests_on(site)}"
-                yield Fate(where, word, said, self._form(where))
+                yield Fate(place.id, word, said, self._form(place.id))
 
-    def _form(self, where: Where) -> str:
-        """Strict, unless it is said of the place that it could not be."""
-        if not self.settled.is_strict(where) or self.holding is None:
+    def _form(self, change: ChangeId) -> str:
+        """Strict, unless check_vma stays off at the site."""
+        if not self.settled.strict_vma or self.holding is None:
             return ""
-        off = {
-            Where(file.path, place.span.line, place.span.column)
-            for file in self.holding[0].files
-            for place in file.refused
-            if place.text.startswith(STAYS_OFF)
-        }
-        return "" if where in off else "strict"
+        refused = (one.id for file in self.holding[0].files for one in file.refused)
+        return "" if change._replace(kind=Kind.CHECK_VMA) in refused else "strict"
 
 
-def _places(file: FileResult) -> Iterable[tuple[Place, Where]]:
-    """The places of a file that can be left one by one; a notebook's only together."""
-    if file.path.endswith(".ipynb"):
-        if file.rewritten:
-            yield Place(os.path.realpath(file.path), 0, 0, 0), Where(file.path)
-        return
-    seen: set[Where] = set()
-    for rewritten in file.rewritten:
-        if rewritten.kind is Kind.DEVICE_AXIS:
-            continue  # it goes with the sites that it follows from
-        where = Where(file.path, rewritten.span.line, rewritten.span.column)
-        if where not in seen:
-            seen.add(where)
-            yield _place(file.path, rewritten), where
+def _candidates(file: FileResult) -> Iterable[Candidate]:
+    """The changes of a file that can be left one by one; a notebook's only together."""
+    seen: set[ChangeId] = set()
+    for change in file.rewritten:
+        # What follows from the sites goes with them.
+        if change.kind is not Kind.DEVICE_AXIS and change.id not in seen:
+            seen.add(change.id)
+            yield _candidate(change)
 
 
-def _place(path: str, rewritten: Rewritten) -> Place:
-    span = rewritten.span
-    by_value = rewritten.kind is Kind.VALUE
-    is_site = by_value or rewritten.kind is Kind.SITE
-    return Place(shown(path), span.line, span.column, span.end_line, is_site, by_value)
+def _candidate(change: Change) -> Candidate:
+    return Candidate(shown(change.id.path), change.id, change)
 
 
 def shown(path: str) -> str:
@@ -307,7 +319,7 @@ def _texts(migration: Migration) -> dict[str, str]:
     return {file.path: file.after for file in migration.changed}
 
 
-def _sites(places: Iterable[Place]) -> str:
+def _sites(places: Iterable[Candidate]) -> str:
     count = sum(place.is_site for place in places)
     return f"{count} site" if count == 1 else f"{count} sites"
 
@@ -317,25 +329,27 @@ def _last_line(text: str) -> str:
 
 
 def wanted(
-    rewritten: Callable[..., Migration],
+    project: ProjectMigration,
     contents: writing.Contents,
     root: str,
-    asked: dict[str, Any],
+    options: VerifyOptions,
+    verbose: bool,
 ) -> Wanted:
     """What the options of `migrate` ask for."""
+    assert options.verify is not None
     settings = running.Settings(
-        tolerance=Tolerance(**(asked["tolerance"] or {})),
-        devices=asked["devices"],
-        processes=asked["processes"],
-        verbose=asked["verbose"],
+        tolerance=Tolerance(**(options.tolerance or {})),  # type: ignore[arg-type]
+        devices=options.devices,
+        processes=options.processes,
+        verbose=verbose,
     )
     return Wanted(
-        lambda decisions: rewritten(decisions=decisions),
+        project,
         contents,
         root,
-        running.parse_target(asked["verify"]),
+        running.parse_target(options.verify),
         settings,
-        asked["max_runs"],
-        asked["only_verified"],
-        asked["strict_vma"],
+        options.max_runs,
+        options.only_verified,
+        options.strict_vma,
     )

@@ -1,4 +1,4 @@
-"""``shardlift verify``: two programs, run and compared, call by call and leaf by leaf."""
+"""``shardlift verify``: run two programs and compare them, call by call and leaf by leaf."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from typing import Any
 import click
 from rich.console import Console
 
-from shardlift._escape import plain
 from shardlift.capture.files import CaptureError
 from shardlift.cli.console import console
-from shardlift.cli.needs_jax import refuse_no_jax, refuse_old_jax
+from shardlift.cli.needs_jax import stop_if_jax_is_too_old, stop_without_jax
+from shardlift.cli.stop import stop
 from shardlift.cli.verify_options import Tolerance
 
 _HELP = """Run two programs and compare what their mapped functions compute.
 
-BEFORE is written in pmap, and runs as `shardlift run` runs it. AFTER is what became of it, in
-pmap, shard_map or jit with shardings, and runs as plain python runs it. Each is a script, a
+BEFORE uses pmap, and runs as under `shardlift run`. AFTER is the migrated program, with
+shard_map, jit with shardings or pmap, and runs as under plain python. Each is a script, a
 notebook, a module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run.
 Both get the same ARGS, seeds and devices.
 
-Sites are paired by name, calls in order, outputs by path; stacked (n, b, ...), global (n * b, ...)
-and replicated arrays are brought to one layout. Everything is compared bit by bit; what is not
-identical is close if --tolerance lets it, or else different. What collectives exchange is
-compared too, in the first calls, so that an optimiser cannot hide a wrong scale.
+Sites are paired by name, calls by order, outputs by path; stacked (n, b, ...), global (n * b, ...)
+and replicated arrays are converted to one layout. Everything is compared bit by bit: arrays are
+identical, close (within --tolerance) or different. In the first calls the values that collectives
+exchange are compared too, so that an optimiser cannot hide a wrong scale.
 
-Exit status: 0 all the same, 1 a difference or a site in one program only, 2 nothing to compare.
+Exit status: 0, all the same; 1, a difference, or a site in one program only; 2, nothing could be
+compared.
 """
 
 
 @click.command(
     help=_HELP,
-    short_help="Prove that a program computes what it did.",
+    short_help="Prove that a migrated program computes the same numbers.",
     epilog="Example: shardlift verify train.py train_new.py -- --steps 5",
 )
 @click.argument("before", type=click.Path())
@@ -43,33 +44,36 @@ Exit status: 0 all the same, 1 a difference or a site in one program only, 2 not
     type=Tolerance(),
     default="ulps=0",
     metavar="ulps=N,rtol=X,atol=X",
-    help="What passes for close; nothing. rtol is of the largest number in an array.",
+    help="Tolerance for 'close'; ulps=0 is bit-identical. rtol is relative to the largest "
+    "number of an array.",
 )
 @click.option(
     "--devices",
     type=click.IntRange(1),
-    help="Virtual CPU devices; 8, unless there is an accelerator or JAX_PLATFORMS is set.",
+    show_default="8, unless there is an accelerator or JAX_PLATFORMS is set",
+    help="Virtual CPU devices per process.",
 )
 @click.option(
     "--processes",
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Run each program in N local processes, as `shardlift run` does; --devices is of each.",
+    help="Run each program in N local processes, each with --devices devices.",
 )
 @click.option(
     "--oracle",
     type=click.Choice(["shardlift.pmap", "jax.pmap", "vmap"]),
     default="shardlift.pmap",
-    help="What stands for pmap in BEFORE; shardlift.pmap.",
+    help="The implementation of pmap in BEFORE.",
 )
 @click.option(
     "--keep-bytes",
     type=click.IntRange(0),
     default=64 * 2**20,
     metavar="BYTES",
-    help="Outputs, and inputs, whose values are kept to say how far apart they are; 64 MiB. "
-    "Of all others there are digests.",
+    show_default="64 MiB",
+    help="How many bytes of outputs, and of inputs, to keep, to say how far apart they are. "
+    "Everything beyond is kept as digests.",
 )
 @click.option(
     "--collectives",
@@ -77,23 +81,23 @@ Exit status: 0 all the same, 1 a difference or a site in one program only, 2 not
     type=click.IntRange(0),
     default=2,
     metavar="CALLS",
-    help="Calls of a site whose collectives are looked into; 2.",
+    help="How many calls per site to compare the collectives of.",
 )
 @click.option(
     "--replay/--no-replay",
     default=True,
-    help="Where inputs differ, run AFTER on those of BEFORE too (8 calls a site); yes.",
+    help="Where inputs differ, also run AFTER on the inputs of BEFORE (8 calls per site).",
 )
-@click.option("--patch-after", is_flag=True, help="Run AFTER as `shardlift run` does, too.")
-@click.option("--check-determinism", is_flag=True, help="Run BEFORE twice first.")
+@click.option("--patch-after", is_flag=True, help="Run AFTER as under `shardlift run`, too.")
+@click.option("--check-determinism", is_flag=True, help="First compare two runs of BEFORE.")
 @click.option(
     "--format",
     "style",
     type=click.Choice(["text", "json", "markdown"]),
     default="text",
-    help="How to print; text.",
+    help="Output format.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="The last line only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the programs print.")
 def verify(
     before: str,
@@ -113,12 +117,12 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
-    refuse_old_jax("verify")
+    stop_if_jax_is_too_old()
     try:
         from shardlift.verify import runs
         from shardlift.verify.compare.bits import Tolerance
     except ImportError as error:
-        refuse_no_jax("verify", error)
+        stop_without_jax(error)
     settings = runs.Settings(
         tolerance=Tolerance(**tolerance),
         devices=devices,
@@ -139,8 +143,7 @@ def verify(
                 notes = runs.check_determinism(sources[0], settings, status.update)
             outcome = runs.compare(sources[0], sources[1], settings, status.update)
     except (runs.CannotRunError, CaptureError) as error:
-        click.echo(plain(f"shardlift verify: {error}", keep="\n\t"), err=True)
-        sys.exit(2)
+        stop(str(error))
     if check_determinism:
         outcome = runs.with_determinism(outcome, notes)
     _print(outcome, style, quiet)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -86,16 +87,30 @@ def verify_options(command: Function) -> Function:
     return command
 
 
-def check(asked: dict[str, Any], diff: bool, goal: Goal, facts: str | None) -> None:
-    """Say what options need each other."""
-    if asked["verify"] is not None and diff:
-        raise click.UsageError("--verify runs the new text, so it has to be written: add --write")
-    needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
-    for name in needing:
-        if asked[name] and asked["verify"] is None:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')
-    if facts is not None and goal is not Goal.GLOBAL:
-        raise click.UsageError("--facts is for --to global")
-    if asked["strict_vma"] and (goal is not Goal.GLOBAL or facts is None):
-        raise click.UsageError("--strict-vma goes with --to global and --facts FILE")
+@dataclass(frozen=True)
+class VerifyOptions:
+    """What was given for these options."""
+
+    verify: str | None
+    only_verified: bool
+    max_runs: int
+    tolerance: Mapping[str, float] | None
+    devices: int | None
+    processes: int
+    strict_vma: bool
+
+    def check(self, diff: bool, goal: Goal, facts: str | None) -> None:
+        """Raise a usage error where options need each other."""
+        if self.verify is not None and diff:
+            raise click.UsageError(
+                "--verify runs the new text, so it has to be written: add --write"
+            )
+        needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
+        for name in needing:
+            if getattr(self, name) and self.verify is None:
+                option = f"--{name.replace('_', '-')}"
+                raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')
+        if facts is not None and goal is not Goal.GLOBAL:
+            raise click.UsageError("--facts is for --to global")
+        if self.strict_vma and (goal is not Goal.GLOBAL or facts is None):
+            raise click.UsageError("--strict-vma goes with --to global and --facts FILE")

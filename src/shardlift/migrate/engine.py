@@ -6,11 +6,11 @@ import ast
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active
 from shardlift.check.rules import all_rules
+from shardlift.migrate.changes import Change, ChangeId, Decisions, notebook_id
 from shardlift.migrate.device_axis.rewrites import plan
 from shardlift.migrate.helpers import (
     bare,
@@ -33,15 +33,11 @@ from shardlift.migrate.notebook import LayoutError, edit_cells, insert_cell
 from shardlift.migrate.output_reads import FIRST_OF_TREE
 from shardlift.migrate.passes import (
     PASSES,
-    Place,
-    Start,
+    Rendering,
     one_pass,
-    rewritten,
-    with_line_ends,
+    render,
 )
 from shardlift.migrate.rewrite import Goal
-from shardlift.source.decisions import Decisions, Where
-from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match, Migrated, Version
 from shardlift.source.project import Project
@@ -61,8 +57,8 @@ class FileResult:
     path: str
     before: str
     after: str
-    rewritten: tuple[Place, ...] = ()
-    refused: tuple[Place, ...] = ()
+    rewritten: tuple[Change, ...] = ()
+    refused: tuple[Change, ...] = ()
     helpers: frozenset[str] = frozenset()
     home: Home = field(default_factory=lambda: Home(None))
 
@@ -88,7 +84,7 @@ class Migration:
 
     def needs_newer_jax(self, target: Version) -> bool:
         """Whether the new text does not run on a version of JAX; new names alone do."""
-        kinds = {place.kind for file in self.files for place in file.rewritten}
+        kinds = {change.kind for file in self.files for change in file.rewritten}
         return target < WRITTEN_FOR and bool(kinds - {Kind.NAME})
 
 
@@ -101,118 +97,161 @@ def migrate(
     facts: Capture | None = None,
     settings: Settings = Settings(),
 ) -> Migration:
-    """Rewrite the files at `paths`; nothing is written. `read` raises OSError where it cannot.
+    """Rewrite the files at `paths` once: see `ProjectMigration`."""
+    project = ProjectMigration(paths, read, exists, goal, facts, settings)
+    return project.render(decisions or Decisions())
 
-    `decisions` are about single places; `facts`, what a run recorded, is for `Goal.GLOBAL`.
+
+class ProjectMigration:
+    """The migration of a project. Its files are read and parsed once.
+
+    `render` gives the texts for any choice of the changes; of a file whose changes are chosen as
+    before, the text is remembered.
     """
-    decisions = decisions or Decisions()
-    left = decisions.left
-    project = Project(paths, lambda path: read_source(path, read(path)), settings)
-    worth: list[str] = []
-    unreadable: list[tuple[str, str]] = []
-    for path in paths:
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        read: Callable[[str], bytes],
+        exists: Exists,
+        goal: Goal = Goal.SHARD_MAP,
+        facts: Capture | None = None,
+        settings: Settings = Settings(),
+    ) -> None:
+        """`read` raises OSError where it cannot; `facts`, from a run, are for `Goal.GLOBAL`."""
+        self._paths, self._read, self._exists = paths, read, exists
+        self._goal, self._facts = goal, facts
+        self._project = Project(paths, lambda path: read_source(path, read(path)), settings)
+        self._worth: list[str] = []
+        self._unreadable: list[tuple[str, str]] = []
+        self._stages: dict[object, _Stage] = {}
+        for path in paths:
+            try:
+                if _is_worth(path, read(path)):
+                    self._worth.append(path)
+            except OSError as error:
+                self._unreadable.append((path, error.strerror or str(error)))
+
+    def render(self, decisions: Decisions = Decisions()) -> Migration:
+        """The new texts; nothing is written."""
+        stage = self._stage(decisions)
+        unreadable = [*self._unreadable, *stage.unreadable]
+        results: list[FileResult] = []
+        for path in dict.fromkeys([*self._worth, *stage.starts]):
+            try:
+                results.append(self._file(stage, path, decisions))
+            except UnreadableError as error:
+                unreadable.append((path, str(error)))
+            except (RecursionError, MemoryError):
+                unreadable.append((path, "nested too deeply"))
+            except OSError as error:  # it has gone meanwhile
+                unreadable.append((path, error.strerror or str(error)))
+            except Exception as error:  # a bug in shardlift; the other files are rewritten
+                why = f"shardlift failed on it, please report it: {error!r}"
+                unreadable.append((path, why))
+            stage.project.trim()
+        results = [self._beside_others(stage, r, results, decisions) for r in results]
+        shown = tuple(result for result in results if result.changed or result.refused)
+        modules = _helper_modules(results, self._read, self._exists)
+        return Migration(shown, modules, tuple(unreadable), len(self._paths))
+
+    def _stage(self, decisions: Decisions) -> _Stage:
+        """The files as the step that needs all of them together leaves them."""
+        if self._goal is not Goal.GLOBAL:
+            return self._stages.setdefault(None, _Stage(self._project))
+        left, loose = frozenset(decisions.left.items()), frozenset(decisions.loose.items())
+        key = left, decisions.strict_vma, loose
+        if key not in self._stages:
+            self._stages[key] = self._to_global(decisions)
+        return self._stages[key]
+
+    def _to_global(self, decisions: Decisions) -> _Stage:
+        starts: Mapping[str, Rendering] = {}
+        unreadable: list[tuple[str, str]] = []
         try:
-            content = read(path)
-        except OSError as error:
-            unreadable.append((path, error.strerror or str(error)))
-            continue
-        if _is_worth(path, content):
-            worth.append(path)
-    starts: Mapping[str, Start] = {}
-    if goal is Goal.GLOBAL:
-        try:
-            starts = to_global(project, paths, facts, decisions)
-        except Exception as error:  # of ours: all arrays stay stacked
+            starts = to_global(self._project, self._paths, self._facts, decisions)
+        except Exception as error:  # a bug in shardlift: all arrays stay stacked
             why = f"shardlift failed to follow its arrays, please report it: {error!r}"
-            unreadable.append((os.path.commonpath(paths), why))
-        settings = replace(settings, many_processes=project.many_processes)
-        project = Project(paths, lambda path: _source(path, read, starts), settings)
-        worth += [path for path in starts if path not in worth]
-    results: list[FileResult] = []
-    for path in worth:
-        try:
-            content = read(path)
+            unreadable.append((os.path.commonpath(self._paths), why))
+        many = self._project.many_processes
+        settings = replace(self._project.settings, many_processes=many)
+        project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
+        return _Stage(project, starts, unreadable)
+
+    def _file(
+        self, stage: _Stage, path: str, decisions: Decisions, home: Home | None = None
+    ) -> FileResult:
+        left = decisions.of_file(path)
+        key = path, home, frozenset(left.items())
+        if key not in stage.results:
+            content = self._read(path)
             source = read_source(path, content)
             if source.cells is not None:
                 raw = content.decode("utf-8-sig")
-                results.append(migrate_notebook(project, source, raw, goal, left))
+                result = migrate_notebook(stage.project, source, raw, self._goal, left)
             else:
-                start = starts.get(path)
-                results.append(migrate_file(project, source, goal, exists, start=start, left=left))
-        except UnreadableError as error:
-            unreadable.append((path, str(error)))
-        except (RecursionError, MemoryError):
-            unreadable.append((path, "nested too deeply"))
-        except OSError as error:  # it has gone meanwhile
-            unreadable.append((path, error.strerror or str(error)))
-        except Exception as error:  # of ours; the other files are rewritten all the same
-            unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
-        project.trim()
-    results = [
-        _beside_others(result, results, project, read, goal, starts, left) for result in results
-    ]
-    said = tuple(result for result in results if result.changed or result.refused)
-    return Migration(said, _helper_modules(results, read, exists), tuple(unreadable), len(paths))
+                start = stage.starts.get(path, Rendering.of(source)).copy()
+                result = migrate_file(stage.project, start, self._goal, self._exists, home, left)
+            stage.results[key] = result
+        return stage.results[key]
 
+    def _beside_others(
+        self,
+        stage: _Stage,
+        result: FileResult,
+        results: Sequence[FileResult],
+        decisions: Decisions,
+    ) -> FileResult:
+        """A script shares the helpers of the files beside it, and most of all those that lie there.
 
-def _beside_others(
-    result: FileResult,
-    results: Sequence[FileResult],
-    project: Project,
-    read: Callable[[str], bytes],
-    goal: Goal,
-    starts: Mapping[str, Start],
-    left: Mapping[Where, str],
-) -> FileResult:
-    """A script shares the helpers of the files beside it, and most of all those that lie there.
-
-    A module of a package whose others import each other relatively does so, too.
-    """
-    path, folder = result.path, os.path.dirname(result.path)
-    if not result.helpers or path.endswith(".ipynb") or result.home.module.startswith("."):
+        A module of a package whose others import each other relatively does so, too.
+        """
+        path, folder = result.path, os.path.dirname(result.path)
+        if not result.helpers or path.endswith(".ipynb") or result.home.module.startswith("."):
+            return result
+        same = [r.home for r in results if r.home.path == result.home.path]
+        near = relative(path, result.home) if any(h.module.startswith(".") for h in same) else None
+        if near is not None and not imports_own_package(result.before, result.home):
+            return self._file(stage, path, decisions, near)
+        homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
+        here = [home for home in homes if os.path.dirname(home.path or "") == folder]
+        if result.home.path is not None and (not here or result.home in here):
+            return result
+        for home in here or homes:
+            if not home.module.startswith("."):
+                return self._file(stage, path, decisions, home)
         return result
-    same = [r.home for r in results if r.home.path == result.home.path]
-    near = relative(path, result.home) if any(h.module.startswith(".") for h in same) else None
-    if near is not None and not imports_own_package(result.before, result.home):
-        source, start = read_source(path, read(path)), starts.get(path)
-        return migrate_file(project, source, goal, home=near, start=start, left=left)
-    homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
-    here = [home for home in homes if os.path.dirname(home.path or "") == folder]
-    if result.home.path is not None and (not here or result.home in here):
-        return result
-    for home in here or homes:
-        if not home.module.startswith("."):
-            source, start = read_source(path, read(path)), starts.get(path)
-            return migrate_file(project, source, goal, home=home, start=start, left=left)
-    return result
+
+
+@dataclass
+class _Stage:
+    """A project whose files are rewritten one by one, and the results so far."""
+
+    project: Project
+    starts: Mapping[str, Rendering] = field(default_factory=dict)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    results: dict[object, FileResult] = field(default_factory=dict)
 
 
 def to_global(
     project: Project, paths: Sequence[str], facts: Capture | None, decisions: Decisions
-) -> dict[str, Start]:
+) -> dict[str, Rendering]:
     """The files that change because their arrays lose the device axis, or cannot."""
     files = [file for path in paths if (file := _parsed(project, path)) is not None]
     try:
         planned = plan(files, facts, decisions)
     except RecursionError:  # an expression of a thousand terms, say: all arrays stay stacked
         return {}
-    starts: dict[str, Start] = {}
+    renderings = {file.path: Rendering.of(file.source) for file in files}
+    kinds = ((planned.findings, Kind.SITE), (planned.loose, Kind.CHECK_VMA))
+    for findings, kind in kinds:
+        for finding in findings:
+            file = finding.at.file
+            match = Match(finding.at.node, finding.text, kind=kind)
+            renderings[file.path].refused.append(renderings[file.path].change(file, match))
     for file in files:
-        rewrites = planned.rewrites.get(file.path, [])
-        kept = tuple(
-            Place(file.span(found.at.node), Kind.SITE, found.text)
-            for found in planned.findings
-            if found.at.file is file
-        )
-        if rewrites or kept:
-            edits = [with_line_ends(e, file.source.text) for r in rewrites for e in r.edits]
-            text = apply_edits(file.source.text, edits) if edits else file.source.text
-            places = tuple(Place(file.span(r.node), r.kind, file.brief(r.node)) for r in rewrites)
-            after = replace(file.source, text=text)
-            starts[file.path] = Start(
-                file.source, after, tuple(edits), tuple(rewrites), places, kept
-            )
-    return starts
+        renderings[file.path].make(file, planned.rewrites.get(file.path, []))
+    return {path: one for path, one in renderings.items() if one.changes or one.refused}
 
 
 def _parsed(project: Project, path: str) -> File | None:
@@ -222,8 +261,8 @@ def _parsed(project: Project, path: str) -> File | None:
         return None
 
 
-def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Start]) -> Source:
-    return starts[path].after if path in starts else read_source(path, read(path))
+def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Rendering]) -> Source:
+    return starts[path].source if path in starts else read_source(path, read(path))
 
 
 def _is_worth(path: str, content: bytes) -> bool:
@@ -250,73 +289,79 @@ def _helper_modules(
 
 def migrate_file(
     project: Project,
-    source: Source,
+    rendering: Rendering,
     goal: Goal,
-    exists: Exists = lambda _: False,
-    home: Home | None = None,
-    start: Start | None = None,
-    left: Mapping[Where, str] = MappingProxyType({}),
+    exists: Exists,
+    home: Home | None,
+    left: Mapping[ChangeId, str],
 ) -> FileResult:
     """Rewrite one file; raises `UnreadableError` if it is not Python.
 
-    `start` is what was done to it before, with all files in view.
+    `rendering` has what was done to it before, with all files in view.
     """
-    start = start or Start(source, source)
-    file = project.file(source.path, start.after)
-    text, rewrites, places, refused = rewritten(file, goal, start, left)
-    places, refused = start.places + places, start.kept + refused
-    rewrites = [*start.rewrites, *rewrites]
+    source = rendering.before
+    file = project.file(source.path, rendering.source)
+    render(file, goal, rendering, left)
+    text, helpers = rendering.text, frozenset(rendering.helpers)
+    changes, refused = tuple(rendering.changes), tuple(rendering.refused)
     if text == source.text:
         return FileResult(source.path, text, text, (), refused)
     home = home or find_home(source.path, file.index.root, exists)
-    helpers = frozenset(name for r in rewrites for name in r.helpers)
     taken = _taken(text, helpers) if home.path is None else None
     if taken is not None and taken not in map(bare, helpers):
         home = beside(source.path)  # only what the helpers need among themselves is in the way
     elif taken is not None:
-        refused += tuple(replace(place, text=f"the name `{taken}` is taken") for place in places)
+        refused += tuple(replace(one, reason=f"the name `{taken}` is taken") for one in changes)
         return FileResult(source.path, source.text, source.text, (), refused)
-    statements = {line for r in rewrites for line in r.imports}
-    after = _finished(text, helpers, statements, home)
+    after = _finished(text, helpers, rendering.imports, home)
     if not source.path.endswith("__init__.py"):
         after = drop_unused(source.text, after)
     if not source.text.startswith(("\n", "\r")):
         after = after.lstrip("\r\n")  # the blank line after an import that was the first
-    return FileResult(source.path, source.text, after, places, refused, helpers, home)
+    return FileResult(source.path, source.text, after, changes, refused, helpers, home)
 
 
 def migrate_notebook(
-    project: Project, source: Source, raw: str, goal: Goal, left: Mapping[Where, str]
+    project: Project, source: Source, raw: str, goal: Goal, left: Mapping[ChangeId, str]
 ) -> FileResult:
     """Rewrite the cells of a notebook; its helpers get a cell in front of their first use."""
     file = project.file(source.path, source)
     current, text, first = file, raw, 0
-    rewrites: list[Match] = []
-    refused: tuple[Place, ...] = ()
-    where = Where(source.path)
+    matches: list[Match] = []
+    refused: tuple[Change, ...] = ()
+    changes: tuple[Change, ...] = ()
     for number in range(PASSES):
-        chosen, refusals = one_pass(current, goal, lambda _: where, left)
+        chosen, refusals = one_pass(current, goal, lambda *_: notebook_id(source.path), left)
         if not number:
-            refused = tuple(Place(file.span(r.node), r.kind, r.message) for r in refusals)
-            places = tuple(Place(file.span(r.node), r.kind, file.brief(r.node)) for r in chosen)
+            refused, changes = _of_notebook(file, refusals), _of_notebook(file, chosen)
         if not chosen:
             break
-        rewrites += chosen
-        edits = [edit for r in chosen for edit in r.edits]
+        matches += chosen
+        edits = [edit for match in chosen for edit in match.edits]
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
         try:
             text = edit_cells(text, edits)
         except LayoutError as error:
-            refused += tuple(replace(place, text=str(error)) for place in places)
+            refused += tuple(replace(change, reason=str(error)) for change in changes)
             return FileResult(source.path, raw, raw, (), refused)
         current = File(read_source(source.path, text.encode()), project)
-    asked = {name for r in rewrites for name in r.helpers}
+    asked = {name for match in matches for name in match.helpers}
     _, missing, imports = extended(current.source.text, asked)
-    statements = {line for r in rewrites for line in r.imports} | imports
+    statements = {line for match in matches for line in match.imports} | imports
     if missing or statements:
         block = f"\n\n\n{definitions(missing)}" if missing else ""
         text = insert_cell(text, first, import_block(statements) + block)
-    return FileResult(source.path, raw, text, places if rewrites else (), refused)
+    return FileResult(source.path, raw, text, changes, refused)
+
+
+def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
+    identity = notebook_id(file.path)
+    return tuple(
+        Change(
+            identity, match.kind, file.span(match.node), file.brief(match.node), (), match.message
+        )
+        for match in matches
+    )
 
 
 def helper_module(existing: str, names: Iterable[str]) -> str:

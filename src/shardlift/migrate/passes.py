@@ -1,14 +1,19 @@
-"""One file, pass by pass: what the steps rewrite of it, until none has anything left to do."""
+"""One file, pass by pass: what the steps rewrite of it, until none has anything left to do.
+
+Rewrites may lie inside one another: the outer one is made first, the text is parsed again, and
+the inner one is found in the new text. Each has the identity that it has in the text before.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites
+from shardlift.migrate.changes import Change, ChangeId
 from shardlift.migrate.rewrite import Goal, Step
-from shardlift.source.decisions import Where
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match, Span
@@ -24,121 +29,132 @@ STEPS: tuple[Step, ...] = (
     removed_names.rewrite,
 )
 PASSES = 5
+Left = Mapping[ChangeId, str]  # changes that are not to be made, with the reason
 
 
-@dataclass(frozen=True)
-class Place:
-    """A place in a file, as it was before, and what is said about it."""
-
-    span: Span
-    kind: Kind
-    text: str
-
-
-@dataclass(frozen=True)
-class Start:
-    """A file after what was done to all files together, and what was said of it."""
+@dataclass
+class Rendering:
+    """The text of one file while it is rewritten, and the changes that led to it."""
 
     before: Source
-    after: Source
-    edits: tuple[Edit, ...] = ()
-    rewrites: tuple[Match, ...] = ()
-    places: tuple[Place, ...] = ()
-    kept: tuple[Place, ...] = ()
+    text: str
+    changes: list[Change] = field(default_factory=list)
+    refused: list[Change] = field(default_factory=list)
+    imports: set[str] = field(default_factory=set)
+    helpers: set[str] = field(default_factory=set)
+    # The text before each pass, and the edits of that pass.
+    _passes: list[tuple[str, list[Edit]]] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, source: Source) -> Rendering:
+        """The file as it is."""
+        return cls(source, source.text)
 
-def rewritten(
-    file: File, goal: Goal, start: Start, left: Mapping[Where, str]
-) -> tuple[str, list[Match], tuple[Place, ...], tuple[Place, ...]]:
-    """The text after all steps, pass by pass until none has anything left to do."""
-    text = file.source.text
-    rewrites: list[Match] = []
-    places: list[Place] = []
-    refused: tuple[Place, ...] = ()
-    passes: list[tuple[str, list[Edit]]] = []
-    if start.edits:
-        passes.append((start.before.text, list(start.edits)))
-    current = file
+    @property
+    def source(self) -> Source:
+        """The file with its new text."""
+        return replace(self.before, text=self.text)
 
-    def back(span: Span) -> tuple[int, int, bool]:
+    def copy(self) -> Rendering:
+        """The same, to go on from."""
+        return Rendering(
+            self.before,
+            self.text,
+            list(self.changes),
+            list(self.refused),
+            set(self.imports),
+            set(self.helpers),
+            list(self._passes),
+        )
+
+    def make(self, file: File, matches: list[Match]) -> None:
+        """Apply the edits of one pass; `file` is the text as it is now."""
+        self.changes += [self.change(file, match) for match in matches]
+        self.imports |= {line for match in matches for line in match.imports}
+        self.helpers |= {name for match in matches for name in match.helpers}
+        edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
+        if edits:
+            self._passes.append((self.text, edits))
+            self.text = apply_edits(self.text, edits)
+
+    def change(self, file: File, match: Match) -> Change:
+        """The change that a match in the current text is, with its place in the text before."""
+        span = self._moved(file.span(match.node))
+        identity = ChangeId(file.path, span.line, span.column, match.kind)
+        maps = match.kind in (Kind.SITE, Kind.VALUE)
+        nodes: tuple[ast.AST, ...] = (match.node, *match.sites) if maps else ()
+        spans = [self._moved(file.span(node)) for node in nodes]
+        lines = tuple((one.line, one.end_line) for one in spans)
+        return Change(identity, match.kind, span, file.brief(match.node), lines, match.message)
+
+    def identity(self, file: File, match: Match) -> ChangeId | None:
+        """The identity of a match; None if it stands in text that an earlier pass wrote."""
+        line, column, is_old = self._origin(file.span(match.node))
+        return ChangeId(file.path, line, column, match.kind) if is_old else None
+
+    def _moved(self, span: Span) -> Span:
+        line, column, _ = self._origin(span)
+        last = max(line, line + span.end_line - span.line)
+        return replace(span, line=line, column=column, end_line=last)
+
+    def _origin(self, span: Span) -> tuple[int, int, bool]:
         """Where a place of the current text comes from, and whether it is just that text."""
         line, column, exact = span.line, span.column, True
-        for before, edits in reversed(passes):
+        for before, edits in reversed(self._passes):
             line, column, same = origin(before, edits, line, column)
             exact = exact and same
         return line, column, exact
 
-    def where(span: Span) -> Where | None:
-        line, column, exact = back(span)
-        return Where(file.path, line, column) if exact else None
 
+def render(file: File, goal: Goal, rendering: Rendering, left: Left) -> None:
+    """Rewrite a file pass by pass, until no step has anything left to do."""
+    current = file
     for number in range(PASSES):
-        chosen, refusals = one_pass(current, goal, where, left)
+        chosen, refused = one_pass(current, goal, rendering.identity, left)
         if not number:
-            refused = tuple(
-                Place(_moved(file.span(r.node), back), r.kind, r.message) for r in refusals
-            )
+            rendering.refused += [rendering.change(file, match) for match in refused]
         if not chosen:
             break
-        rewrites += chosen
-        places += [_place(current, rewrite, back) for rewrite in chosen]
-        edits = [with_line_ends(edit, text) for r in chosen for edit in r.edits]
-        passes.append((text, edits))
-        text = apply_edits(text, edits)
-        current = File(Source(file.path, text, file.source.cells), file.project)
-    return text, rewrites, tuple(places), refused
-
-
-def _place(file: File, rewrite: Match, back: Callable[[Span], tuple[int, int, bool]]) -> Place:
-    span = _moved(file.span(rewrite.node), back)
-    return Place(span, rewrite.kind, file.brief(rewrite.node))
-
-
-def _moved(span: Span, back: Callable[[Span], tuple[int, int, bool]]) -> Span:
-    """Where a place was in the text before."""
-    line, column, _ = back(span)
-    last = max(line, line + span.end_line - span.line)
-    return replace(span, line=line, column=column, end_line=last)
+        rendering.make(current, chosen)
+        current = File(rendering.source, file.project)
 
 
 def one_pass(
-    file: File, goal: Goal, where: Callable[[Span], Where | None], left: Mapping[Where, str]
+    file: File, goal: Goal, identity: Callable[[File, Match], ChangeId | None], left: Left
 ) -> tuple[list[Match], list[Match]]:
-    """What is rewritten and what is not; as was decided of single places."""
+    """What is rewritten, and what is not."""
     wanted: list[Match] = []
     refused: list[Match] = []
     for step in STEPS:
-        for result in step(file, goal):
-            place = where(file.span(result.node)) if left else None
-            if not result.edits:
-                refused.append(result)
-            elif place is not None and place in left:
-                refused.append(Match(result.node, left[place], kind=result.kind))
+        for match in step(file, goal):
+            change = identity(file, match) if left and match.edits else None
+            if change is not None and change in left:
+                refused.append(Match(match.node, left[change], kind=match.kind))
             else:
-                wanted.append(result)
+                (wanted if match.edits else refused).append(match)
     return _without_overlaps(file, wanted), refused
 
 
-def with_line_ends(edit: Edit, text: str) -> Edit:
+def _with_line_ends(edit: Edit, text: str) -> Edit:
     """An edit whose lines end as those of the text do."""
     if "\n" not in edit.replacement or "\r\n" not in text:
         return edit
     return replace(edit, replacement=re.sub(r"(?<!\r)\n", "\r\n", edit.replacement))
 
 
-def _without_overlaps(file: File, rewrites: list[Match]) -> list[Match]:
+def _without_overlaps(file: File, matches: list[Match]) -> list[Match]:
     """Those whose edits do not touch; of two that do, the one that starts first, or is wider."""
     chosen: list[Match] = []
     taken: list[Span] = []
 
-    def order(rewrite: Match) -> tuple[int, int, int, int]:
-        span = file.span(rewrite.node)
+    def order(match: Match) -> tuple[int, int, int, int]:
+        span = file.span(match.node)
         return span.line, span.column, -span.end_line, -span.end_column
 
-    for rewrite in sorted(rewrites, key=order):
-        spans = [edit.span for edit in rewrite.edits]
+    for match in sorted(matches, key=order):
+        spans = [edit.span for edit in match.edits]
         if not any(_overlap(one, other) for one in spans for other in taken):
-            chosen.append(rewrite)
+            chosen.append(match)
             taken += spans
     return chosen
 

@@ -9,7 +9,7 @@ from shardlift.migrate.rewrite import Goal
 from shardlift.migrate.sites import COMPARED, kind_of
 from shardlift.source.file import File
 from shardlift.source.imports import moved
-from shardlift.source.mentions import OWN, Use
+from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Kind, Match
 from shardlift.source.reaching import reaching
 
@@ -18,14 +18,14 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap; what was imported from jax is imported from shardlift."""
     if goal is not Goal.SHIM:
         return
-    imported: dict[ast.ImportFrom, set[ast.alias]] = {}
+    imported: dict[ast.ImportFrom, dict[ast.alias, list[Mention]]] = {}
     for mention in file.mentions:
         kind, aliases = kind_of(mention), _imports(file, mention.name)
         if not mention.is_own:
             yield Match(mention.name, f"{mention.path} is not jax.pmap", kind=kind)
         elif aliases:
             for statement, alias in aliases:
-                imported.setdefault(statement, set()).add(alias)
+                imported.setdefault(statement, {}).setdefault(alias, []).append(mention)
         elif mention.use is Use.COMPARED:
             yield Match(mention.name, COMPARED, kind=kind)
         else:
@@ -33,7 +33,15 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
             yield Match(mention.node, "", (edit,), frozenset({"import shardlift"}), kind=kind)
     for statement, names in imported.items():
         to = {alias: ("shardlift", "pmap") for alias in statement.names if alias in names}
-        yield Match(statement, "", moved(file, statement, to), kind=Kind.VALUE)
+        mentions = [mention for listed in names.values() for mention in listed]
+        is_value = any(kind_of(mention) is Kind.VALUE for mention in mentions)
+        yield Match(
+            statement,
+            "",
+            moved(file, statement, to),
+            kind=Kind.VALUE if is_value else Kind.SITE,
+            sites=tuple(mention.node for mention in mentions),
+        )
 
 
 def _imports(file: File, name: ast.expr) -> list[tuple[ast.ImportFrom, ast.alias]]:

@@ -151,7 +151,7 @@ class Recorder:
 
     def _observe(self, mapped: Mapped) -> Any:
         """A mapped function whose calls are recorded; itself, where they cannot be."""
-        record = self.site(mapped.key, mapped.kind)
+        record = self._site(mapped.key, mapped.kind)
         if record is None:
             return mapped.call
         record.made += 1
@@ -228,7 +228,7 @@ class Recorder:
         record.plain.add_all([end - start for start, end in spans])
         self._timeline.add(record.index, spans)
 
-    def site(self, key: Key, kind: SiteKind) -> SiteRecord | None:
+    def _site(self, key: Key, kind: SiteKind) -> SiteRecord | None:
         """The record of a site; None beyond the bound of a capture."""
         with self._lock:
             if key not in self._sites:
@@ -484,10 +484,10 @@ class Recorder:
 
     def summary(self) -> str:
         """A few lines for the end of a run, with the next command to type."""
-        from shardlift.report.headline import headline
+        from shardlift.report.view import view_of
 
         path, capture = self._written or ("", self.capture())
-        lines = [headline(capture)]
+        lines = [view_of(capture, "").headline]
         if capture.used:
             names = sorted(capture.used.items(), key=lambda item: -item[1])
             listed = ", ".join(f"{name} ({count})" for name, count in names[:5])

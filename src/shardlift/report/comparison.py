@@ -1,4 +1,4 @@
-"""Before and after: two captures, site by site."""
+"""Compare two captures, site by site."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from shardlift.report.numbers import TIMES, amount, moved_bytes, parts_of, perce
 
 
 class Pair(NamedTuple):
-    """A site in both runs; None where there is none."""
+    """A site in both runs; None if a run does not have it."""
 
     before: Site | None
     after: Site | None
 
     @property
     def name(self) -> str:
-        """The function, where it is now, and in which of the runs, if not in both."""
+        """The function and its place, and the run if it is in one only."""
         site = self.after or self.before
         assert site is not None
         alone = ", only after" if self.before is None else ", only before"
@@ -27,7 +27,7 @@ class Pair(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """Something that is compared."""
+    """A quantity that is compared."""
 
     name: str
     value: Callable[[Site], float]
@@ -37,15 +37,15 @@ class Measure(NamedTuple):
 MEASURES = (
     Measure("p50", lambda site: site.times.call.quantile(0.5), seconds),
     Measure("p95", lambda site: site.times.call.quantile(0.95), seconds),
-    Measure("until ready", lambda site: _a_call(site), seconds),
+    Measure("until ready", lambda site: _time_per_call(site), seconds),
     Measure("moving", lambda site: _moving(site), percent),
-    Measure("bytes moved a call", moved_bytes, amount),
+    Measure("bytes moved per call", moved_bytes, amount),
     Measure("compiled", lambda site: site.compile_count, lambda value: f"{value:.0f}"),
     Measure("calls", lambda site: site.calls, lambda value: f"{value:.0f}"),
 )
 
 
-def _a_call(site: Site) -> float:
+def _time_per_call(site: Site) -> float:
     return parts_of(site).total / site.times.call.count if site.times.call.count else 0.0
 
 
@@ -55,7 +55,7 @@ def _moving(site: Site) -> float:
 
 
 def pairs_of(before: Capture, after: Capture) -> list[Pair]:
-    """The sites of both runs, those that are the same in pairs."""
+    """The sites of both runs, with equal sites in pairs."""
     left, right = before.sites, after.sites
     both = pair_sites(left, right)
     taken = {i for i, _ in both}, {j for _, j in both}
@@ -67,22 +67,22 @@ def pairs_of(before: Capture, after: Capture) -> list[Pair]:
 
 
 def rows(pair: Pair) -> list[tuple[str, str, str, str]]:
-    """Measure, before, after, and how many times as much; empty cells where there is nothing."""
-    found = []
+    """Measure, before, after and ratio; a cell without a value is empty."""
+    cells = []
     for name, value, shown in MEASURES:
         old = None if pair.before is None else value(pair.before)
         new = None if pair.after is None else value(pair.after)
         if not old and not new:
             continue
         ratio = f"{new / old:.2f} {TIMES}" if old and new is not None else ""
-        found.append(
+        cells.append(
             (name, "" if old is None else shown(old), "" if new is None else shown(new), ratio)
         )
-    return found
+    return cells
 
 
 def as_text(before: Capture, after: Capture) -> str:
-    """A small table a site."""
+    """One small table per site."""
     parts = []
     for pair in pairs_of(before, after):
         lines = [pair.name]
@@ -95,7 +95,7 @@ def as_text(before: Capture, after: Capture) -> str:
 
 
 def as_markdown(before: Capture, after: Capture) -> str:
-    """One table."""
+    """One Markdown table."""
     from shardlift.report.markdown import text
 
     lines = ["| site | | before | after | |", "| --- | --- | ---: | ---: | ---: |"]
@@ -107,7 +107,7 @@ def as_markdown(before: Capture, after: Capture) -> str:
 
 
 def as_tree(before: Capture, after: Capture) -> list[dict[str, object]]:
-    """For JSON: the numbers themselves."""
+    """The numbers themselves, for JSON."""
     return [
         {
             "site": pair.name,

@@ -1,4 +1,4 @@
-"""Why programs were compiled, in words."""
+"""Texts on why programs were compiled, and how to avoid it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from shardlift.capture.schema import Compile, Reason, ReasonKind
 
 _WHOLE = {
     ReasonKind.FIRST_CALL: "first call",
-    ReasonKind.SAME_ARGUMENTS: "the same arguments as before: pmap was given a new function, or "
-    "caches were lost",
-    ReasonKind.STRUCTURE: "the arguments have another structure",
-    ReasonKind.UNKNOWN: "not known",
+    ReasonKind.SAME_ARGUMENTS: "the arguments are the same as before, so pmap was given a new "
+    "function, or caches were cleared",
+    ReasonKind.STRUCTURE: "the structure of the arguments changed",
+    ReasonKind.UNKNOWN: "of an unknown change",
 }
 
 
 def reason_text(reason: Reason) -> str:
-    """One reason.
+    """One reason as text.
 
     >>> reason_text(Reason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"))
     'x: float32[8,4] → float32[8,5]'
@@ -37,16 +37,16 @@ def all_reasons(compiled: Compile) -> str:
 
 
 _ADVICE = {
-    ReasonKind.SAME_ARGUMENTS: "Make the pmapped function once, outside the loop.",
-    ReasonKind.STATIC_ARGUMENT: "Pass what changes as an array, not as a static argument.",
+    ReasonKind.SAME_ARGUMENTS: "Create the pmapped function once, outside the loop.",
+    ReasonKind.STATIC_ARGUMENT: "Pass values that change as arrays, not as static arguments.",
     ReasonKind.WEAK_TYPE: "Give the argument a dtype, so that it is the same at every call.",
-    ReasonKind.PLACEMENT: "Place it once as it will be on later calls, with jax.device_put.",
-    ReasonKind.STRUCTURE: "Pass arguments of one structure at every call.",
+    ReasonKind.PLACEMENT: "Place it once with jax.device_put, as it will be on later calls.",
+    ReasonKind.STRUCTURE: "Pass arguments of the same structure at every call.",
     ReasonKind.CONTEXT: "Set JAX's options once, before the first call.",
 }
-_ONE_SHAPE = "Bring every batch to one shape: shardlift.pad_shard_unpad pads and cuts."
+_ONE_SHAPE = "Use the same shape for every batch: shardlift.pad_shard_unpad pads and cuts."
 
 
 def advice(reason: Reason | None) -> str:
-    """What keeps a program from being compiled again for this reason."""
+    """How to avoid another compilation for this reason."""
     return _ONE_SHAPE if reason is None else _ADVICE.get(reason.kind, _ONE_SHAPE)

@@ -1,4 +1,4 @@
-"""What a site should have changed, judged from its facts: one function a kind of finding."""
+"""What should be changed at a site, with one function per kind of finding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from shardlift.report.numbers import (
     wasted_bytes,
 )
 
-# Below these a finding would be noise: parts of a site's time, bytes, programs, seconds.
+# Smaller findings are noise: share of the time of a site, bytes, programs, seconds.
 WORTH_SHARE, WORTH_BYTES, WORTH_COMPILES, WORTH_SECONDS = 0.02, 2**20, 3, 1.0
 
 
@@ -42,14 +42,14 @@ class Finding:
     what: str
     fix: str
     command: str
-    decision: bool = False  # somebody must choose: the numbers depend on it
-    seconds: float = 0.0  # what it costs, in seconds of the run
+    decision: bool = False  # the user must decide: the numbers depend on it
+    seconds: float = 0.0  # cost in the run
     nbytes: float = 0.0
 
 
 def findings_of(site: Site, capture: Capture) -> list[Finding]:
-    """Those of one site: what needs a decision first, then by what it costs."""
-    found = [
+    """The findings of one site: those that need a decision first, then by cost."""
+    findings = [
         *_gradient(site),
         *_replicas_differ(site),
         *_transformed(site, capture),
@@ -61,7 +61,7 @@ def findings_of(site: Site, capture: Capture) -> list[Finding]:
         *_nested(site),
         *_failed(site),
     ]
-    return sorted(found, key=lambda f: (not f.decision, -f.seconds, -f.nbytes))
+    return sorted(findings, key=lambda f: (not f.decision, -f.seconds, -f.nbytes))
 
 
 def _gradient(site: Site) -> Iterator[Finding]:
@@ -71,9 +71,9 @@ def _gradient(site: Site) -> Iterator[Finding]:
         lines = listed([line for one in through for line in one.lines])
         yield Finding(
             "gradient",
-            f"a gradient goes through {kinds}{f' ({lines})' if lines else ''}",
-            "Move with check_vma=False to keep these numbers; under shard_map's default the same "
-            "line gives a gradient that is n times larger or smaller.",
+            f"a gradient passes through {kinds}{f' ({lines})' if lines else ''}",
+            "Migrate with check_vma=False to keep these numbers; with the default of shard_map the "
+            "same line gives a gradient that is n times larger or smaller.",
             "shardlift rule SL503",
             decision=True,
         )
@@ -86,7 +86,7 @@ def _replicas_differ(site: Site) -> Iterator[Finding]:
             "replicas",
             f"out_axes=None, but the devices disagree: {listed(paths)}",
             "The value of the first device is returned. Reduce it in the body (lax.pmean, "
-            "lax.psum), or return every device's with out_axes=0.",
+            "lax.psum), or return the values of all devices with out_axes=0.",
             "shardlift rule SL703",
             decision=True,
         )
@@ -98,9 +98,9 @@ def _transformed(site: Site, capture: Capture) -> Iterator[Finding]:
         yield Finding(
             "transformed",
             f"called under {listed(site.transformed)}",
-            "jax.pmap computes over one process only there: call it outside the transformation."
+            "There jax.pmap computes over one process only: call it outside the transformation."
             if many
-            else "What it costs there is not seen. Call it outside the transformation, or put "
+            else "Its cost there was not measured. Call it outside the transformation, or put "
             "the transformation inside the function.",
             f"shardlift rule {'SL601' if many else 'SL205'}",
             decision=many,
@@ -117,7 +117,7 @@ def _compiles(site: Site) -> Iterator[Finding]:
     yield Finding(
         "compiles",
         f"{count(site.compile_count, 'program')} compiled, the last because "
-        f"{reason_text(last) if last else 'of something not seen'}",
+        f"{reason_text(last) if last else 'of an unknown change'}",
         advice(again or last),
         _check(site, "SL206") if again else "shardlift rule SL206",
         seconds=lost,
@@ -132,9 +132,9 @@ def _moves(site: Site) -> Iterator[Finding]:
     if host and _worth(site, host, by_program):
         yield Finding(
             "host inputs",
-            f"{_of_calls(site, host)} brings {_per_call(host)} from the host: {_paths(host)}",
-            "Place the next batch while this one runs: shardlift.prefetch_to_device; what does "
-            "not change, once before the loop.",
+            f"{_of_calls(site, host)} copies {_per_call(host)} from the host: {_paths(host)}",
+            "Place the next batch while this one runs, with shardlift.prefetch_to_device; place "
+            "what does not change once, before the loop.",
             "shardlift rule SL302",
             seconds=by_program + parts.conversion,
         )
@@ -144,10 +144,10 @@ def _moves(site: Site) -> Iterator[Finding]:
             "moved inputs",
             f"{_of_calls(site, other)} moves {_per_call(other)} between devices: "
             f"{_paths(other)}, {first.source} → {first.target}",
-            "It is one value for all (in_axes=None) and goes to every device at each call. Put it "
-            "there once, with jax.device_put(x, NamedSharding(mesh, P()))."
+            "It is one value for all devices (in_axes=None), copied to every device at each call. "
+            "Place it once, with jax.device_put(x, NamedSharding(mesh, P()))."
             if first.target.kind is PlacementKind.REPLICATED
-            else "Place it there once, with jax.device_put, or give pmap the devices it is on.",
+            else "Place it once, with jax.device_put, or pass its devices to pmap.",
             _check(site, "SL303"),
             seconds=site.times.moving.total,
         )
@@ -179,8 +179,8 @@ def _donated(site: Site) -> Iterator[Finding]:
         yield Finding(
             "donated",
             f"donated, but not reused: {listed(leaf.path for leaf in kept)}",
-            "An output of the same shape, dtype and place takes a donated buffer; an argument "
-            "that lies elsewhere is copied first. Place it once, or do not donate it.",
+            "A donated buffer is reused by an output of the same shape, dtype and placement; an "
+            "argument that is elsewhere is copied first. Place it once, or do not donate it.",
             _check(site, "SL305"),
             nbytes=sum(leaf.nbytes for leaf in kept),
         )
@@ -195,9 +195,9 @@ _READS = {
     ReadBy.UNREPLICATE: (
         "SL402",
         "unreplicate",
-        "Return it with out_axes=None: no axis to take off.",
+        "Return it with out_axes=None, without a device axis.",
     ),
-    ReadBy.DEVICE_GET: ("SL404", "device_get", "Take the first replica, then fetch it alone."),
+    ReadBy.DEVICE_GET: ("SL404", "device_get", "Take the first replica, then fetch only that."),
 }
 
 
@@ -222,7 +222,7 @@ def _reads(site: Site) -> Iterator[Finding]:
 
 
 def _lines(reads: Iterable[Read], beside: str) -> list[str]:
-    """Where they read; of the site's own file, which is named above, the line alone."""
+    """The lines that read; without the file if it is that of the site."""
     known = {f"line {r.line}" if r.file == beside else f"{r.file}:{r.line}": None for r in reads}
     return list(known)
 
@@ -236,9 +236,9 @@ def _equal(site: Site) -> Iterator[Finding]:
         yield Finding(
             "equal",
             f"{count(len(leaves), 'argument')} the same on all devices in "
-            f"{count(looks, 'call')} looked at: {listed(leaf.path for leaf in largest)}; "
+            f"{count(looks, 'inspected call')}: {listed(leaf.path for leaf in largest)}; "
             f"{amount(wasted)} of copies",
-            "Keep one, with in_axes=None; after the move, P() and no device axis.",
+            "Pass one copy, with in_axes=None; after the migration, use P() without a device axis.",
             f"shardlift check {_file(site.file)} --select SL301,SL504",
             nbytes=wasted,
         )
@@ -249,7 +249,7 @@ def _nested(site: Site) -> Iterator[Finding]:
         yield Finding(
             "nested",
             f"called inside another pmap ({count(site.nested, 'time')} traced)",
-            "One mesh with both axes serves both; its time is part of the outer site's.",
+            "Use one mesh with both axes. Its time is included in the outer site.",
             "shardlift rule SL204",
         )
 
@@ -259,7 +259,7 @@ def _failed(site: Site) -> Iterator[Finding]:
         yield Finding(
             "failed",
             f"{count(site.failed, 'call')} raised an error",
-            "Look at the program's own output: the error was passed on as it was.",
+            "See the output of the program: errors are passed on unchanged.",
             _check(site, "SL"),
         )
 
@@ -273,7 +273,7 @@ def _file(path: str) -> str:
 
 
 def timed(finding: Finding) -> str:
-    """What a finding costs, in a word or two; empty where that is not known."""
+    """The cost of a finding as text; empty if it is not known."""
     if finding.seconds > 0:
         return seconds(finding.seconds)
     return amount(finding.nbytes) if finding.nbytes > 0 else ""

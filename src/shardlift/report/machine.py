@@ -1,4 +1,4 @@
-"""The report for a program: JSON with the numbers and findings that people are shown."""
+"""The report as JSON, with the same numbers and findings as the other formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA, VERSION = "shardlift.report", 1
 
 
 def render(view: View) -> str:
-    """JSON, indented; times in seconds."""
+    """Indented JSON; times are in seconds."""
     tree = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -43,7 +43,7 @@ def _site(view: SiteView) -> dict[str, Any]:
         "seconds": view.parts._asdict(),
         "compiled": site.compile_count,
         "compiling": times.compiling.total,
-        "moved_bytes_a_call": moved_bytes(site),
+        "moved_bytes_per_call": moved_bytes(site),
         "wasted_bytes": wasted_bytes(site),
         "findings": [dataclasses.asdict(finding) for finding in view.findings],
     }

@@ -1,4 +1,4 @@
-"""The report for a pull request."""
+"""The report as Markdown, for a pull request."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from shardlift.report.findings import timed
-from shardlift.report.numbers import TIMES, percent, seconds, share
+from shardlift.report.numbers import TIMES, Parts, percent, seconds, share
 from shardlift.report.view import SiteView, View, about, overhead
 
 
 def render(view: View) -> str:
-    """Markdown as GitHub reads it."""
+    """Markdown in the dialect of GitHub."""
     return "\n".join(_lines(view)) + "\n"
 
 
@@ -21,7 +21,7 @@ def _lines(view: View) -> Iterator[str]:
     yield text(" · ".join(about(view.capture)))
     if view.sites:
         yield ""
-        yield "| site | calls | p50 | p95 | computing | dispatch | moving | converting | compiled |"
+        yield f"| site | calls | p50 | p95 | {' | '.join(Parts._fields)} | compiled |"
         yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
         yield from map(_row, view.sites)
     for site in view.sites:
@@ -58,7 +58,7 @@ def _findings(view: SiteView) -> Iterator[str]:
 
 
 def text(words: str) -> str:
-    r"""Words that show as they are: no markup, no HTML, no new line.
+    r"""The words on one line, with Markdown and HTML escaped.
 
     >>> text("a|b <script> *x*")
     'a\\|b \\<script\\> \\*x\\*'
@@ -67,7 +67,7 @@ def text(words: str) -> str:
 
 
 def code(words: str) -> str:
-    """A command as code, whatever it holds.
+    """A command as inline code, even if it contains backticks.
 
     >>> code("shardlift rule SL401"), code("a`b")
     ('`shardlift rule SL401`', '`` a`b ``')

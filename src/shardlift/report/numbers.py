@@ -11,29 +11,29 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 class Parts(NamedTuple):
-    """Where the time of a site's calls went, in seconds over all of them; compiling is apart."""
+    """Where the time of all calls of a site went, in seconds, without calls that compiled."""
 
-    waiting: float = 0.0  # until the devices were done, after the call had returned
+    waiting: float = 0.0  # from the return of the call until its outputs were ready
     dispatch: float = 0.0
     moving: float = 0.0
     conversion: float = 0.0
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of all parts."""
         return sum(self)
 
     @property
     def moving_data(self) -> float:
-        """The part in which nothing is computed: data is moved or converted."""
+        """The time in which data is moved or converted."""
         return self.moving + self.conversion
 
 
 def parts_of(site: Site) -> Parts:
-    """The time of the calls that compiled nothing.
+    """The time of the calls that did not compile.
 
-    What the program moves by itself, as a part of the call, was timed apart on a few calls: it is
-    taken off the dispatch. Waiting was seen on some calls: it is taken to be alike on all.
+    What the program moves inside the call was timed separately on a few calls, and is subtracted
+    from the dispatch. Waiting was sampled on some calls, and is assumed to be alike on all.
     """
     times = site.times
     calls = times.call.count
@@ -47,7 +47,7 @@ def parts_of(site: Site) -> Parts:
 
 
 def moved_share(site: Site) -> float:
-    """On what part of its calls the program had to move arguments."""
+    """The share of calls in which the program had to move arguments."""
     seen = max((move.count for move in site.moves if move.by is MovedBy.PROGRAM), default=0)
     return min(1.0, seen / site.looked) if site.looked else 0.0
 
@@ -71,13 +71,13 @@ def wasted_bytes(site: Site) -> int:
 
 
 def total_parts(capture: Capture) -> Parts:
-    """All sites together."""
-    found = [parts_of(site) for site in capture.sites]
-    return Parts(*map(sum, zip(*found, strict=True))) if found else Parts()
+    """The parts of all sites together."""
+    parts = [parts_of(site) for site in capture.sites]
+    return Parts(*map(sum, zip(*parts, strict=True))) if parts else Parts()
 
 
 def cost_of(site: Site) -> float:
-    """By what sites are sorted: all the time their calls took, compiling included."""
+    """The time of all calls, with those that compiled; sites are sorted by it."""
     return parts_of(site).total + site.times.compiling.total
 
 
@@ -86,11 +86,11 @@ def share(part: float, whole: float) -> float:
     return min(1.0, part / whole) if whole > 0 else 0.0
 
 
-# ---- in words
+# ---- as text
 
 
 def percent(part: float) -> str:
-    """``41 %``; never 0 of something that is there, nor 100 of something that is not all.
+    """``41 %``; 0 and 100 only if they are exact.
 
     >>> percent(0.414), percent(0.001), percent(0.999), percent(0.0)
     ('41 %', '<1 %', '>99 %', '0 %')
@@ -101,7 +101,7 @@ def percent(part: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time with a unit that fits.
+    """A time with a suitable unit.
 
     >>> seconds(0.00123), seconds(12.0), seconds(3e-6), seconds(0), seconds(3723)
     ('1.23 ms', '12.0 s', '3.00 µs', '0 s', '62 min')
@@ -117,7 +117,7 @@ def seconds(value: float) -> str:
 
 
 def amount(nbytes: float) -> str:
-    """Bytes with a unit that fits.
+    """A number of bytes with a suitable unit.
 
     >>> amount(17), amount(2097152), amount(1536)
     ('17 B', '2.00 MiB', '1.50 KiB')
@@ -141,7 +141,7 @@ def count(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:
-    """The first few of many names."""
-    found = list(names)
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more
+    """The first few names, and the number of the others."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

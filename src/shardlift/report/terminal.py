@@ -1,4 +1,4 @@
-"""The report for a terminal: one sentence, then a row a site, then what was not seen."""
+"""The report for a terminal: one sentence, one block per site, and what was not seen."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rich.text import Text
 
 from shardlift.report.findings import Finding, timed
 from shardlift.report.numbers import TIMES, percent, seconds, share
-from shardlift.report.view import PART_NAMES, SiteView, View, about, overhead
+from shardlift.report.view import SiteView, View, about, overhead
 
-# Told apart without colours too.
+# Distinguishable without colours too.
 GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓", "conversion": "▒"}
 COLOURS = {
     "waiting": "blue",
@@ -22,7 +22,7 @@ WIDTH = 24  # of a bar
 
 
 def show(view: View, console: Console) -> None:
-    """Print all of it."""
+    """Print the report."""
     console.print(Text(view.headline, style="bold"))
     console.print(Text(" · ".join(about(view.capture)), style="dim"), soft_wrap=True)
     if view.sites:
@@ -41,7 +41,7 @@ def show(view: View, console: Console) -> None:
 
 
 def _site(view: SiteView) -> RenderableType:
-    """A site: its name and numbers, its bar, its findings."""
+    """One site: its name and numbers, its bar, its findings."""
     site, times = view.site, view.site.times
     head = Text.assemble((site.function, "bold cyan"), "  ", (view.place, "dim"))
     row = [Text(f"{view.calls} call{'' if view.calls == '1' else 's'}")]
@@ -58,7 +58,7 @@ def _site(view: SiteView) -> RenderableType:
 
 
 def bar(view: SiteView) -> Text:
-    """The parts of a site's time, to scale."""
+    """The parts of the time of a site, to scale."""
     text, done, upto = Text(), 0, 0.0
     for name, value in view.parts._asdict().items():
         upto += share(value, view.parts.total) * WIDTH
@@ -70,9 +70,9 @@ def bar(view: SiteView) -> Text:
 
 def _legend() -> Text:
     text = Text("time of calls:  ", style="dim")
-    for name, words in PART_NAMES.items():
-        text.append(f"{GLYPHS[name]} ", style=COLOURS[name])
-        text.append(f"{words}  ", style="dim")
+    for name, glyph in GLYPHS.items():
+        text.append(f"{glyph} ", style=COLOURS[name])
+        text.append(f"{name}  ", style="dim")
     return text
 
 

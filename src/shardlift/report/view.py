@@ -1,4 +1,4 @@
-"""What every form of the report shows, worked out once."""
+"""The content of a report, computed once for all formats."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ from shardlift.capture.schema import Capture, Site
 from shardlift.report.findings import Finding, findings_of
 from shardlift.report.headline import headline
 from shardlift.report.numbers import TIMES, Parts, cost_of, count, parts_of, percent, seconds, share
-
-# What the parts of a site's time are called.
-PART_NAMES = {
-    "waiting": "computing",
-    "dispatch": "dispatch",
-    "moving": "moving",
-    "conversion": "converting",
-}
 
 
 @dataclass(frozen=True)
@@ -35,7 +27,7 @@ class SiteView:
 
     @property
     def calls(self) -> str:
-        """How often it was called; in a job of many processes, by each."""
+        """The number of calls; in a job of several processes, the number per process."""
         many = len(self.site.processes)
         each = self.site.calls / max(many, 1)
         return f"{each:,.0f}".replace(",", " ") + (f" {TIMES} {many}" if many > 1 else "")
@@ -43,18 +35,22 @@ class SiteView:
 
 @dataclass(frozen=True)
 class View:
-    """A report, before it has a form."""
+    """A report, before it is formatted."""
 
     capture: Capture
     path: str
-    headline: str
-    sites: tuple[SiteView, ...]  # by cost
+    sites: tuple[SiteView, ...]  # the most expensive first
     unseen: tuple[str, ...]
 
     @property
     def decisions(self) -> int:
-        """How many sites need one."""
+        """The number of sites that need a decision."""
         return sum(any(f.decision for f in view.findings) for view in self.sites)
+
+    @property
+    def headline(self) -> str:
+        """The first sentence."""
+        return headline(self.capture, self.decisions)
 
 
 def view_of(capture: Capture, path: str) -> View:
@@ -64,41 +60,41 @@ def view_of(capture: Capture, path: str) -> View:
         for k, site in enumerate(capture.sites)
     ]
     views.sort(key=lambda view: -cost_of(view.site))
-    return View(capture, path, headline(capture), tuple(views), tuple(_unseen(capture)))
+    return View(capture, path, tuple(views), tuple(_unseen(capture)))
 
 
 def about(capture: Capture) -> list[str]:
-    """The run, in a few short texts."""
-    found = [" ".join(capture.command)] if capture.command else []
+    """The run: command, versions, devices and duration."""
+    texts = [" ".join(capture.command)] if capture.command else []
     if capture.processes:
         first = capture.processes[0]
         devices = sum(len(process.devices) for process in capture.processes)
-        found += [f"jax {first.jax}", f"Python {first.python}"]
+        texts += [f"jax {first.jax}", f"Python {first.python}"]
         if devices:
             kind = (
                 f"{first.platform} ({first.device_kind})" if first.device_kind else first.platform
             )
-            found.append(f"{count(devices, 'device')}, {kind}")
+            texts.append(f"{count(devices, 'device')}, {kind}")
         if len(capture.processes) > 1:
-            found.append(f"{len(capture.processes)} processes")
-    found.append(f"ran {seconds(capture.seconds)}")
+            texts.append(f"{len(capture.processes)} processes")
+    texts.append(f"ran {seconds(capture.seconds)}")
     if not capture.patched:
-        found.append("jax.pmap was only observed")
-    return found
+        texts.append("jax.pmap was only observed")
+    return texts
 
 
 def overhead(capture: Capture) -> str:
-    """What recording took, in a sentence; measured in the run itself."""
+    """A sentence on the cost of recording, as measured in the run itself."""
     cost = capture.overhead
     if not cost.calls:
-        return "Recording cost nothing: no call was made."
+        return "Recording cost nothing, since there were no calls."
     steady = max(0.0, cost.seconds - cost.looking) / cost.calls + cost.annotation
     total = cost.seconds + cost.calls * cost.annotation
     processes = max(len(capture.processes), 1)
     part = percent(share(total, capture.seconds * processes))
     return (
-        f"Recording cost {seconds(steady)} a call, and {seconds(cost.looking)} in all for close "
-        f"looks at some: {part} of the run."
+        f"Recording cost {seconds(steady)} per call, and {seconds(cost.looking)} for calls that "
+        f"were inspected: {part} of the run."
     )
 
 
@@ -114,13 +110,13 @@ def _gaps(site: Site) -> Iterator[str]:
     if not site.calls:
         return
     if not site.times.call.count:
-        yield "its steady time, since every call compiled a program"
+        yield "the time of a call, since every call compiled a program"
     elif not site.times.waiting.count:
-        yield "how long its outputs took to be ready, since no call could be sampled"
+        yield "how long its outputs took, since no call could be sampled"
     if not site.looked:
-        yield "its arguments, which could not be taken apart"
+        yield "its arguments, which could not be flattened"
     if site.leaves_left_out:
         yield f"its {site.leaves_left_out} smallest leaves"
     blind = sum(leaf.axis is not None and not leaf.compared for leaf in site.arguments)
     if blind and site.looked:
-        yield f"whether {count(blind, 'argument')} of it are the same on all devices"
+        yield f"whether {count(blind, 'argument')} are the same on all devices"

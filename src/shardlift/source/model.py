@@ -49,6 +49,7 @@ class Kind(StrEnum):
     PLACEMENT = "placement"  # values are placed on devices, or read from them by flax
     READ = "read"  # the first row of an output is read
     NAME = "name"  # a name or an option that JAX no longer has
+    CHECK_VMA = "check_vma"  # the check of `--strict-vma` at a site
     DEVICE_AXIS = "device axis"  # it follows from the sites whose arrays lose the device axis
 
 
@@ -86,6 +87,8 @@ class Match:
     imports: frozenset[str] = frozenset()
     helpers: frozenset[str] = frozenset()
     kind: Kind = Kind.NAME
+    # Nodes besides `node` at which functions are mapped by what the edits change.
+    sites: tuple[ast.AST, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 from shardlift.capture.schema import Capture, SiteKind
 from shardlift.verify.compare.judge import place_of
@@ -24,55 +25,61 @@ UNKNOWN = "the numbers of the program differ with it, or it fails"
 SAME_AS_ITSELF = "it differs from itself in two runs of the program before: not comparable"
 
 
-@dataclass(frozen=True, order=True)
-class Place:
-    """A place that can be rewritten or left: from its first line to its last."""
+class Candidate(Protocol):
+    """A change that can be made or left; it has a hash and an order."""
 
-    path: str
-    line: int
-    column: int
-    last: int
-    is_site: bool = True  # it maps a function; others only place or read arrays
-    by_value: bool = False  # it names pmap without calling it: the call is elsewhere
+    @property
+    def is_site(self) -> bool:
+        """Whether it maps a function; others only place or read arrays."""
+
+    @property
+    def by_value(self) -> bool:
+        """Whether it names pmap without calling it: the call is elsewhere."""
 
     def covers(self, called: Called | None) -> bool:
-        """Is this where a function was mapped?"""
-        if called is None or not self.is_site:
-            return False
-        return called.file == self.path and self.line <= called.line <= self.last
+        """Whether this is where a function was mapped."""
+
+    def __lt__(self, other: Any) -> bool:
+        """The order of the text."""
+
+
+C = TypeVar("C", bound=Candidate)
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Generic[C]):
     """The result of a run with some of the places rewritten."""
 
     holds: bool
-    blamed: Mapping[Place, str] = field(default_factory=dict)  # and why
+    blamed: Mapping[C, str] = field(default_factory=dict)  # and why
     problem: str = UNKNOWN  # where nobody is named
 
 
 @dataclass
-class Found:
+class Found(Generic[C]):
     """Which places may stay, which may not and why, and how many runs it took."""
 
-    kept: frozenset[Place]
-    out: dict[Place, str] = field(default_factory=dict)
+    kept: frozenset[C]
+    out: dict[C, str] = field(default_factory=dict)
     runs: int = 0
 
 
-Try = Callable[[frozenset[Place]], Trial]
-
-
-def search(places: Collection[Place], attempt: Try, most: int) -> Found:
+def search(
+    places: Collection[C], attempt: Callable[[frozenset[C]], Trial[C]], most: int
+) -> Found[C]:
     """The places that may stay: a run with exactly those places rewritten was identical."""
-    found = Found(frozenset())
+    found: Found[C] = Found(frozenset())
     found.kept = _grown(frozenset(), sorted(places), attempt, most, found)
     return found
 
 
 def _grown(
-    good: frozenset[Place], candidates: Sequence[Place], attempt: Try, most: int, found: Found
-) -> frozenset[Place]:
+    good: frozenset[C],
+    candidates: Sequence[C],
+    attempt: Callable[[frozenset[C]], Trial[C]],
+    most: int,
+    found: Found[C],
+) -> frozenset[C]:
     """The good ones, and as many of the candidates as hold together with them."""
     while candidates:
         if found.runs >= most:
@@ -94,7 +101,7 @@ def _grown(
     return good
 
 
-def _halves(places: Sequence[Place]) -> tuple[list[Place], list[Place]]:
+def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
     """Sites first: a verdict would have named a wrong one, as a rule. Then file by file."""
     sites = [place for place in places if place.is_site]
     others = [place for place in places if not place.is_site]
@@ -109,10 +116,10 @@ def _halves(places: Sequence[Place]) -> tuple[list[Place], list[Place]]:
 
 def trial_of(
     outcome: Outcome,
-    places: Collection[Place],
+    places: Collection[C],
     unstable: Collection[str] = (),
     only_verified: bool = False,
-) -> Trial:
+) -> Trial[C]:
     """Whether a comparison holds, and if not, which places it names.
 
     ``unstable`` are sites that differ from themselves; ``only_verified`` counts what could not be
@@ -167,15 +174,15 @@ def _problem(outcome: Outcome, bad: Sequence[SiteVerdict], failed: bool) -> str:
 def reached(
     outcome: Outcome,
     capture: Capture,
-    places: Collection[Place],
-    refused: Collection[Place] = (),
-) -> dict[Place, SiteVerdict | None]:
+    places: Collection[C],
+    refused: Collection[Candidate] = (),
+) -> dict[C, SiteVerdict | None]:
     """The sites that the program before called, each with its verdict.
 
     One that was only called inside of another function, and one that names pmap without calling
     it where something was mapped elsewhere, have no verdict of their own.
     """
-    found: dict[Place, SiteVerdict | None] = {}
+    found: dict[C, SiteVerdict | None] = {}
     elsewhere = False
     for site in capture.sites:
         if site.samples or site.nested or site.transformed:

@@ -92,7 +92,7 @@ def written(text: str, facts: Capture | None = None, strict: bool = False) -> st
 
 def findings(text: str, facts: Capture | None = None, strict: bool = False) -> list[str]:
     _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts, strict=strict)
-    return [place.text for file in result.files for place in file.refused]
+    return [place.reason for file in result.files for place in file.refused]
 
 
 def test_what_a_person_would_write() -> None:
@@ -193,5 +193,5 @@ def test_lines_of_findings_are_those_of_the_file_as_it_is() -> None:
     text = HEAD + LOOP + "\n\nother = jax.pmap(train_step, in_axes=-1)\n"
     _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=proven((0,), ()))
     (file,) = result.files
-    said = {place.span.line for place in file.refused if "from the end" in place.text}
+    said = {place.span.line for place in file.refused if "from the end" in place.reason}
     assert said == {text.splitlines().index("other = jax.pmap(train_step, in_axes=-1)") + 1}

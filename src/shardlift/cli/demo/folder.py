@@ -1,4 +1,4 @@
-"""The folder of the demo: it holds what the demo made, and nothing of anybody's is lost in it."""
+"""The folder of the demo, in which no file of the user is overwritten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["Folder", "FolderError"]
 
-_MARK = ".shardlift-demo.json"  # what the demo wrote, and a digest of each file
+_MARK = ".shardlift-demo.json"  # a digest of each file that the demo wrote
 
 
 class FolderError(Exception):
@@ -16,43 +16,43 @@ class FolderError(Exception):
 
 
 class Folder:
-    """A folder that is new, empty, or of an earlier demo."""
+    """A folder that is new, empty, or from an earlier demo."""
 
     def __init__(self, path: Path) -> None:
-        """Makes it, if it is not there."""
+        """Create the folder if it does not exist."""
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()) and not (path / _MARK).is_file():
-                raise FolderError(f"{path} has files that are not of a demo; say --into ANOTHER")
-            self._made = self._read()
+                raise FolderError(f"{path} contains other files: choose another folder with --into")
+            self._digests = self._read()
             self._write()
         except OSError as error:
             raise FolderError(f"{path} cannot be used: {error.strerror or error}") from error
 
-    def free(self, *names: str) -> None:
-        """Refuse to write over what somebody changed, or put there, since the demo wrote it."""
+    def check_unchanged(self, *names: str) -> None:
+        """Raise an error if one of the files was not written by the demo, or was changed since."""
         for name in names:
-            if (self.path / name).exists() and self._made.get(name) != self._digest(name):
+            if (self.path / name).exists() and self._digests.get(name) != self._digest(name):
                 raise FolderError(
-                    f"{self.path / name} is not as the demo left it, and is not written over: "
-                    "move it away, or say --into ANOTHER"
+                    f"{self.path / name} was changed since the demo wrote it, and is not "
+                    "overwritten: move it away, or choose another folder with --into"
                 )
 
     def keep(self, *names: str) -> None:
-        """Remember files as they are now: they are the demo's."""
-        self._made |= {name: self._digest(name) for name in names}
+        """Remember the current content of files as written by the demo."""
+        self._digests |= {name: self._digest(name) for name in names}
         self._write()
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file of the demo's."""
-        self.free(name)
+        """Write a file."""
+        self.check_unchanged(name)
         (self.path / name).parent.mkdir(exist_ok=True)
         (self.path / name).write_bytes(content)
         self.keep(name)
 
     def has(self, name: str) -> bool:
-        """Is it there, whoever wrote it?"""
+        """Whether the file exists."""
         return (self.path / name).is_file()
 
     def _digest(self, name: str) -> str:
@@ -61,10 +61,10 @@ class Folder:
     def _read(self) -> dict[str, str]:
         mark = self.path / _MARK
         try:
-            found = json.loads(mark.read_text()) if mark.exists() else {}
+            digests = json.loads(mark.read_text()) if mark.exists() else {}
         except ValueError:
-            found = {}  # then nothing is known to be ours
-        return found if isinstance(found, dict) else {}
+            digests = {}  # every file then counts as the user's
+        return digests if isinstance(digests, dict) else {}
 
     def _write(self) -> None:
-        (self.path / _MARK).write_text(json.dumps(self._made, indent=1) + "\n")
+        (self.path / _MARK).write_text(json.dumps(self._digests, indent=1) + "\n")

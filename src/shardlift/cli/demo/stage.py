@@ -1,4 +1,4 @@
-"""Where the demo plays: commands, as the user would type them, run and shown."""
+"""Run commands as the user would type them, and show their output."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from rich.text import Text
 from shardlift.cli.children import Done, plain_environment, run_python
 from shardlift.cli.demo.folder import Folder
 
-__all__ = ["DEVICES", "Stage", "folded"]
+__all__ = ["DEVICES", "Stage", "fold_additions"]
 
 DEVICES = 8
 _INDENT = 2
-_MOST_ADDED = 14  # lines in a row that a diff adds, before they are folded
+_LONGEST_ADDITION = 14  # consecutive added lines of a diff that are shown in full
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Stage:
-    """A folder, a terminal, and how much is said."""
+    """The folder and the terminal of a demo."""
 
     def __init__(self, folder: Folder, console: Console, quiet: bool, verbose: bool) -> None:
-        """Nothing is run yet."""
+        """Run nothing yet."""
         self.folder, self.console, self.quiet, self.verbose = folder, console, quiet, verbose
         self._progress = Console(stderr=True)
 
     def say(self, text: str, style: str = "") -> None:
-        """A sentence of the demo's own."""
+        """Print a sentence, unless quiet."""
         if not self.quiet:
             self.console.print(Text(text, style=style))
 
-    def run(self, typed: str, *, shown: bool = True) -> Done:
+    def run(self, command: str, *, shown: bool = True) -> Done:
         """Run a command line in the folder: `shardlift ...` or `python ...`."""
         if not self.quiet:
-            self.console.print(Text(f"$ {typed}", style="bold green"), soft_wrap=True)
-        with self._progress.status(typed):
-            done = self._run(typed)
+            self.console.print(Text(f"$ {command}", style="bold green"), soft_wrap=True)
+        with self._progress.status(command):
+            done = self._run(command)
         if shown:
             self.show(done.output)
         return done
 
     def show(self, output: str) -> None:
-        """What a command printed."""
+        """Print the output of a command, indented."""
         for line in [] if self.quiet else Text.from_ansi(output.rstrip()).split(allow_blank=True):
             for part in self._wrapped(line):
                 part.rstrip()
                 self.console.print(part, soft_wrap=True)
 
     def _wrapped(self, line: Text) -> Iterator[Text]:
-        """The line moved in, and what does not fit in a line of this terminal below it."""
+        """The line, indented and wrapped to the width of the terminal."""
         line.rstrip()
         if not line.plain:
             yield line
@@ -62,11 +62,11 @@ class Stage:
         for k, part in enumerate(parts):
             yield Text(" " * (_INDENT + (deep if k else 0))) + part
 
-    def _run(self, typed: str) -> Done:
-        return run_python(_arguments(typed), self._environment(), cwd=self.folder.path)
+    def _run(self, command: str) -> Done:
+        return run_python(_arguments(command), self._environment(), cwd=self.folder.path)
 
     def _environment(self) -> dict[str, str]:
-        """Eight CPU devices, none of the user's own settings of JAX, and this terminal's width."""
+        """Virtual CPU devices, no settings of JAX by the user, and the width of this terminal."""
         coloured = self.console.is_terminal and not self.console.no_color
         return plain_environment(DEVICES) | {
             "COLUMNS": str(max(40, self.console.width - _INDENT)),
@@ -74,25 +74,25 @@ class Stage:
         }
 
 
-def _arguments(typed: str) -> list[str]:
-    """For this interpreter.
+def _arguments(command: str) -> list[str]:
+    """The arguments for this interpreter.
 
     >>> _arguments("shardlift check a.py"), _arguments("python a.py")
     (['-m', 'shardlift', 'check', 'a.py'], ['a.py'])
     """
-    program, *rest = shlex.split(typed)
+    program, *rest = shlex.split(command)
     return {"shardlift": ["-m", "shardlift"], "python": []}[program] + rest
 
 
-def folded(diff: str) -> str:
-    """A diff in which long stretches of new lines are counted, not shown.
+def fold_additions(diff: str) -> str:
+    """The diff with long runs of added lines shortened.
 
-    >>> print(folded(" a\\n-b\\n" + "+c\\n" * 20 + "+d\\n e"))
+    >>> print(fold_additions(" a\\n-b\\n" + "+c\\n" * 20 + "+d\\n e"))
      a
     -b
     +c
     +c
-    +… 18 lines more
+    +… 18 more lines
     +d
      e
     """
@@ -102,8 +102,8 @@ def folded(diff: str) -> str:
         if _COLOURS.sub("", line).startswith("+"):
             added.append(line)
             continue
-        if len(added) > _MOST_ADDED:
-            added[2:-1] = [f"+… {len(added) - 3} lines more"]
+        if len(added) > _LONGEST_ADDITION:
+            added[2:-1] = [f"+… {len(added) - 3} more lines"]
         out += [*added, line]
         added = []
     return "\n".join(out[:-1])

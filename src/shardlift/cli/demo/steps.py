@@ -1,6 +1,6 @@
-"""The steps of the journey, in their order. Each is of use alone, and says if it went as it should.
+"""The steps of the demo, in order. Each can run alone.
 
-Nothing is known beforehand: a step runs the commands of the product and judges what they did.
+No result is stored beforehand: a step runs the real commands and judges what they did.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shardlift.cli import contents
 from shardlift.cli.children import Done
 from shardlift.cli.demo.cost import STEPS as STEPS_TIMED
 from shardlift.cli.demo.cost import measure, table
-from shardlift.cli.demo.stage import DEVICES, Stage, folded
+from shardlift.cli.demo.stage import DEVICES, Stage, fold_additions
 
 __all__ = ["AFTER", "BEFORE", "STEPS", "Step", "Verdict", "bundled", "needed_for"]
 
@@ -24,14 +24,14 @@ RUN, PAGE = "run.json", "report.html"
 
 
 class Verdict(NamedTuple):
-    """What came of a step."""
+    """The result of a step."""
 
     good: bool
     text: str
 
 
 class Step(NamedTuple):
-    """One step: its name on the command line, what it is for, what it needs and what it writes."""
+    """One step: its name, its title, the steps that it needs and the files that it writes."""
 
     name: str
     title: str
@@ -41,98 +41,98 @@ class Step(NamedTuple):
 
 
 def fail(stage: Stage) -> Verdict:
-    """Today's JAX against the program as it is."""
+    """Run the unmodified program on today's JAX."""
     lines = bundled()[BEFORE].count(b"\n")
     stage.say(f"{BEFORE}, {lines} lines, trains a classifier on all devices with jax.pmap.")
     done = stage.run(f"python {BEFORE}", shown=stage.verbose)
     if not stage.verbose:
         stage.show("\n".join(done.output.splitlines()[-3:]))
-    said = done.output.rstrip().rpartition("\n")[2]
+    last_line = done.output.rstrip().rpartition("\n")[2]
     jax = f"JAX {metadata.version('jax')}"
     if done.status == 0:
-        return Verdict(False, f"{jax} runs it, which it should not")
-    broken = said.startswith(("ModuleNotFoundError", "ImportError", "AttributeError"))
+        return Verdict(False, f"{jax} runs it, although it should fail")
+    broken = last_line.startswith(("ModuleNotFoundError", "ImportError", "AttributeError"))
     return Verdict(broken, f"{jax} no longer runs it")
 
 
 def run(stage: Stage) -> Verdict:
-    """The program as it is, with what JAX removed put back for the length of it."""
+    """Run the unmodified program with the removed names restored."""
     done = stage.run(f"shardlift run --devices {DEVICES} --record {RUN} {BEFORE}")
-    return _by_status(done, 0, f"It runs, unmodified; {RUN} has what every pmap did")
+    return _by_status(done, 0, f"It runs unmodified; {RUN} contains what every pmap did")
 
 
 def report(stage: Stage) -> Verdict:
-    """What the run did and cost."""
+    """Show what the run did and cost."""
     done = stage.run(f"shardlift report {RUN} --html {PAGE}")
     if done.status not in (0, 1) or not stage.folder.has(PAGE):
         return _by_status(done, 0, "")
-    return Verdict(True, f"{PAGE} has it all on one page, with a timeline")
+    return Verdict(True, f"{PAGE} shows everything on one page, with a timeline")
 
 
 def check(stage: Stage) -> Verdict:
-    """What is wrong in the source."""
+    """Find what is wrong in the source."""
     done = stage.run(f"shardlift check {BEFORE}")
-    return _by_status(done, 1, "What has to change is known, and nothing was executed")
+    return _by_status(done, 1, "All that has to change is listed, and nothing was executed")
 
 
 def migrate(stage: Stage) -> Verdict:
-    """A copy of the program, rewritten."""
+    """Rewrite a copy of the program."""
     folder = stage.folder
     folder.put(AFTER, bundled()[BEFORE])
     stage.say(f"{AFTER} is a copy of {BEFORE}.")
     diff = stage.run(f"shardlift migrate {AFTER}", shown=False)
-    stage.show(diff.output if stage.verbose else folded(diff.output))
+    stage.show(diff.output if stage.verbose else fold_additions(diff.output))
     if diff.status != 1:
         return _by_status(diff, 1, "")
-    # In a git repository the copy is a change that is not committed, which migrate asks about.
+    # In a git repository the copy is an uncommitted change, which migrate refuses to overwrite.
     dirty = contents.dirty_files([str(folder.path / AFTER)])
     done = stage.run(f"shardlift migrate {AFTER} --write{' --allow-dirty' if dirty else ''}")
     if done.status or b"shardlift" in (folder.path / AFTER).read_bytes():
-        return Verdict(False, f"{AFTER} should be plain JAX now, and is not")
-    return Verdict(True, f"{AFTER} is plain JAX, with nothing of shardlift in it")
+        return Verdict(False, f"{AFTER} should be plain JAX now, but is not")
+    return Verdict(True, f"{AFTER} is plain JAX and does not import shardlift")
 
 
 def verify(stage: Stage) -> Verdict:
-    """Both programs, compared."""
+    """Compare both programs."""
     done = stage.run(f"shardlift verify {BEFORE} {AFTER} -- --steps 20")
-    return _by_status(done, 0, "Every output of every call is the same, bit by bit")
+    return _by_status(done, 0, "Every output of every call is bit-identical")
 
 
 def cost(stage: Stage) -> Verdict:
-    """Both programs, timed."""
-    stage.say("In turns; the best of each counts.")
+    """Time both programs."""
+    stage.say("Both programs run in turns; the best time of each counts.")
     before = f"shardlift run --quiet {BEFORE} --steps {STEPS_TIMED}"
-    found = measure(stage, before, f"python {AFTER} --steps {STEPS_TIMED}")
-    if isinstance(found, Done):
-        return Verdict(False, f"a program ended with status {found.status}")
+    costs = measure(stage, before, f"python {AFTER} --steps {STEPS_TIMED}")
+    if isinstance(costs, Done):
+        return Verdict(False, f"a program ended with status {costs.status}")
     if not stage.quiet:
-        stage.console.print(Padding(table(*found), (1, 0, 1, 2)))
-    ratio = found[1].step / found[0].step
-    return Verdict(True, f"A step after costs {ratio:.2f} times the step before, here and now")
+        stage.console.print(Padding(table(*costs), (1, 0, 1, 2)))
+    ratio = costs[1].step / costs[0].step
+    return Verdict(True, f"A step takes {ratio:.2f} times as long as before the migration")
 
 
 STEPS = {
     step.name: step
     for step in (
-        Step("fail", "A program of 2022, on today's JAX", fail),
-        Step("run", "It runs today, unmodified", run, writes=(RUN,)),
+        Step("fail", "A program from 2022 on today's JAX", fail),
+        Step("run", "The same program with `shardlift run`", run, writes=(RUN,)),
         Step("report", "What it did and cost", report, needs=("run",), writes=(PAGE,)),
         Step("check", "What is wrong in the source", check),
-        Step("migrate", "The rewrite to jax.jit and jax.shard_map", migrate, writes=(AFTER,)),
-        Step("verify", "The proof that nothing changed", verify, needs=("migrate",)),
-        Step("cost", "What it costs, before and after", cost, needs=("migrate",)),
+        Step("migrate", "Rewrite to jax.jit and jax.shard_map", migrate, writes=(AFTER,)),
+        Step("verify", "Proof that the numbers are the same", verify, needs=("migrate",)),
+        Step("cost", "What it costs before and after", cost, needs=("migrate",)),
     )
 }
 
 
 def needed_for(step: Step, stage: Stage) -> list[Step]:
-    """The step, after those whose files are not there yet."""
-    first = [STEPS[name] for name in step.needs]
-    return [*(one for one in first if not all(map(stage.folder.has, one.writes))), step]
+    """The step, preceded by the steps that write files it needs."""
+    needed = [STEPS[name] for name in step.needs]
+    return [*(each for each in needed if not all(map(stage.folder.has, each.writes))), step]
 
 
 def bundled() -> dict[str, bytes]:
-    """The program that comes with the package; what says of it that no rule is ignored there."""
+    """The program of the demo, with a pyproject.toml so that no outer configuration applies."""
     project = b'[project]\nname = "spiral"\nversion = "1"\ndependencies = ["jax", "numpy"]\n'
     script = resources.files("shardlift.cli.demo").joinpath("program", "train.py").read_bytes()
     return {BEFORE: script, "before/pyproject.toml": project}
@@ -141,4 +141,4 @@ def bundled() -> dict[str, bytes]:
 def _by_status(done: Done, wanted: int, good: str) -> Verdict:
     if done.status == wanted:
         return Verdict(True, good)
-    return Verdict(False, f"exit status {done.status}, where {wanted} was to come")
+    return Verdict(False, f"exit status {done.status} instead of {wanted}")

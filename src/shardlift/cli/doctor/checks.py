@@ -1,4 +1,4 @@
-"""What `doctor` looks at, one function each. Whatever can hang or crash is tried in a child."""
+"""The checks of `doctor`, one function each. What can hang or crash runs in a child process."""
 
 from __future__ import annotations
 
@@ -13,57 +13,60 @@ from enum import Enum
 from typing import NamedTuple
 
 from shardlift.cli.children import plain_environment, run_python
+from shardlift.cli.needs_jax import OLDEST
+from shardlift.source.model import version
 
-__all__ = ["CHECKS", "Found", "State"]
+__all__ = ["CHECKS", "Result", "State"]
 
-OLDEST_JAX = (0, 10)
 _INSTALL = 'pip install "shardlift[jax]"'
 _PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 
 
 class State(Enum):
-    """What came of a check: the word that is printed."""
+    """The outcome of a check, with the word that is printed."""
 
     FINE = "ok"
-    NOTE = "note"  # works, and somebody should know something
+    NOTE = "note"  # works, but the user should know something
     FAILED = "FAILED"
-    NOT_TRIED = "not tried"
+    NOT_RUN = "not run"
 
 
-class Found(NamedTuple):
-    """What a check found, and the way out where there is one."""
+class Result(NamedTuple):
+    """The result of a check, and the way out if it failed."""
 
     state: State
     text: str
     way_out: str = ""
 
 
-def versions(_: float) -> Found:
-    """Is everything there, in a version that works?"""
+def versions(_: float) -> Result:
+    """The versions of Python and JAX."""
     jax = _version("jax")
     here = f"Python {platform.python_version()}, JAX {jax or 'not installed'}"
     if jax is None:
-        return Found(State.NOTE, here, f"check, migrate and report work; for the rest: {_INSTALL}")
-    if tuple(map(int, re.findall(r"\d+", jax)[:2])) < OLDEST_JAX:
-        return Found(State.FAILED, here, "JAX 0.10 is the oldest that works: pip install -U jax")
-    return Found(State.FINE, f"{here}, jaxlib {_version('jaxlib')}")
+        return Result(
+            State.NOTE, here, f"only check, migrate and report work; for the others: {_INSTALL}"
+        )
+    if _is_older(jax, OLDEST):
+        return Result(State.FAILED, here, "JAX 0.10 or newer is needed: pip install -U jax")
+    return Result(State.FINE, f"{here}, jaxlib {_version('jaxlib')}")
 
 
-def settings(_: float) -> Found:
-    """Settings of JAX in the environment, which programs here are going to meet."""
-    ours = sorted(k for k in os.environ if k.startswith("JAX_") or k == "XLA_FLAGS")
+def settings(_: float) -> Result:
+    """Settings in the environment that change what JAX does."""
+    names = sorted(k for k in os.environ if k.startswith("JAX_") or k == "XLA_FLAGS")
     proxies = [name for name in _PROXIES if os.environ.get(name)]
     if proxies:
-        way_out = "jax.distributed.initialize may hang with a proxy: unset it for jobs of many"
-        return Found(State.NOTE, ", ".join([*proxies, *ours]), way_out)
-    if ours:
-        listed = ", ".join(f"{k}={os.environ[k]}" for k in ours)
-        return Found(State.NOTE, listed, "the checks below, but for the devices, run without")
-    return Found(State.FINE, "nothing in the environment changes what JAX does")
+        way_out = "jax.distributed.initialize may hang with a proxy: unset it for several processes"
+        return Result(State.NOTE, ", ".join([*proxies, *names]), way_out)
+    if names:
+        listed = ", ".join(f"{name}={os.environ[name]}" for name in names)
+        return Result(State.NOTE, listed, "all checks below except `devices` ignore these")
+    return Result(State.FINE, "no settings in the environment")
 
 
-def rewriting(_: float) -> Found:
-    """`check` and `migrate` on a program, in this process; no JAX is needed."""
+def rewriting(_: float) -> Result:
+    """`check` and `migrate` on the program of the demo; needs no JAX."""
     from shardlift.check.engine import Options, check_file
     from shardlift.cli.demo.steps import BEFORE, bundled
     from shardlift.migrate.engine import migrate
@@ -76,38 +79,43 @@ def rewriting(_: float) -> Found:
     rewritten = migrate([BEFORE], lambda _: content, lambda _: False)
     (file,) = rewritten.files
     if not findings or not file.rewritten or file.refused or "jax.pmap" in file.after:
-        return Found(
-            State.FAILED, "the program of the demo is not rewritten", "reinstall shardlift"
+        return Result(
+            State.FAILED, "the program of the demo was not rewritten", "reinstall shardlift"
         )
-    return Found(State.FINE, f"{len(findings)} findings, {len(file.rewritten)} places rewritten")
+    return Result(State.FINE, f"{len(findings)} findings, {len(file.rewritten)} places rewritten")
 
 
-def devices(timeout: float) -> Found:
-    """What JAX finds, with the settings of the user."""
+def devices(timeout: float) -> Result:
+    """The devices that JAX finds with the settings of the user."""
     code = (
         "import jax; d = jax.devices(); "
         "print(f'{len(d)} {d[0].platform}, {d[0].device_kind}, {jax.process_count()} process')"
     )
     env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    return _tried(["-c", code], env, timeout, "JAX_PLATFORMS=cpu uses the processor")
+    return _run(["-c", code], env, timeout, "JAX_PLATFORMS=cpu uses the CPU")
 
 
-def one_process(timeout: float) -> Found:
-    """pmap and its neighbours on virtual devices."""
+def one_process(timeout: float) -> Result:
+    """pmap and related functions on virtual devices."""
     arguments = ["-m", "shardlift.cli.doctor.one_process"]
-    return _tried(arguments, plain_environment(8), timeout, "shardlift env, for a bug report")
+    return _run(
+        arguments,
+        plain_environment(8),
+        timeout,
+        "please report it, with the output of `shardlift env`",
+    )
 
 
-def two_processes(timeout: float) -> Found:
-    """Two real processes that talk to each other."""
+def two_processes(timeout: float) -> Result:
+    """Two processes that communicate."""
     job = ["run", "--quiet", "--processes", "2", "--devices", "2"]
     job += ["--start-timeout", str(max(1, int(timeout / 2)))]
     arguments = ["-m", "shardlift", *job, "-m", "shardlift.cli.doctor.two_processes"]
-    way_out = "processes talk over 127.0.0.1: is there a firewall, or a sandbox without it?"
-    return _tried(arguments, plain_environment(None), timeout, way_out)
+    way_out = "processes communicate over 127.0.0.1: does a firewall or a sandbox block it?"
+    return _run(arguments, plain_environment(None), timeout, way_out)
 
 
-CHECKS: dict[str, Callable[[float], Found]] = {
+CHECKS: dict[str, Callable[[float], Result]] = {
     "versions": versions,
     "settings": settings,
     "check and migrate": rewriting,
@@ -117,21 +125,21 @@ CHECKS: dict[str, Callable[[float], Found]] = {
 }
 
 
-def _tried(arguments: Sequence[str], env: dict[str, str], timeout: float, way_out: str) -> Found:
+def _run(arguments: Sequence[str], env: dict[str, str], timeout: float, way_out: str) -> Result:
     if _version("jax") is None:
-        return Found(State.NOT_TRIED, "needs JAX")
+        return Result(State.NOT_RUN, "needs JAX")
     try:
         done = run_python(arguments, env, timeout=timeout)
     except subprocess.TimeoutExpired:
-        return Found(State.FAILED, f"did not end in {timeout:.0f} s", way_out)
+        return Result(State.FAILED, f"did not finish within {timeout:.0f} s", way_out)
     lines = done.output.strip().splitlines() or [""]
     if done.status:
-        return Found(State.FAILED, _last_error(lines) or f"exit status {done.status}", way_out)
-    return Found(State.FINE, f"{lines[-1].removeprefix('[0] ').removeprefix('[1] ')}")
+        return Result(State.FAILED, _last_error(lines) or f"exit status {done.status}", way_out)
+    return Result(State.FINE, f"{lines[-1].removeprefix('[0] ').removeprefix('[1] ')}")
 
 
 def _last_error(lines: list[str]) -> str:
-    """The line that says what went wrong.
+    """The line that names the error.
 
     >>> _last_error(["Traceback", "  File", "ValueError: no", "(set X to see more)"])
     'ValueError: no'
@@ -140,10 +148,17 @@ def _last_error(lines: list[str]) -> str:
     return (errors or lines)[-1]
 
 
+def _is_older(text: str, oldest: tuple[int, ...]) -> bool:
+    try:
+        return version(text) < oldest
+    except ValueError:
+        return False
+
+
 def _version(name: str) -> str | None:
     if importlib.util.find_spec(name) is None:
         return None
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return "of unknown version"
+        return "(unknown version)"

@@ -1,4 +1,4 @@
-"""What `doctor` runs in one process: pmap on several devices, against what vmap computes on one."""
+"""The check of `doctor` in one process: pmap on several devices, compared with vmap on one."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import shardlift
 
 
 def step(weights: Any, x: Any) -> Any:
-    """A gradient, averaged: the numbers that a wrong transpose of a collective spoils."""
+    """An averaged gradient, which a wrong transpose of a collective would change."""
     gradient = jax.grad(lambda w: ((w * x) ** 2).sum())(weights)
     return weights - 0.5 * lax.pmean(gradient, "i"), lax.psum(x, "i")
 
 
-def same_as_vmap() -> None:
-    """Small whole numbers, so that the order of a sum does not matter."""
+def check_against_vmap() -> None:
+    """Compare pmap with vmap on small integers, for which the order of a sum does not matter."""
     n = jax.device_count()
     weights = np.ones((n, 3), np.float32)
     x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
-    ours = shardlift.pmap(step, axis_name="i")(weights, x)
-    wanted = jax.vmap(step, axis_name="i")(weights, x)
-    for a, b in zip(ours, wanted, strict=True):
+    mapped = shardlift.pmap(step, axis_name="i")(weights, x)
+    expected = jax.vmap(step, axis_name="i")(weights, x)
+    for a, b in zip(mapped, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
-def nested() -> None:
-    """Two axes over all devices."""
+def check_nesting() -> None:
+    """Nest two pmaps over all devices."""
     n = jax.device_count()
     inner = functools.partial(shardlift.pmap, axis_name="j")(lambda x: lax.psum(x, ("i", "j")))
     total = shardlift.pmap(inner, axis_name="i")(np.ones((2, n // 2), np.float32))
     np.testing.assert_array_equal(np.asarray(total), np.full((2, n // 2), n))
 
 
-def placed() -> None:
-    """A tree to all devices and back."""
+def check_placement() -> None:
+    """Copy a tree to all devices and back."""
     tree = {"w": np.arange(5.0, dtype=np.float32)}
     copies = shardlift.replicate(tree)
     np.testing.assert_array_equal(
@@ -46,8 +46,8 @@ def placed() -> None:
     )
 
 
-def restored() -> None:
-    """What JAX removed, for a while."""
+def check_restored_names() -> None:
+    """Use a removed name inside `shardlift.legacy`."""
     old: Any = jax
     before = hasattr(jax, "device_put_replicated")
     with shardlift.legacy():
@@ -57,6 +57,6 @@ def restored() -> None:
 
 
 if __name__ == "__main__":
-    for trial in (same_as_vmap, nested, placed, restored):
-        trial()
-    print(f"pmap, nested pmap, placing and what JAX removed, on {jax.device_count()} devices")
+    for check in (check_against_vmap, check_nesting, check_placement, check_restored_names):
+        check()
+    print(f"pmap, nested pmap, placement and removed names work on {jax.device_count()} devices")

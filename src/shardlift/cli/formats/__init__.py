@@ -1,1 +1,1 @@
-"""The formats of `check`, one a file: a report in, text out."""
+"""Output formats of `check` and `migrate`, one per module: a report in, text out."""

@@ -17,7 +17,7 @@ _LEVELS = {
 
 
 def render(report: Report) -> str:
-    """One command a finding, and one for each file that could not be looked at."""
+    """One workflow command per finding, and one per file that could not be read."""
     lines = [_line(finding) for finding in report.findings]
     for file in report.unreadable:
         lines.append(

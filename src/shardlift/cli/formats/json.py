@@ -1,4 +1,4 @@
-"""Everything, for programs."""
+"""The report of `check` as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shardlift.source.model import Edit, Finding, Span
 
 
 def render(report: Report) -> str:
-    """One JSON document with a version of its own."""
+    """One JSON document; `version` is the version of its schema."""
     document = {
         "version": 1,
         "target_jax": ".".join(map(str, report.target)),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+from shardlift.migrate.changes import Change
 from shardlift.migrate.engine import FileResult, Migration
-from shardlift.migrate.passes import Place
 from shardlift.source.model import Version
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def fates(proved: Proved, command: str, verbose: bool) -> list[str]:
 
 
 def _line(fate: Fate) -> str:
-    path, line, column = fate.where
+    path, line, column, _ = fate.change
     place = f"{path}:{line}:{column + 1}" if line else path
     form = " (check_vma=True)" if fate.form == "strict" else ""
     return f"{place}: {fate.word}{form}: {fate.why}"
@@ -60,22 +59,17 @@ def _file(file: FileResult, changed: set[str]) -> dict[str, Any]:
     return {
         "path": file.path,
         "changed": file.path in changed,
-        "rewritten": [_place(place, "text") for place in file.rewritten],
-        "refused": [_place(place, "reason") for place in file.refused],
+        "rewritten": [{**_place(one), "text": one.text} for one in file.rewritten],
+        "refused": [{**_place(one), "reason": one.reason} for one in file.refused],
     }
 
 
-def _place(place: Place, name: str) -> dict[str, Any]:
-    span = dataclasses.asdict(place.span)
-    return {
-        "line": span["line"],
-        "column": span["column"] + 1,
-        "cell": span["cell"],
-        name: place.text,
-    }
+def _place(change: Change) -> dict[str, Any]:
+    span = change.span
+    return {"line": span.line, "column": span.column + 1, "cell": span.cell}
 
 
 def _fate(fate: Fate) -> dict[str, Any]:
-    path, line, column = fate.where
+    path, line, column, _ = fate.change
     place = {"path": path, "line": line, "column": column + 1}
     return {**place, "verdict": fate.word, "why": fate.why, "form": fate.form or "plain"}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from shardlift.source.model import Finding
+from shardlift.source.model import Span
 
 
-def place(finding: Finding) -> str:
+def place(path: str, span: Span) -> str:
     """`train.py:12:5`, or `demo.ipynb:cell 3:12:5`."""
-    span = finding.span
     cell = f"cell {span.cell}:" if span.cell is not None else ""
-    return f"{finding.path}:{cell}{span.line}:{span.column + 1}"
+    return f"{path}:{cell}{span.line}:{span.column + 1}"

@@ -24,7 +24,7 @@ _LEVELS = {
 
 
 def render(report: Report) -> str:
-    """One run, its rules, its results, and what it could not look at."""
+    """One run with its rules, its results and the files that could not be read."""
     used = sorted({finding.code for finding in report.findings})
     places = {code: number for number, code in enumerate(used)}
     driver = {
@@ -77,7 +77,7 @@ def _result(finding: Finding, place: int) -> dict[str, Any]:
             "endColumn": span.end_column + 1,
         }
     else:
-        # A line of a cell is not a line of the .ipynb: name it, and do not mislead a viewer.
+        # A line of a cell is not a line of the .ipynb file, so a region would mislead a viewer.
         location["logicalLocations"] = [{"name": f"cell {span.cell}, line {span.line}"}]
     return {
         "ruleId": finding.code,

@@ -1,4 +1,4 @@
-"""The two formats for people: one line a finding, or the source with the span underlined."""
+"""The two formats for people: one line per finding, or the source with the span underlined."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rich.text import Text
 
 from shardlift._escape import OBEYED, plain
 from shardlift.check.rules import all_rules
-from shardlift.cli.check_report import Report, count
+from shardlift.cli.check_report import Report
 from shardlift.cli.formats.places import place
+from shardlift.report.numbers import count
 from shardlift.source.model import Effect, Finding
 
 COLOURS = {
@@ -22,19 +23,19 @@ COLOURS = {
     Effect.OLD: "cyan",
 }
 _MEANING = {
-    Effect.REMOVED: "names that are gone",
+    Effect.REMOVED: "not in this JAX any more",
     Effect.BROKEN: "raises or hangs",
-    Effect.WRONG: "runs, with other numbers",
-    Effect.SLOW: "runs, moves too much",
-    Effect.OLD: "runs; what migrate rewrites",
+    Effect.WRONG: "runs, but with other numbers than pmap",
+    Effect.SLOW: "runs, but copies more than needed",
+    Effect.OLD: "runs; migrate rewrites it",
 }
 
 
 def concise(report: Report, console: Console) -> None:
-    """`path:line:column: CODE message`, a line each."""
+    """One line per finding: `path:line:column: CODE message`."""
     for finding in report.findings:
         line = Text()
-        line.append(plain(place(finding)), style="bold")
+        line.append(plain(place(finding.path, finding.span)), style="bold")
         line.append(": ")
         line.append(finding.code, style=COLOURS[all_rules()[finding.code].effect])
         line.append(f" {plain(finding.message)}")
@@ -42,7 +43,7 @@ def concise(report: Report, console: Console) -> None:
 
 
 def full(report: Report, console: Console, lines_of: Callable[[Finding], list[str]]) -> None:
-    """What, where, the source with the span underlined, and what to do next."""
+    """Message, place, source with the span underlined, and advice."""
     for finding in report.findings:
         rule = all_rules()[finding.code]
         colour = COLOURS[rule.effect]
@@ -51,7 +52,9 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
         head.append(f" {rule.effect.value}", style=colour)
         head.append(f"  {plain(finding.message)}", style="bold")
         console.print(head)
-        console.print(Text(f"  --> {plain(place(finding))}", style="dim"), soft_wrap=True)
+        console.print(
+            Text(f"  --> {plain(place(finding.path, finding.span))}", style="dim"), soft_wrap=True
+        )
         for line in _frame(finding, lines_of(finding), colour, console.width):
             console.print(line, no_wrap=True, overflow="crop", crop=True)
         console.print(Padding(Text(rule.advice), (0, 0, 0, 2), expand=False))
@@ -63,10 +66,10 @@ def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Itera
     if not 0 < span.line <= len(lines):
         return
     gutter = max(4, len(str(span.line)) + 1)
-    # A character is one cell, so that what is underlined is below it; tabs are spaces.
+    # Every character takes one column, so that the marks stand below it; a tab becomes a space.
     source = OBEYED.sub("\N{REPLACEMENT CHARACTER}", lines[span.line - 1].expandtabs(1).rstrip())
     last = span.end_column if span.end_line == span.line else len(source)
-    # A long line is cut on the left, so that what is underlined can be seen.
+    # Cut a long line on the left if the span would not be visible.
     room = max(20, width - gutter - 3)
     cut = max(0, min(span.column - 8, len(source) - room)) if len(source) > room else 0
     yield Text.assemble((f"{span.line:>{gutter}} | ", "dim"), source[cut : cut + room])
@@ -76,7 +79,7 @@ def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Itera
 
 
 def summary(report: Report, console: Console, quiet: bool = False) -> None:
-    """What was found by effect, what was covered, and the next command to type."""
+    """Findings per effect, what was covered, and the next command to type."""
     effects = report.effects
     if effects:
         console.print(Text(count(sum(effects.values()), "finding"), style="bold"))
@@ -93,5 +96,5 @@ def summary(report: Report, console: Console, quiet: bool = False) -> None:
     for sentence in report.covered():
         console.print(Text(plain(sentence)), soft_wrap=sentence.startswith("  "))
     if effects:
-        code = min(report.findings, key=lambda f: list(Effect).index(all_rules()[f.code].effect))
-        console.print(Text(f"Next: shardlift rule {code.code}   (what, why, examples)"))
+        worst = min(report.findings, key=lambda f: list(Effect).index(all_rules()[f.code].effect))
+        console.print(Text(f"Next: shardlift rule {worst.code}   (explanation and examples)"))

@@ -10,6 +10,7 @@ from functools import partial
 from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, CallText, Style
+from shardlift.migrate.changes import ChangeId, Decisions
 from shardlift.migrate.device_axis import spelling
 from shardlift.migrate.device_axis import strict as checked
 from shardlift.migrate.device_axis.cells import Cell, Made, Place, Use, find
@@ -19,12 +20,10 @@ from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decid
 from shardlift.migrate.device_axis.statements import walk_file
 from shardlift.migrate.forms import DEFAULT_NAME, Form
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
-from shardlift.source.decisions import Decisions, Where
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match
 
 ON_DEVICES = "shard_map_on_devices"
-STAYS_OFF = "check_vma stays off"
 HOST_LOCAL = "host_local_arrays"
 _match = partial(Match, kind=Kind.DEVICE_AXIS)
 
@@ -35,6 +34,7 @@ class Plan:
 
     rewrites: dict[str, list[Match]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    loose: list[Finding] = field(default_factory=list)  # sites without check_vma, and why
 
     def add(self, file: File, rewrite: Match) -> None:
         """One more change of a file."""
@@ -51,8 +51,8 @@ def plan(
         return Plan()
     for site in program.sites.values():
         site.obstacles += _cannot_be_written(site)
-        if (where := _where(site)) in decided.left:
-            site.obstacles.append(decided.left[where])
+        if (change := _identity(site)) in decided.left:
+            site.obstacles.append(decided.left[change])
     for file in program.files:
         walk_file(program, file)
     program.close()
@@ -70,18 +70,18 @@ def plan(
     return found
 
 
-def _where(site: Site) -> Where:
+def _identity(site: Site) -> ChangeId:
     span = site.file.span(site.node)
-    return Where(site.file.path, span.line, span.column)
+    return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 
 
 def _write_site(found: Plan, site: Site, decision: Decision, decided: Decisions) -> None:
     why = None
     if decided.strict_vma:
-        why = decided.loose.get(_where(site)) or checked.obstacle(site, decision)
+        why = decided.loose.get(_identity(site)) or checked.obstacle(site, decision)
     if why is not None:
-        text = f"{STAYS_OFF} at {site.name}: {why}"
-        found.findings.append(Finding(Place(site.file, site.node), text))
+        text = f"check_vma stays off at {site.name}: {why}"
+        found.loose.append(Finding(Place(site.file, site.node), text))
     strict = decided.strict_vma and why is None
     found.add(site.file, _site(site, decision, strict))
     for file, rewrite in checked.casts(site, decision) if strict else ():

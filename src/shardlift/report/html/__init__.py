@@ -1,6 +1,6 @@
-"""The report as one page: no network, no library, every string escaped.
+"""The report as one HTML page: no network, no library, every string escaped.
 
-The page is whole without JavaScript; `page.js` adds zooming and copying.
+The page is complete without JavaScript; `page.js` adds zooming and copying.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shardlift.report.html.timeline import timeline
 from shardlift.report.numbers import count, percent, total_parts
 from shardlift.report.view import View, about, overhead
 
-# The page may do nothing but show itself.
+# The page may load nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -35,9 +35,9 @@ def page(view: View, after: Capture | None = None) -> str:
     main = join(
         _hero(view),
         _decisions(view),
-        _compared(view.capture, after) if after is not None else "",
+        _comparison(view.capture, after) if after is not None else "",
         timeline(view),
-        tag("h2", "Sites, by what they cost") if view.sites else "",
+        tag("h2", "Sites, by cost") if view.sites else "",
         *(site_card(site, k == 0) for k, site in enumerate(view.sites)),
         _unseen(view),
         _notes(view),
@@ -86,7 +86,7 @@ def _hero(view: View) -> Markup:
 
 
 def _decisions(view: View) -> Markup:
-    """What somebody must choose, with the way to each site."""
+    """The decisions, with links to their sites."""
     items = [
         tag("li", tag("a", site.site.function, href=f"#site{site.index}"), f": {finding.what}")
         for site in view.sites
@@ -98,7 +98,7 @@ def _decisions(view: View) -> Markup:
     return tag("section", tag("h2", "To decide"), tag("ul", *items, class_="plain decide"))
 
 
-def _compared(before: Capture, after: Capture) -> Markup:
+def _comparison(before: Capture, after: Capture) -> Markup:
     bodies = []
     for pair in pairs_of(before, after):
         head = tag("tr", tag("th", pair.name, colspan="4", scope="rowgroup"))
@@ -126,10 +126,10 @@ def _notes(view: View) -> Markup:
 def _sentences(view: View) -> Iterator[str]:
     yield overhead(view.capture)
     yield (
-        "Times are of the thread that makes the calls: dispatch is the call itself; moving and "
-        "converting are taken off it. Computing is the time from there until the outputs are "
-        "ready, sampled from a second thread, so that the program never waits for it. Calls that "
-        "compiled a program are counted apart."
+        "Times are measured on the thread that makes the calls. Dispatch is the call itself, "
+        "without moving and conversion. Waiting is the time from the return of the call until its "
+        "outputs are ready, sampled by a second thread, so that the program never waits. Calls "
+        "that compiled a program are counted separately."
     )
     if view.capture.stride > 1:
         yield f"The timeline shows one call in {view.capture.stride}."

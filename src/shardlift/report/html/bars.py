@@ -1,4 +1,4 @@
-"""Where time goes, as a bar."""
+"""A bar of the parts of a time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from shardlift.report.html.markup import Markup, join, tag
 from shardlift.report.numbers import Parts, percent, seconds, share
-from shardlift.report.view import PART_NAMES
 
 
 def stacked_bar(parts: Parts, unseen: str = "") -> Markup:
-    """The parts of a time, to scale, with their legend; ``unseen`` is a part nobody timed."""
+    """The parts of a time, to scale, with a legend; ``unseen`` is a part that was not timed."""
     if parts.total <= 0:
         return Markup("")
     words = ", ".join(
-        f"{PART_NAMES[name]} {percent(share(value, parts.total))}"
+        f"{name} {percent(share(value, parts.total))}"
         for name, value in parts._asdict().items()
         if value > 0
     )
@@ -23,7 +22,7 @@ def stacked_bar(parts: Parts, unseen: str = "") -> Markup:
             "span",
             class_=f"part {name}",
             style=f"flex-grow:{share(value, parts.total):.5f}",
-            title=f"{PART_NAMES[name]}: {seconds(value)}",
+            title=f"{name}: {seconds(value)}",
         )
         for name, value in parts._asdict().items()
         if value > 0
@@ -43,4 +42,4 @@ def _legend(parts: Parts, unseen: str) -> Iterator[Markup]:
             ]
         else:
             continue
-        yield tag("li", tag("span", class_=f"dot {name}"), f"{PART_NAMES[name]} ", *numbers)
+        yield tag("li", tag("span", class_=f"dot {name}"), f"{name} ", *numbers)

@@ -1,7 +1,7 @@
-"""How an argument lies on the devices, as a picture.
+"""A picture of how an array is laid out on the devices.
 
-One square a device. A piece of the array is drawn where it is in the whole: a strip for one row,
-the full square for the whole. Pieces that hold the same values have the same colour.
+There is one square per device. A piece of the array is drawn at its position in the whole: a strip
+for one row, the full square for the whole array. Pieces with equal values have the same colour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CELL, _GAP, _TOP = 26, 6, 12
 
 
 def layout_row(leaf: Leaf, site: Site) -> Markup:
-    """An argument: its name, the picture, what it means."""
+    """One argument: its name, the picture and a description."""
     kind = f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
     return tag(
         "div",
@@ -29,31 +29,31 @@ def layout_row(leaf: Leaf, site: Site) -> Markup:
 
 
 def words(leaf: Leaf, site: Site) -> list[tuple[str, str]]:
-    """What the picture shows, and what it cannot."""
+    """What the picture shows, and what it cannot show, each with a CSS class."""
     if leaf.axis is None:
-        found = [("", "whole on every device")]
+        texts = [("", "whole on every device")]
     else:
         rows = "row" if leaf.axis == 0 else f"slice of axis {leaf.axis}"
-        found = [("", f"one {rows} a device")]
+        texts = [("", f"one {rows} per device")]
     if leaf.axis is not None and leaf.equal:
         copies = max(site.axis_size - 1, 0)
-        found.append(("warn", f"the same everywhere: {copies} of {site.axis_size} are copies"))
+        texts.append(("warn", f"the same everywhere: {copies} of {site.axis_size} are copies"))
     if leaf.axis is None and leaf.equal is False:
-        found.append(("warn", "differs between devices"))
+        texts.append(("warn", "differs between devices"))
     if leaf.placement == HOST:
-        found.append(("warn", "comes from the host at each call"))
+        texts.append(("warn", "comes from the host at each call"))
     elif leaf.placement != IN_PLACE:
-        found.append(("warn", f"comes from {leaf.placement}"))
+        texts.append(("warn", f"comes from {leaf.placement}"))
     if leaf.donated:
-        found.append(("warn", "donated, not reused") if leaf.kept else ("", "donated"))
-    return found
+        texts.append(("warn", "donated, not reused") if leaf.kept else ("", "donated"))
+    return texts
 
 
 def picture(leaf: Leaf, site: Site) -> Markup:
-    """The squares."""
+    """One square per device."""
     devices = list(site.devices) or [str(k) for k in range(min(site.axis_size, 64))]
     rows = max(site.axis_size, 1)
-    each = max(len(devices) // rows, 1)  # devices a row: more than one under nested pmaps
+    each = max(len(devices) // rows, 1)  # devices per row: more than one for nested pmaps
     shown = devices[:MOST_DEVICES]
     parts = []
     for k, device in enumerate(shown):
@@ -76,7 +76,7 @@ def picture(leaf: Leaf, site: Site) -> Markup:
 
 
 def _piece(leaf: Leaf, x: int, row: int, rows: int) -> Markup:
-    """What one device holds, where it is in the whole; other values have another colour."""
+    """The piece of one device, at its position in the whole array."""
     same = leaf.equal if leaf.axis is not None else leaf.equal is not False
     colour = 0 if same else 1 + row % 8
     if leaf.axis is None:

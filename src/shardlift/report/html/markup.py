@@ -1,4 +1,4 @@
-"""HTML that cannot be built without escaping."""
+"""Build HTML in which every string is escaped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 
 
 class Markup(str):
-    """Text that is HTML already; every other string is escaped on its way into a tag."""
+    """Text that is HTML already; all other strings are escaped by `tag` and `join`."""
 
     __slots__ = ()
 
@@ -30,12 +30,12 @@ def tag(name: str, /, *children: str, **attributes: str | float) -> Markup:
 
 
 def join(*children: str) -> Markup:
-    """Several pieces, one after the other."""
+    """Concatenate several pieces."""
     return Markup("".join(map(escape, children)))
 
 
 def escape(text: str) -> Markup:
-    """As it is if it is HTML; else so that it shows as it is."""
+    """Escape text, unless it is HTML already."""
     if isinstance(text, Markup):
         return text
     visible = "".join(

@@ -1,4 +1,4 @@
-"""A site on the page: its numbers, what to do about it, and all that was seen, to be unfolded."""
+"""One site on the page: its numbers, its findings, and details that can be unfolded."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def site_card(view: SiteView, unfolded: bool) -> Markup:
         _figures(view),
         stacked_bar(view.parts, "" if site.times.waiting.count else "waiting"),
         *map(_finding, view.findings),
-        _layouts("How its arguments lie on the devices", site, site.arguments, unfolded),
-        _layouts("How its outputs lie", site, site.outputs, False),
+        _layouts("Layout of arguments", site, site.arguments, unfolded),
+        _layouts("Layout of outputs", site, site.outputs, False),
         _table("Programs compiled", ("call", "at", "took", "because"), _compiles(site)),
         _table("Arguments moved", ("argument", "from", "to", "times", "bytes"), _moves(site)),
         _table("Outputs read", ("output", "by", "line", "times", "bytes", "time"), _reads(site)),
-        _table("Collectives in its program, on one device", _COLLECTIVES, _collectives(site)),
+        _table("Collectives in the program, on one device", _COLLECTIVES, _collectives(site)),
         id=f"site{view.index}",
     )
 
 
-_COLLECTIVES = ("kind", "axes", "times a call", "bytes a call", "in a gradient", "line")
+_COLLECTIVES = ("kind", "axes", "times per call", "bytes per call", "in a gradient", "line")
 
 
 def _figures(view: SiteView) -> Markup:
@@ -56,7 +56,7 @@ def _figures(view: SiteView) -> Markup:
 
 
 def _axes(site: Site) -> str:
-    """The mapped axis, and those of the pmaps inside."""
+    """The mapped axis and the axes of nested pmaps."""
     own = f"{site.axis_name} = {site.axis_size}" if site.axis_name else str(site.axis_size)
     inner = [f"{name} = {size}" for name, size in list(site.mesh.items())[1:]]
     return f" {TIMES} ".join([own, *inner])
@@ -117,7 +117,7 @@ def _moves(site: Site) -> list[tuple[str, ...]]:
             str(move.target),
             str(move.count)
             if move.by is MovedBy.PMAP
-            else f"{move.count} of {site.looked} calls looked at",
+            else f"{move.count} of {site.looked} inspected calls",
             f"{amount(move.nbytes / max(move.count, 1))} each",
         )
         for move in sorted(site.moves, key=lambda move: -move.nbytes)
@@ -143,9 +143,7 @@ def _collectives(site: Site) -> list[tuple[str, ...]]:
         (
             one.kind,
             ", ".join(one.axes),
-            str(one.count)
-            if one.exact
-            else f"{one.count}, and more or fewer by loops and branches",
+            str(one.count) if one.exact else f"{one.count}; loops and branches may change it",
             amount(one.nbytes),
             "yes" if one.gradient else "",
             ", ".join(one.lines),

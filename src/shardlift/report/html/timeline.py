@@ -1,4 +1,4 @@
-"""When calls ran: a lane a site, time from left to right."""
+"""When calls ran: one lane per site, time from left to right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_LANES = 12
 
 
 def timeline(view: View) -> Markup:
-    """The section; empty where no call was made."""
+    """The section; empty if there were no calls."""
     events = view.capture.timeline
     if not events:
         return Markup("")

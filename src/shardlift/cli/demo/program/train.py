@@ -113,7 +113,7 @@ def main(args):
             start = time.time()
     seconds = (time.time() - start) / max(args.steps - 1 - warm_up, 1)
     loss = float(metrics["loss"])
-    print(f"step {args.steps}: loss {loss:.4f}, {1e3 * seconds:.2f} ms a step")
+    print(f"step {args.steps}: loss {loss:.4f}, {1e3 * seconds:.2f} ms per step")
 
     test = shard(spiral(rng, 4096))
     correct = unreplicate(p_eval_step(state["params"], test))

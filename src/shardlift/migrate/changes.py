@@ -1,0 +1,52 @@
+"""Changes: what a migration does to a file, one object per place, and which of them are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from shardlift.source.model import Kind, Span
+
+
+class ChangeId(NamedTuple):
+    """What a change does, and where it begins in the text before.
+
+    The changes of a notebook are made together: they have one identity, at line 0.
+    """
+
+    path: str
+    line: int
+    column: int
+    kind: Kind
+
+
+def notebook_id(path: str) -> ChangeId:
+    """The one identity of a notebook's changes."""
+    return ChangeId(path, 0, 0, Kind.SITE)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One place that is rewritten; or left as it is, if there is a reason."""
+
+    id: ChangeId
+    kind: Kind
+    span: Span  # in the text before
+    text: str  # what stands there, shortened
+    # The first and last lines, in the text before, of what maps a function by this change.
+    sites: tuple[tuple[int, int], ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Changes that are not made as the others are, each with the reason."""
+
+    left: Mapping[ChangeId, str] = field(default_factory=dict)  # not made
+    strict_vma: bool = False  # check_vma=True is written, but for the sites of `loose`
+    loose: Mapping[ChangeId, str] = field(default_factory=dict)
+
+    def of_file(self, path: str) -> dict[ChangeId, str]:
+        """The changes of one file that are not made."""
+        return {change: why for change, why in self.left.items() if change.path == path}

@@ -1,0 +1,92 @@
+"""Changes: each has an identity, and any choice of them can be rendered."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.migrate import engine
+from shardlift.migrate.changes import Change, ChangeId, Decisions
+from shardlift.migrate.engine import Migration, ProjectMigration
+from shardlift.migrate.rewrite import Goal
+from shardlift.source.model import Kind
+
+FIRST = """\
+import jax
+
+step = jax.pmap(f)
+loss = jax.pmap(lambda x: x + 1)(x)[0]
+"""
+SECOND = "import jax\n\nother = jax.pmap(h)\ny = jax.tree_map(f, tree)\n"
+
+
+def _project(goal: Goal = Goal.SHARD_MAP, **texts: str) -> ProjectMigration:
+    contents = {f"{name}.py": text.encode() for name, text in texts.items()}
+    return ProjectMigration(list(contents), contents.__getitem__, lambda _: False, goal)
+
+
+def _texts(migration: Migration) -> dict[str, str]:
+    return {file.path: file.after for file in migration.files}
+
+
+def _change(migration: Migration, line: int, kind: Kind) -> Change:
+    changes = [change for file in migration.files for change in file.rewritten]
+    (change,) = (one for one in changes if (one.span.line, one.kind) == (line, kind))
+    return change
+
+
+def test_the_identity_is_what_it_does_and_where_it_begins() -> None:
+    migration = _project(first=FIRST).render()
+    assert _change(migration, 3, Kind.SITE).id == ChangeId("first.py", 3, 7, Kind.SITE)
+    # The read is around the site and begins with it: it is another change.
+    assert _change(migration, 4, Kind.READ).id == ChangeId("first.py", 4, 7, Kind.READ)
+    assert _change(migration, 4, Kind.SITE).id == ChangeId("first.py", 4, 7, Kind.SITE)
+
+
+@pytest.mark.parametrize("goal", [Goal.SHARD_MAP, Goal.GLOBAL])
+def test_one_that_is_left_is_left_alone(goal: Goal) -> None:
+    project = _project(goal, first=FIRST)
+    whole = project.render()
+    change = _change(whole, 3, Kind.SITE)
+    part = project.render(Decisions({change.id: "not now"}))
+    assert "step = jax.pmap(f)\n" in _texts(part)["first.py"]
+    assert "jax.pmap(lambda" not in _texts(part)["first.py"]
+    refused = [one for file in part.files for one in file.refused if one.id == change.id]
+    assert "not now" in {one.reason for one in refused}
+    assert _texts(project.render()) == _texts(whole)
+
+
+def test_one_inside_of_another_is_left_by_its_own_identity() -> None:
+    project = _project(first=FIRST)
+    whole = project.render()
+    read, site = (_change(whole, 4, kind) for kind in (Kind.READ, Kind.SITE))
+    assert (
+        "first_replica(jax.pmap(lambda x: x + 1)(x))"
+        in _texts(project.render(Decisions({site.id: ""})))["first.py"]
+    )
+    assert "x + 1))(x)[0]" in _texts(project.render(Decisions({read.id: ""})))["first.py"]
+
+
+def test_a_file_whose_choice_is_the_same_is_not_rewritten_again(monkeypatch) -> None:
+    rendered: list[str] = []
+    real = engine.render
+
+    def counted(file, *rest):
+        rendered.append(file.path)
+        real(file, *rest)
+
+    monkeypatch.setattr(engine, "render", counted)
+    project = _project(first=FIRST, second=SECOND)
+    whole = project.render()
+    assert sorted(rendered) == ["first.py", "second.py"]
+    change = next(c for file in whole.files for c in file.rewritten if c.id.path == "second.py")
+    project.render(Decisions({change.id: "no"}))
+    project.render(Decisions({change.id: "no"}))
+    project.render()
+    assert sorted(rendered) == ["first.py", "second.py", "second.py"]
+
+
+def test_an_import_of_the_shim_covers_what_is_mapped_through_it() -> None:
+    text = "from jax import pmap\n\n\nstep = pmap(f)\n\n\n@pmap\ndef g(x): ...\n"
+    (file,) = _project(Goal.SHIM, first=text).render().files
+    (change,) = file.rewritten
+    assert (change.kind, change.sites) == (Kind.SITE, ((1, 1), (4, 4), (7, 7)))

@@ -20,7 +20,7 @@ from shardlift.launch.program import Program
 from shardlift.recording.tape.options import TapeOptions
 
 if TYPE_CHECKING:
-    from shardlift.recording.tape.tape import Reference
+    from shardlift.recording.tape.tape import Reference, Tape
 
 __all__ = ["Observer", "RunOptions", "RunSession", "merge_records"]
 
@@ -119,19 +119,27 @@ class RunSession:
         return self.observer
 
     def _recorder(self) -> Observer:
-        import jax
-
-        from shardlift._legacy.patches import Patches
         from shardlift.recording.recorder import Recorder
+
+        options, program = self.options, self.program
+        command = [*(["-m"] if program.module else []), program.target, *program.args]
+        recorder = Recorder(
+            command=command, patched=options.patch, facts=options.facts, tape=self._tape()
+        )
+        if options.tape is not None:
+            import jax
+
+            from shardlift._legacy.patches import Patches
+
+            Patches().set(jax, "shard_map", recorder.shard_map(jax.shard_map))
+        return recorder
+
+    def _tape(self) -> Tape | None:
+        if self.options.tape is None:
+            return None
         from shardlift.recording.tape.tape import Tape
 
-        options, program, tape = self.options, self.program, None
-        if options.tape is not None:
-            tape = Tape(options.tape, None if self.reference is None else self.reference())
-        command = [*(["-m"] if program.module else []), program.target, *program.args]
-        recorder = Recorder(command=command, patched=options.patch, facts=options.facts, tape=tape)
-        Patches().set(jax, "shard_map", recorder.shard_map(jax.shard_map))
-        return recorder
+        return Tape(self.options.tape, None if self.reference is None else self.reference())
 
     def end(self, *, quiet: bool = False) -> bool:
         """Write the record and print what was used; in a child that the program forked, nothing.

@@ -115,9 +115,10 @@ def test_an_old_jax(folder: Path) -> None:
 
 def test_no_jax(folder: Path) -> None:
     import click
-    import packaging
     import pathspec
     import rich
+
+    import packaging
 
     light = folder / "light"
     light.mkdir()

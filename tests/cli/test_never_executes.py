@@ -20,7 +20,18 @@ SOURCE = Path(shardlift.__file__).parents[1]
 TRACE = "open({trace!r}, 'a').write(__name__ + ' ')\n"
 # Names of modules that the commands themselves import, and of what is run by other tools.
 TRAPS = (
-    *("jax", "jaxlib", "numpy", "click", "rich", "flax", "shardlift_plugin", "train"),
+    *(
+        "jax",
+        "jaxlib",
+        "numpy",
+        "click",
+        "rich",
+        "packaging",
+        "pathspec",
+        "flax",
+        "shardlift_plugin",
+        "train",
+    ),
     *("conftest", "setup", "sitecustomize", "usercustomize", "noxfile"),
 )
 # What `python -m` imports before it looks at what it is to run: no module can help there.

@@ -102,7 +102,7 @@ def test_an_old_jax(folder: Path) -> None:
     for command in (("run", "train.py"), ("verify", "train.py", "train.py")):
         status, _, error = run(folder, *command, path=path)
         assert status == 2
-        assert "JAX 0.4.30 is installed, and 0.10 or newer is needed" in error
+        assert "JAX 0.4.30 is installed, but 0.10 or newer is needed" in error
     for command, wanted in zip(COMMANDS, (1, 1, 1, 0), strict=True):
         assert run(folder, *command, path=path)[0] == wanted
     library = "import shardlift._compat"
@@ -113,11 +113,14 @@ def test_an_old_jax(folder: Path) -> None:
 
 def test_no_jax(folder: Path) -> None:
     import click
+    import pathspec
     import rich
+
+    import packaging
 
     light = folder / "light"
     light.mkdir()
-    for module in (click, rich):
+    for module in (click, packaging, pathspec, rich):
         os.symlink(Path(module.__file__).parent, light / module.__name__)  # type: ignore[arg-type]
     path = os.pathsep.join([str(light), str(SOURCE)])
 

@@ -13,7 +13,7 @@ from shardlift.codemod.file import File
 from shardlift.codemod.reaching import every_reaching, reaching
 from shardlift.codemod.resolve import returns
 from shardlift.codemod.scopes import FUNCTIONS
-from shardlift.codemod.values import External, Instance, Known, Output, Result
+from shardlift.codemod.values import External, Instance, Known, Output
 from shardlift.codemod.wrappers import is_plain
 
 _DEEPEST = 12
@@ -94,8 +94,7 @@ def _is_certain_call(file: File, node: ast.Call, depth: int) -> bool:
         and _may_be_output(file, node)
     ):
         return is_plain(value) and all(is_certain(value.file, r, depth) for r in returns(value))
-    if isinstance(value, (External, Result)):
-        # `jax.pmap(f)`, `functools.partial(p, x)`: what they are given.
+    if isinstance(value, External) and value.path == "functools.partial":
         return all(is_certain(file, argument, depth) for argument in node.args[:1])
     return True
 

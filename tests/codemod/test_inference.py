@@ -329,3 +329,12 @@ def test_the_other_tables_name_what_there_is(path: str) -> None:
     module, _, name = path.rpartition(".")
     if path != "jax.lax.pvary":  # not in every release
         assert hasattr(importlib.import_module(module), name)
+
+
+def test_functions_that_call_one_another_often_take_no_time() -> None:
+    bodies = "".join(
+        f"def f{n}(v):\n" + "".join(f"    if v:\n        return f{n + 1}(v)\n" for _ in range(20))
+        for n in range(20)
+    )
+    text = f"{HEAD}{bodies}def f20(v):\n    return f0(v)\nresult = f0(1)(2)\n"
+    assert of_call(text) is None

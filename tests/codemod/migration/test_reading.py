@@ -98,6 +98,11 @@ BOTH = f"{HALF}g = jax.pmap(lambda x: (x, x / 2))\n"
         "import jax\nclass A:\n    def __init__(self):\n        self.p = jax.pmap(self.step)\n"
         "    def step(self, x):\n        return x / 2\n    def run(self):\n"
         "        print(self.p(x)[0])\nclass B(A):\n    def step(self, x):\n        return x, x\n",
+        f"{HALF}@other\ndef get():\n    return f(x), f(x)\na, b = get()\nprint(a[0])\n",
+        f"{HALF}@other\ndef get():\n    return f(x)\nprint(get()[0])\n",
+        f"{HALF}def get():\n    yield 1\n    return f(x)\nprint(get()[0])\n",
+        "import jax\n@other\ndef make():\n    return jax.pmap(lambda x: x / 2)\n"
+        "f = make()\nprint(f(x)[0])\n",
         # No tree map of the first row.
         "import jax\nf = jax.pmap(g)\ndef h(y):\n    return jax.tree.map(lambda v: y[0], f(x))\n",
         "import jax\nf = jax.pmap(g)\nm = jax.tree.map(lambda v, w=y: w[0], f(x))\n",
@@ -129,6 +134,10 @@ def test_left_alone_without_a_proof(text: str) -> None:
          "print(unreplicate(m['loss']))"),
         ("import jax\n@jax.pmap\n@jax.jit\ndef f(x):\n    return x / 2\nprint(f(x)[0])\n",
          "print(unreplicate(f(x)))"),
+        (f"{HALF}def get():\n    return f(x), f(x)\na, b = get()\nprint(a[0])\n",
+         "print(unreplicate(a))"),
+        ("import jax\ndef make():\n    return jax.pmap(lambda x: x / 2)\n"
+         "f = make()\nprint(f(x)[0])\n", "print(unreplicate(f(x)))"),
         (f"{HALF}out = None\ntry:\n    out = f(x)\nexcept E:\n    raise\nprint(out[0])\n",
          "print(unreplicate(out))"),
     ],

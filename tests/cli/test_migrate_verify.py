@@ -220,3 +220,41 @@ def test_a_function_that_no_run_called_is_not_verified(tmp_path, monkeypatch):
         (9, "verified"),
         (12, "not reached"),
     ]
+
+
+TUPLE = """\
+import jax, numpy as np
+
+f = jax.pmap(lambda x: (x, x * 10))
+g = jax.pmap(lambda x: x / 2)
+out = f(np.arange(8.0))
+print("first output", np.asarray(out[0]), out[0].shape)
+print("first device", g(np.arange(8.0))[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("goal", "status"), [("shard_map", 0), ("global", 1), ("shim", 0)])
+def test_what_is_printed_stays(project: Path, goal: str, status: int) -> None:
+    """The first output of two is no first device; of an array it is."""
+    for path in project.iterdir():
+        path.unlink()
+    (project / "t.py").write_text(TUPLE)
+    before = _printed(project / "t.py")
+    verify = ["--verify", "python t.py", "--devices", "8"] if goal != "shim" else []
+    command = ["migrate", ".", "--write", "--to", goal, *verify]
+    result = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert result.exit_code == status, result.output
+    assert goal == "shim" or "2 verified, after 1 run." in result.stdout
+    text = (project / "t.py").read_text()
+    assert "np.asarray(out[0]), out[0].shape" in text
+    assert ("unreplicate(g(" in text) == (goal != "shim")
+    assert "first output [0. 1. 2. 3. 4. 5. 6. 7.] (8,)" in before
+    assert _printed(project / "t.py") == before
+
+
+def _printed(path: Path) -> str:
+    environment = ENV | {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
+    return children.run(
+        [sys.executable, path.name], cwd=path.parent, env=environment, check=True
+    ).stdout

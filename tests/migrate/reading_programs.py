@@ -203,6 +203,7 @@ _LEAVES = (
     "x * 2", "x / 3", "jnp.sum(x)", "lax.pmean(x, 'i')", "x.max()", "jnp.sin(x)", "w * 3 + x", "w",
     "lax.psum(w.sum(), 'i')", "half(x)", "-w",
 )  # fmt: skip
+_EQUAL = ("w", "-w", "w * 2", "lax.pmean(x, 'i')", "lax.psum(w.sum(), 'i')", "half(w)")
 _CONTAINERS = ("tuple", "list", "dict", "pair", "one", "added", "reduced")
 
 
@@ -214,12 +215,12 @@ class _Made:
         self.parts = parts  # by what is written after the name: `[0]`, `["a"]`, `.b`
 
 
-def _made(choose: random.Random, depth: int) -> _Made:
+def _made(choose: random.Random, depth: int, leaves: tuple[str, ...]) -> _Made:
     if depth == 0 or choose.random() < 0.35:
-        return _Made(choose.choice(_LEAVES), {})
+        return _Made(choose.choice(leaves), {})
     kind = choose.choice(_CONTAINERS)
     count = 1 if kind == "one" else 2 if kind == "pair" else choose.randint(2, 3)
-    inner = [_made(choose, depth - 1) for _ in range(count)]
+    inner = [_made(choose, depth - 1, leaves) for _ in range(count)]
     return _Made(
         _text(kind, [one.text for one in inner]), dict(zip(_keys(kind), inner, strict=False))
     )
@@ -294,9 +295,11 @@ def _returned(choose: random.Random, text: str) -> str:
 def generated(seed: int) -> str:
     """A program that prints, in two or three ways, parts of what it has mapped."""
     choose = random.Random(seed)
-    made = _made(choose, 3)
+    # What is the same on all devices may lose its device axis; most else keeps it.
+    leaves = _EQUAL if choose.random() < 0.5 else _LEAVES
+    made = _made(choose, 3, leaves)
     while not made.parts and choose.random() < 0.7:
-        made = _made(choose, 3)
+        made = _made(choose, 3, leaves)
     lines = [line for _ in range(choose.randint(1, 3)) for line in _reads(choose, "out", made)]
     loop = "for k in range(2):\n    out = p(w, x)\n" if choose.random() < 0.2 else "out = p(w, x)\n"
     return (

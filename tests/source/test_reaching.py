@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 import pytest
 
-from shardlift.source.reaching import reaching
+from shardlift.source.reaching import every_reaching, reaching
 from shardlift.source.scopes import Index
 
 
-def _lines(text: str) -> list[int]:
+def _lines(text: str, reaching: Callable[[Index, ast.Name], list[ast.AST]]) -> list[int]:
     """The lines of the bindings that the last use of `x` may see."""
     index = Index(ast.parse(text))
     uses = [n for n in index.nodes(ast.Name) if n.id == "x" and isinstance(n.ctx, ast.Load)]
@@ -38,7 +39,34 @@ def _lines(text: str) -> list[int]:
         ("try:\n    x = 1\nexcept E:\n    x = 2\nx", [2, 4]),
         ("x = 1\nwith a as x:\n    x", [2]),
         ("x = 1\nwhile c:\n    x = 2\n    x", [3]),
+        ("x = 1\nfor i in y:\n    if c:\n        x = 2\n    else:\n        x", [1, 4]),
+        ("x = 1\ntry:\n    x = 2\nexcept E:\n    pass\nx", [1, 3]),
+        ("x = 1\ntry:\n    x = 2\nexcept E:\n    x", [1, 3]),
+        ("x = 1\ntry:\n    x = 2\nexcept E:\n    raise\nx", [3]),
+        ("x = 1\ntry:\n    x = 2\n    x\nexcept E:\n    pass", [3]),
+        ("x = 1\ntry:\n    y\nfinally:\n    x = 2\nx", [5]),
+        ("x = 1\nwith suppress(E):\n    x = 2\nx", [1, 3]),
+        ("x = 1\nwith contextlib.suppress(E):\n    x = 2\n    x", [3]),
+        ("x = 1\nc and (x := 2)\nx", [1, 2]),
+        ("x = 1\nc if (x := 2) else d\nx", [2]),
+        ("x = 1\n(x := 2) if c else d\nx", [1, 2]),
+        ("x = 1\n[(x := i) for i in y]\nx", [1, 2]),
     ],
 )
 def test_reaching(text: str, lines: list[int]) -> None:
-    assert _lines(text) == lines
+    assert _lines(text, reaching) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("x = 1\nx = 2\nx", [2]),
+        ("x = 1\ndef f():\n    return x\nx = 2", [1, 4]),
+        ("def f():\n    global x\n    x = 1\nx = 2\nx", [3, 4]),
+        ("x = 1\ndef f():\n    def g():\n        nonlocal x\n    x = 2\n    x", []),
+        ("x = 1\ny = [x for i in z]", [1]),
+        ("print(x)", []),
+    ],
+)
+def test_every_reaching(text: str, lines: list[int]) -> None:
+    assert _lines(text, every_reaching) == lines

@@ -13,57 +13,85 @@ from shardlift.source.file import File
 from shardlift.source.reaching import every_reaching, reaching
 from shardlift.source.resolve import returns
 from shardlift.source.scopes import FUNCTIONS
-from shardlift.source.values import External, Instance, Known, Output, Result
+from shardlift.source.values import External, Instance, Known, Mapped, Output
 from shardlift.source.wrappers import is_plain
 
-_DEEPEST = 12
+_DEEPEST = 30
 _CHANGES = frozenset({"update", "pop", "popitem", "setdefault", "clear"})
 
 
-def is_certain(file: File, node: ast.AST, depth: int = _DEEPEST) -> bool:
+def is_certain(file: File, node: ast.AST) -> bool:
     """Whether no other binding, branch or class can give an expression another meaning."""
-    if not depth:
-        return False
-    if isinstance(node, ast.Name):
-        return _is_certain_name(file, node, depth - 1)
-    if isinstance(node, ast.Attribute):
-        return _is_certain_attribute(file, node, depth - 1)
-    if isinstance(node, ast.Call):
-        return _is_certain_call(file, node, depth - 1)
-    if isinstance(node, ast.NamedExpr):
-        return is_certain(file, node.value, depth - 1)
-    if isinstance(node, ast.Subscript):
-        return _keeps_entry(file, node) and is_certain(file, node.value, depth - 1)
-    if isinstance(node, (ast.Tuple, ast.List)):
-        outputs = [one for one in node.elts if _may_be_output(file, one)]
-        return all(is_certain(file, one, depth - 1) for one in outputs)
-    return isinstance(node, (ast.Constant, *FUNCTIONS))
+    return _Question().certain(file, node)
 
 
-def _is_certain_name(file: File, node: ast.Name, depth: int) -> bool:
-    bound = reaching(file.index, node)
-    if set(bound) != set(every_reaching(file.index, node)):
-        return False
-    return all(_is_certain_binding(file, binding, depth) for binding in bound)
+class _Question:
+    """One expression and all that it rests on, each looked at once."""
 
+    def __init__(self) -> None:
+        """Nothing was looked at yet."""
+        self._seen: set[ast.AST] = set()
+        self._waiting = 0
 
-def _is_certain_binding(file: File, node: ast.AST, depth: int) -> bool:
-    parent = file.index.parents.get(node)
-    while isinstance(parent, (ast.Tuple, ast.List)):
-        parent = file.index.parents.get(parent)
-    if isinstance(node, ast.Name):
-        assigned = isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
-        value = parent.value if assigned else None  # type: ignore[union-attr]
-        return value is not None and is_certain(file, value, depth)
-    return isinstance(node, (ast.alias, ast.ClassDef, *FUNCTIONS))
+    def certain(self, file: File, node: ast.AST) -> bool:
+        """Whether an expression is; what was looked at before did not say no."""
+        if node in self._seen:
+            return True
+        if self._waiting > _DEEPEST:
+            return False
+        self._seen.add(node)
+        self._waiting += 1
+        found = self._look(file, node)
+        self._waiting -= 1
+        return found
 
+    def _look(self, file: File, node: ast.AST) -> bool:
+        if isinstance(node, ast.Name):
+            return self._name(file, node)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(file, node)
+        if isinstance(node, ast.Call):
+            return self._call(file, node)
+        if isinstance(node, ast.NamedExpr):
+            return self.certain(file, node.value)
+        if isinstance(node, ast.Subscript):
+            return _keeps_entry(file, node) and self.certain(file, node.value)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return all(self.certain(file, one) for one in node.elts if _matters(file, one))
+        return isinstance(node, (ast.Constant, *FUNCTIONS))
 
-def _is_certain_attribute(file: File, node: ast.Attribute, depth: int) -> bool:
-    owner = file.only(node.value)
-    if isinstance(owner, Instance):
-        return _is_bound_once(owner.file, node.attr)
-    known = isinstance(owner, (External, Output)) or file.name(node) is not None
-    return known and is_certain(file, node.value, depth)
+    def _name(self, file: File, node: ast.Name) -> bool:
+        bound = reaching(file.index, node)
+        if set(bound) != set(every_reaching(file.index, node)):
+            return False
+        return all(self._binding(file, binding) for binding in bound)
+
+    def _binding(self, file: File, node: ast.AST) -> bool:
+        parent = file.index.parents.get(node)
+        while isinstance(parent, (ast.Tuple, ast.List)):
+            parent = file.index.parents.get(parent)
+        if not isinstance(node, ast.Name):
+            return isinstance(node, (ast.alias, ast.ClassDef, *FUNCTIONS))
+        if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+            return False
+        return parent.value is not None and self.certain(file, parent.value)
+
+    def _attribute(self, file: File, node: ast.Attribute) -> bool:
+        owner = file.only(node.value)
+        if isinstance(owner, Instance):
+            return _is_bound_once(owner.file, node.attr)
+        known = isinstance(owner, (External, Output)) or file.name(node) is not None
+        return known and self.certain(file, node.value)
+
+    def _call(self, file: File, node: ast.Call) -> bool:
+        value = file.only(node.func)
+        if not self.certain(file, node.func):
+            return False
+        if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+            return is_plain(value) and all(self.certain(value.file, r) for r in returns(value))
+        if isinstance(value, External) and value.path == "functools.partial":
+            return all(self.certain(file, argument) for argument in node.args[:1])
+        return True
 
 
 def _is_bound_once(file: File, name: str) -> bool:
@@ -80,28 +108,15 @@ def _is_bound_once(file: File, name: str) -> bool:
     ]
     if len(stores) + len(members) != 1:
         return False
-    binding = re.compile(rf"\b(?:def|class)\s+{name}\b|\b{name}\b[^=\n(]*=(?!=)|setattr\(")
+    by_name = rf"setattr\([^)\n]*['\"]{name}['\"]"
+    binding = re.compile(rf"\b(?:def|class)\s+{name}\b|\b{name}\b[^=\n(]*=(?!=)|{by_name}")
+    if re.search(by_name, file.source.text):
+        return False
     return not file.project.is_matched_elsewhere(binding, file.path)
 
 
-def _is_certain_call(file: File, node: ast.Call, depth: int) -> bool:
-    value = file.only(node.func)
-    if not is_certain(file, node.func, depth):
-        return False
-    if (
-        isinstance(value, Known)
-        and isinstance(value.node, FUNCTIONS)
-        and _may_be_output(file, node)
-    ):
-        return is_plain(value) and all(is_certain(value.file, r, depth) for r in returns(value))
-    if isinstance(value, (External, Result)):
-        # `jax.pmap(f)`, `functools.partial(p, x)`: what they are given.
-        return all(is_certain(file, argument, depth) for argument in node.args[:1])
-    return True
-
-
-def _may_be_output(file: File, node: ast.expr) -> bool:
-    return any(isinstance(value, Output) for value in file.values(node))
+def _matters(file: File, node: ast.expr) -> bool:
+    return any(isinstance(value, (Mapped, Output)) for value in file.values(node))
 
 
 def _keeps_entry(file: File, node: ast.Subscript) -> bool:

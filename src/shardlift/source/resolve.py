@@ -28,7 +28,7 @@ from shardlift.source.values import (
     Result,
     Value,
 )
-from shardlift.source.wrappers import apply, as_transform, filled, given, is_plain
+from shardlift.source.wrappers import apply, as_transform, filled, given
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -225,8 +225,9 @@ class Resolver:
             yield from self.values(value)
             return
         if isinstance(value, ast.Call):
-            functions = [f for f in self.values(value.func) if isinstance(f, Known)]
-            if len(functions) == len(self.values(value.func)) and all(map(is_plain, functions)):
+            known = [f for f in self.values(value.func) if isinstance(f, Known)]
+            functions = [f for f in known if _runs_to_its_return(f)]
+            if len(functions) == len(self.values(value.func)):
                 for function in functions:
                     for returned in returns(function):
                         yield from function.file.resolver._unpacked(returned, path)
@@ -320,7 +321,7 @@ class Resolver:
 
     def _inlined(self, function: Known, call: ast.Call) -> Iterator[Value]:
         """A call of a function at hand: what it returns, its parameters put in."""
-        if not is_plain(function):
+        if function.node in function.file.index.generators:
             yield UNKNOWN
             return
         for returned in returns(function):
@@ -366,6 +367,11 @@ def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
                 yield from _returned(handler.body)
             for case in getattr(statement, "cases", []):
                 yield from _returned(case.body)
+
+
+def _runs_to_its_return(function: Known) -> bool:
+    is_generator = function.node in function.file.index.generators
+    return isinstance(function.node, FUNCTIONS) and not is_generator
 
 
 def _is_after_star(elements: list[ast.expr], node: ast.AST) -> bool:

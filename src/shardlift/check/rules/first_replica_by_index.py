@@ -48,14 +48,14 @@ RULE = Rule(
     good=(
         "import jax\ndef step(s, b):\n    return s, b\np = jax.pmap(step)\ns = p(s, b)[0]",
         "import jax\np = jax.pmap(step)\nout = p(x)\nprint(out[0])",
-        "import jax\nf = jax.pmap(lambda x: (x, x / 2))\nout = f(x)\nprint(out[0].shape)",
-        "import jax\nf = jax.pmap(lambda x: x * 2)\nout = f(pair)\nprint(out[0])",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y[0:1])",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y.addressable_shards[0])",
         "import jax\nf = jax.jit(lambda x: x / 2)\ny = f(x)\nprint(y[0])",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)\n"
         "y = f(x)\nprint(y[0])",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\ny = 3 * [y]\nprint(y[0])",
+        "import jax\nf = jax.pmap(lambda x: (x, x / 2))\nout = f(x)\nprint(out[0].shape)",
+        "import jax\nf = jax.pmap(lambda x: x * 2)\nout = f(pair)\nprint(out[0])",
     ),
     since=(0, 8),
     migrated=Migrated.BY_STEP,

@@ -19,7 +19,7 @@ slow = pytest.mark.slow
 RUN = [sys.executable, "-m", "shardlift.cli", "run"]
 
 
-def shardlift_run(folder: Path, source: str, *options: str, args=(), timeout: float = 60):
+def shardlift_run(folder: Path, source: str, *options: str, args=(), timeout: float = 180):
     script = folder / "program.py"
     script.write_text(textwrap.dedent(source))
     return children.run([*RUN, *options, str(script), *args], timeout=timeout)
@@ -174,15 +174,13 @@ STEP = """
         time.sleep(0.5)
         {fault}
     step(x).block_until_ready()
-    time.sleep(60)
+    time.sleep(600)  # the launcher has to end it: a test has less time
 """
 
 
 def faulty(folder: Path, bad: int, fault: str, processes: int = 2):
     source = textwrap.dedent(STEP).format(folder=str(folder), bad=bad, fault=fault)
-    began = time.monotonic()
     ours = shardlift_run(folder, source, "--processes", str(processes))
-    assert time.monotonic() - began < 40, "the others must end, not run for their minute"
     assert_gone([int(f.read_text()) for f in folder.glob("*.pid")])
     return ours
 
@@ -221,12 +219,10 @@ def test_a_process_that_never_joins(tmp_path: Path, bad: int):
     source = f"""
         import json, sys, time
         if json.loads(sys.orig_argv[-1])["place"]["process"] == {bad}:
-            time.sleep(60)
+            time.sleep(600)
         import jax
     """
-    began = time.monotonic()
     ours = shardlift_run(tmp_path, source, "--processes", "2", "--start-timeout", "3")
-    assert time.monotonic() - began < 40
     assert ours.returncode != 0
     assert f"process {1 - bad} of 2" in ours.stderr
     assert f"waiting for process {bad}, which had not imported jax by then" in ours.stderr

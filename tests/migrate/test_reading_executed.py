@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from tests import children
 from tests.migrate.reading_programs import FORMS, generated
 
 RUNNER = Path(__file__).with_name("run_reading.py")
@@ -24,18 +24,12 @@ def verdicts(programs: Mapping[str, str], folder: Path) -> dict[str, dict[str, s
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
     environment |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
     environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-    here = str(Path(__file__).parents[3])
+    here = str(Path(__file__).parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(
         [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    done = subprocess.run(
-        [sys.executable, str(RUNNER), str(folder / "programs.json"), str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    command = [sys.executable, str(RUNNER), str(folder / "programs.json"), str(folder)]
+    done = children.run(command, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, dict[str, str]] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -26,6 +26,17 @@ Done = subprocess.CompletedProcess[str]
 TIMEOUT = 240.0  # seconds; less than a test has, see `timeout` in pyproject.toml
 
 
+# Set by `conftest.py`: XLA optimises less, and so compiles faster.
+QUICK = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    """What a program of today has: none of this suite's settings of JAX, but to compile faster."""
+    ours = ("JAX_", "PYTEST_")
+    kept = {k: v for k, v in os.environ.items() if k == QUICK or not k.startswith(ours)}
+    return kept | more
+
+
 class LateError(AssertionError):
     """A program did not end in time."""
 

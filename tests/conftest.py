@@ -1,4 +1,4 @@
-"""Eight virtual CPU devices and strict dtype promotion, set before JAX is imported."""
+"""Eight virtual CPU devices, strict promotion of dtypes and ranks, and an end to every test."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import resource
 import signal
 import threading
+from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
+from tests.children import QUICK
 from tests.watchdog import watch
 
 # A job in the background of a shell ignores Ctrl-C, and so would every program that a test starts.
@@ -17,16 +20,57 @@ if threading.current_thread() is threading.main_thread():
 
 os.environ.pop("COLUMNS", None)  # what is printed must not depend on the terminal
 os.environ.update(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu", JAX_NUMPY_DTYPE_PROMOTION="strict")
+# Two threads per device, as `shardlift run --devices` gives: see `launch/program.py`.
+os.environ.setdefault("PJRT_NPROC", "16")
 # A program that hangs is ended with SIGABRT: it writes its stacks, and no core.
 os.environ["PYTHONFAULTHANDLER"] = "1"
 resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
+# How long an example takes says nothing on a busy machine.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
+
 SLOW = 900  # seconds that a slow test has; others have those of pyproject.toml
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow tests more time, unless they say how much."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--exhaustive`, with which `.ci/run` runs everything."""
+    text = "also run what is marked `exhaustive`, and let XLA optimise as it does for users"
+    parser.addoption("--exhaustive", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module, and with it JAX, is imported."""
+    os.environ.setdefault(QUICK, "0" if config.getoption("exhaustive") else "1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def strict_ranks() -> None:
+    """What is written here promotes no rank by itself; programs that tests start may."""
+    import jax
+
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def ranks_are_promoted() -> Iterator[None]:
+    """For programs as users write them."""
+    import jax
+
+    with jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave exhaustive tests out unless asked for; give slow ones more time."""
+    if not config.getoption("exhaustive"):
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
+        if item.get_closest_marker("exhaustive"):
+            item.add_marker("slow")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW))
 

@@ -7,6 +7,7 @@ import importlib
 import pathlib
 import pkgutil
 import re
+import shutil
 import sys
 
 import pytest
@@ -153,3 +154,18 @@ def test_the_changelog_is_built_from_the_fragments():
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n- ") == len(FRAGMENTS)
     assert "(#" not in done.stdout
+
+
+def test_ci_fails_where_the_newest_jax_cannot_be_tested(tmp_path):
+    """With nothing on PATH but what the script itself needs: no Python, so that nothing is run."""
+    for tool in ("bash", "dirname"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    env = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    command = [tmp_path / "bash", ROOT / ".ci" / "run"]
+    done = children.run(command, env=env)
+    assert done.returncode == 1
+    assert "error: the newest jax cannot be tested: it needs Python 3.12 or newer" in done.stderr
+    assert done.stdout == ""
+    alone = children.run(command, env={**env, "ALLOW_ONE_PYTHON": "1"})
+    assert "the newest jax cannot be tested" not in alone.stderr
+    assert "python3" in alone.stderr  # it goes on, and finds none

@@ -38,7 +38,7 @@ def main():
 
 main()
 """
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYTEST_"))}
+ENV = children.plain_environment()
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ for _ in range(2):
     loss = p_after(p_loss(w, x))
 print("loss", loss[0])
 """
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYTEST_"))}
+ENV = children.plain_environment()
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ import runpy
 def test_program():
     runpy.run_path({path!r})
 """
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYTEST_"))}
+ENV = children.plain_environment()
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ def test_the_page_does_what_it_says(
     monkeypatch.chdir(_folder(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     imported = set(sys.modules)
-    with jax.numpy_dtype_promotion("standard"):
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         Runner(tmp_path).run(_in_one_process(page))
     for name in set(sys.modules) - imported:
         if str(tmp_path) in (getattr(sys.modules[name], "__file__", None) or ""):

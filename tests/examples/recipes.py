@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import sys
 from dataclasses import dataclass
@@ -73,17 +72,13 @@ def needed(*modules: str) -> list[pytest.MarkDecorator]:
 def run(cache: Path, *words: str | Path) -> children.Done:
     """`python` with these arguments, on 8 virtual devices.
 
-    Most of the time of these programs is XLA's: what one of them has compiled is used again, and
-    what is compiled is optimised less.
+    Most of the time of these programs is XLA's: what one of them has compiled is used again.
     """
-    plain = {key: text for key, text in os.environ.items() if not key.startswith("JAX_")}
-    env = {
-        **plain,
-        "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": "8",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1"),
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
+    env = children.plain_environment(
+        JAX_PLATFORMS="cpu",
+        JAX_NUM_CPU_DEVICES="8",
+        JAX_COMPILATION_CACHE_DIR=str(cache),
+        JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+        JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
+    )
     return children.run([sys.executable, *words], env=env)

@@ -39,7 +39,7 @@ def test_a_row_is_read_where_it_lies(y, index):
     assert not row.committed
 
 
-def test_rows_go_together_with_any_array(y):
+def test_rows_go_together_with_any_array(y, ranks_are_promoted):
     here, there = y[0], y[5]
     np.testing.assert_array_equal(here + there, ROWS[0] + ROWS[5])
     np.testing.assert_array_equal(there + y, ROWS[5] + ROWS)

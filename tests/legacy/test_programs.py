@@ -7,7 +7,6 @@ What they compute was recorded on jax 0.7.2 (`record.py`), on another machine: i
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -37,8 +36,7 @@ OPERATIONS = {
 }
 NARROWEST = {"mcmc_chains": 10.0}  # decisions, between numbers as large as this
 
-# What plain python gives them: without the strictness of this suite.
-ENV = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+ENV = children.plain_environment()
 
 
 def together(out: Path, how: list[str], **env: str) -> children.Done:

@@ -18,8 +18,7 @@ import pytest
 from tests import children
 
 pytestmark = pytest.mark.slow
-ENV = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-ENV |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
+ENV = children.plain_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
 PLAIN = [sys.executable]
 RUN = [sys.executable, "-m", "shardlift.cli", "run", "--quiet"]
 

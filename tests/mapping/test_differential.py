@@ -164,7 +164,7 @@ def test_random_programs(program: rnd.Program) -> None:
     check_program(program, range(3))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @examples(45)
 @given(rnd.programs())
 def test_more_random_programs(program: rnd.Program) -> None:
@@ -290,7 +290,7 @@ def test_one_site_many_sizes(sequence: list[Any]) -> None:
     check_sequence(sequence)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @examples(80)
 @given(st.lists(calls, min_size=20, max_size=60))
 def test_one_site_more_sizes(sequence: list[Any]) -> None:
@@ -415,7 +415,7 @@ def test_random_nests(size: tuple[int, int], names: list[str], around: str, wher
     check_nest(size, names, around, where)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @examples(30)
 @given(*nests)
 def test_more_random_nests(

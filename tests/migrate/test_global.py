@@ -62,9 +62,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text)
         (root / name / "ways").write_text(ways)
-    # As a legacy program ran: without the strictness of this suite.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    environment |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
+    environment = children.plain_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
     here = str(Path(__file__).parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(
         [here, *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,9 +51,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
                 target = root / name / phase / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text)
-    # As a legacy program ran: without the strictness of this suite.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    environment |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
+    environment = children.plain_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
     done = children.run(
         [sys.executable, str(RUNNER), str(root)],
         env=environment,

@@ -47,6 +47,7 @@ def test_they_print_the_same(name: str, of_forms: dict[str, dict[str, str]]) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_generated_programs_print_the_same(tmp_path: Path) -> None:
     found = verdicts({str(seed): generated(seed) for seed in range(GENERATED)}, tmp_path)
     assert len(found) == GENERATED

@@ -26,7 +26,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 from shardlift.launch import virtual_devices
 from tests.children import PIPE, STDOUT, Child, ask_for_stacks
@@ -51,7 +53,7 @@ def run_processes(
     *,
     processes: int = 2,
     devices: int = 4,
-    timeout: float = 60.0,
+    timeout: float = 200.0,
     args: Sequence[Any] = (),
     check: bool = True,
     missing: Sequence[int] = (),
@@ -79,6 +81,32 @@ def run_processes(
     if check and bad:
         raise AssertionError(_logs(results, timeout))
     return results
+
+
+class Job(NamedTuple):
+    """Bodies that ran in one job: `Result.value` is by the name of the body."""
+
+    processes: int
+    devices: int
+    results: list[Result]
+
+
+def job_of(*bodies: Callable[[], Any]) -> Callable[..., Job]:
+    """A fixture: one job for each shape, which runs all bodies in turn; most of it is its start."""
+    calls = ", ".join(f"{body.__name__!r}: {body.__name__}()" for body in bodies)
+    sources = [textwrap.dedent(inspect.getsource(body)) for body in bodies]
+    text = "\n".join([*sources, f"def main():\n    return {{{calls}}}\n"])
+
+    @pytest.fixture(
+        scope="module",
+        params=[(2, 4), pytest.param((4, 2), marks=pytest.mark.exhaustive), (2, 1)],
+        ids=["2-4", "4-2", "2-1"],
+    )
+    def job(request: pytest.FixtureRequest) -> Job:
+        processes, devices = request.param
+        return Job(processes, devices, run_processes(text, processes=processes, devices=devices))
+
+    return job
 
 
 def free_port() -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .harness import run_processes
+from .harness import Job, job_of, run_processes
 
 pytestmark = pytest.mark.slow
-SHAPES = pytest.mark.parametrize(("processes", "devices"), [(2, 4), (4, 2), (2, 1)])
 
 
 def stitching():
@@ -44,14 +43,13 @@ def stitching():
     }
 
 
-@SHAPES
-def test_stitch_and_back(processes: int, devices: int):
-    for r in run_processes(stitching, processes=processes, devices=devices):
-        world = processes * devices
-        assert r.value["world"] == world
-        assert r.value["shapes"] == [[2 * world, 2], [world, 3], [4]]
-        assert r.value["total"] == r.value["expected"]
-        assert all(r.value[k] for k in ("no copy", "same back", "keys", "restitched"))
+def test_stitch_and_back(job: Job):
+    for value in (r.value["stitching"] for r in job.results):
+        world = job.processes * job.devices
+        assert value["world"] == world
+        assert value["shapes"] == [[2 * world, 2], [world, 3], [4]]
+        assert value["total"] == value["expected"]
+        assert all(value[k] for k in ("no copy", "same back", "keys", "restitched"))
 
 
 def meshes():
@@ -119,22 +117,24 @@ def reading():
     }
 
 
-@SHAPES
-def test_replicate_and_read(processes: int, devices: int):
-    for r in run_processes(reading, processes=processes, devices=devices):
-        me, world = r.process, processes * devices
-        assert r.value["local"]
-        assert r.value["row"] == [[me] * 3, me, [0, me]]
-        assert r.value["world"] == [me, me]
-        whole, rows = (line.split() for line in r.value["show"])
+def test_replicate_and_read(job: Job):
+    for r in job.results:
+        me, world, value = r.process, job.processes * job.devices, r.value["reading"]
+        assert value["local"]
+        assert value["row"] == [[me] * 3, me, [0, me]]
+        assert value["world"] == [me, me]
+        whole, rows = (line.split() for line in value["show"])
         assert whole[1:] == ["float32[2]", "P()", "8", str(world), "equal"]
         assert rows[1:] == [
             f"int32[{world},2]",
             "P('i')",
             "8",
             "1",
-            "equal" if devices > 1 else "-",
+            "equal" if job.devices > 1 else "-",
         ]
+
+
+job = job_of(stitching, reading)
 
 
 def waiting(late):
@@ -146,25 +146,23 @@ def waiting(late):
 
     for _ in range(3):
         barrier("again", timeout=30)
-    began = time.monotonic()
     try:
         if jax.process_index() in late:
             time.sleep(3)
         barrier("late", timeout=1)
     except TimeoutError as error:
-        return [str(error), time.monotonic() - began]
+        return str(error)
     return None
 
 
 def test_barrier_names_who_did_not_arrive():
     results = run_processes(waiting, processes=4, devices=1, args=([1, 3],))
     for r in (results[0], results[2]):
-        message, seconds = r.value
+        message = r.value
         assert "barrier 'late': after 1 s, processes 1, 3 of 4 did not arrive" in message
         assert "(processes 0, 2 did)" in message
-        assert seconds < 3
     for r in (results[1], results[3]):
-        assert "did not all arrive" in r.value[0] or "did not arrive" in r.value[0]
+        assert "did not all arrive" in r.value or "did not arrive" in r.value
 
 
 def without_service():

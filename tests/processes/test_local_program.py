@@ -131,7 +131,7 @@ def shortcut(private):
 
 
 @pytest.mark.parametrize("private", [True, False], ids=["shortcut", "converted"])
-@pytest.mark.parametrize(("processes", "devices"), [(2, 4), (2, 1)])
-def test_calls(processes, devices, private):
-    for result in run_processes(shortcut, processes=processes, devices=devices, args=(private,)):
+@pytest.mark.parametrize("devices", [4, pytest.param(1, marks=pytest.mark.exhaustive)])
+def test_calls(devices, private):
+    for result in run_processes(shortcut, devices=devices, args=(private,)):
         assert result.value == dict.fromkeys(result.value, True)

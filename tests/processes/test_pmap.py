@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from .harness import run_processes
+from .harness import Job, job_of, run_processes
 
 pytestmark = pytest.mark.slow
-SHAPES = pytest.mark.parametrize(("processes", "devices"), [(2, 4), (4, 2), (2, 1)])
+EXHAUSTIVE = pytest.mark.exhaustive
+
+
+def failed(job: Job, body: str) -> list[str]:
+    found = [result.value[body] for result in job.results]
+    assert all(found)
+    return [name for one in found for name, good in one.items() if not good]
 
 
 def calls():
@@ -98,10 +104,8 @@ def calls():
     return ok
 
 
-@SHAPES
-def test_calls(processes, devices):
-    for result in run_processes(calls, processes=processes, devices=devices, timeout=120):
-        assert [name for name, good in result.value.items() if not good] == []
+def test_calls(job):
+    assert failed(job, "calls") == []
 
 
 def global_view():
@@ -139,10 +143,8 @@ def global_view():
     return ok
 
 
-@SHAPES
-def test_global_view(processes, devices):
-    for result in run_processes(global_view, processes=processes, devices=devices):
-        assert [name for name, good in result.value.items() if not good] == []
+def test_global_view(job):
+    assert failed(job, "global_view") == []
 
 
 def transformed():
@@ -199,10 +201,11 @@ def transformed():
     return ok
 
 
-@pytest.mark.parametrize(("processes", "devices"), [(2, 4), (2, 1)])
-def test_under_a_transformation_the_right_number_or_a_refusal(processes, devices):
-    for result in run_processes(transformed, processes=processes, devices=devices, timeout=120):
-        assert [name for name, good in result.value.items() if not good] == []
+def test_under_a_transformation_the_right_number_or_a_refusal(job):
+    assert failed(job, "transformed") == []
+
+
+job = job_of(calls, global_view, transformed)
 
 
 def divergent(how):
@@ -254,7 +257,13 @@ DIVERGENT = {
 }
 
 
-@pytest.mark.parametrize("how", DIVERGENT)
+# These differ in what is compared, the others only in how that came about.
+FIRST = ("rows", "order", "raises", "absent")
+
+
+@pytest.mark.parametrize(
+    "how", [how if how in FIRST else pytest.param(how, marks=EXHAUSTIVE) for how in DIVERGENT]
+)
 def test_processes_that_differ_are_told_so_instead_of_hanging(how):
     import re
 
@@ -271,7 +280,7 @@ def test_processes_that_differ_are_told_so_instead_of_hanging(how):
     assert first.error is not None, first.output
     assert first.error.startswith("DivergenceError"), first.error
     assert re.search(DIVERGENT[how], first.error), first.error
-    assert all(result.seconds < 40 for result in results)
+    assert all(result.status is not None for result in results), "one had to be ended"
 
 
 def killed(when):
@@ -318,7 +327,6 @@ def test_a_process_that_is_killed_ends_the_others(when):
     assert dead.status == -9
     assert survivor.value is None
     assert survivor.status not in (0, None), survivor.output
-    assert survivor.seconds < 80
     said = (survivor.error or "") + survivor.output
     if when == "before":
         assert "process 1: did not arrive within 10 s" in said or "process 1" in said
@@ -342,5 +350,4 @@ def test_a_process_that_never_starts():
         initialize={"initialization_timeout": 5},
     )
     assert results[0].status not in (0, None)
-    assert results[0].seconds < 50
     assert "DEADLINE_EXCEEDED" in results[0].output + (results[0].error or "")

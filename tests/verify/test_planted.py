@@ -16,6 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 from tests.verify.recording import batch, compared, mesh, one
 
+pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
+
 N = 8
 rng = np.random.default_rng(3)
 X, Y, W = batch(rng, N, 2, 3), batch(rng, N, 2, 3), batch(rng, 3)

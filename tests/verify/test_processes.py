@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -56,7 +55,7 @@ for _ in range(2):
     w, _ = right(w, x)
 wrong(w, x)
 """
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYTEST_"))}
+ENV = children.plain_environment()
 
 
 @pytest.mark.slow

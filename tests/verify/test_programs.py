@@ -17,6 +17,8 @@ from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import judge
 from tests.verify.recording import batch, before, compared, mesh, one, taped
 
+pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
+
 N, STEPS = 8, 3
 rng = np.random.default_rng(0)
 W = {"w": batch(rng, 5, 4), "v": batch(rng, 4)}

@@ -15,6 +15,8 @@ from shardlift.recording.calls import JitAdapter
 from shardlift.recording.tape import taps
 from tests.verify.recording import mesh
 
+pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
+
 N = 8
 X = np.arange(2.0 * N, dtype=np.float32).reshape(N, 2)
 SUM = X.sum(0)

@@ -226,7 +226,7 @@ def test_a_process_that_never_joins(tmp_path: Path, bad: int):
     ours = shardlift_run(tmp_path, source, "--processes", "2", "--start-timeout", "3")
     assert ours.returncode != 0
     assert f"process {1 - bad} of 2" in ours.stderr
-    assert f"waiting for process {bad}, which had not imported jax by then" in ours.stderr
+    assert f"waiting for process {bad}, which had not imported jax yet" in ours.stderr
 
 
 ASLEEP = """

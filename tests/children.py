@@ -12,6 +12,7 @@ would be read from for ever.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -66,7 +67,13 @@ class Child(subprocess.Popen[str]):
 
     def __exit__(self, *error: object) -> None:
         self.running.discard(self)
-        kill(self.pid)
+        if self.returncode is None:
+            kill(generations([self.pid]))
+        # The number of a process that was waited for may be another's by now. It is not while
+        # there is somebody in its group.
+        if self.returncode is None or self.pid not in parents():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
         self.wait(10)
         for file in (*self._files, self.stdin, self.stdout, self.stderr):
             if file:
@@ -134,14 +141,11 @@ def ask_for_stacks(roots: Iterable[int], patience: float = 5.0) -> None:
         time.sleep(0.2)  # to pass it on
 
 
-def kill(root: int) -> None:
-    """A process, all that it started, and the rest of its group."""
-    for generation in generations([root]):
-        for pid in generation:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(root, signal.SIGKILL)
+def kill(families: Iterable[Iterable[int]]) -> None:
+    """All of them, at once."""
+    for pid in itertools.chain.from_iterable(families):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def generations(roots: Iterable[int]) -> list[set[int]]:

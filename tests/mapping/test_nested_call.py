@@ -13,6 +13,7 @@ from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import Frame, NeedsInner
 from shardlift.mapping.options import check_options
 
+pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
 X = jnp.arange(6.0).reshape(2, 3)
 
 

@@ -146,4 +146,5 @@ def _run(text: str, pmap: Any) -> Any:
 def test_random_programs_give_the_same_bits(text: str) -> None:
     after, result = migrated({"main.py": text})
     assert not any(file.refused for file in result.files)
-    assert difference(_run(text, shardlift.pmap), _run(after["main.py"], None)) is None
+    with jax.numpy_rank_promotion("allow"):  # as users write
+        assert difference(_run(text, shardlift.pmap), _run(after["main.py"], None)) is None

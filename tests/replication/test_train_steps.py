@@ -25,6 +25,7 @@ def array(leaf, same):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("ranks_are_promoted")
 @pytest.mark.parametrize("name", steps.CASES)
 def test_everything_but_each_devices_own_loss_is_proven(name):
     small = {"MLP": 3, "ResNet": 2, "Transformer": 2, "Rollout": 4}

@@ -15,6 +15,7 @@ from jax.sharding import PartitionSpec as P
 import shardlift
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import judge
+from tests.rounding import tolerance
 from tests.verify.recording import batch, before, compared, mesh, one, taped
 
 pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
@@ -157,8 +158,8 @@ def test_moved_rightly(after):
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [in_shard_map, in_global, in_pmap])
 def test_moved_rightly_with_moments(after):
-    # XLA may fuse the update of a larger program otherwise: one unit in the last place.
-    found = against(adam, after(adam), Tolerance(ulps=4))
+    # XLA may fuse the update of a larger program otherwise; how, depends on the CPU.
+    found = against(adam, after(adam), Tolerance(rtol=tolerance("float32", 300)))
     assert found.verdict == ("close" if after is in_global and found.findings else "identical")
     assert found.leaves == STEPS * 7
 

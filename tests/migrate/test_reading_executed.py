@@ -14,7 +14,7 @@ from tests import children
 from tests.migrate.reading_programs import FORMS, generated
 
 RUNNER = Path(__file__).with_name("run_reading.py")
-GENERATED = 200
+GENERATED = 80
 
 
 def verdicts(programs: Mapping[str, str], folder: Path) -> dict[str, dict[str, str]]:

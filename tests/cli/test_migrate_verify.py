@@ -138,7 +138,9 @@ def test_a_program_that_fails_and_json(project, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)]
+)
 def test_an_end_in_the_middle_of_a_run(project, end):
     """The program after does not end by itself: it waits as soon as it sees the new text."""
     before = tree(project)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import PurePath
 
-from shardlift.check.noqa import Suppression, suppressed, suppressions
+from shardlift.check.noqa import find_suppressions, suppress
 from shardlift.check.prefilter import active
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
-from shardlift.source.model import Edit, Finding, Span, Version
+from shardlift.source.model import Finding, Match, Span, Version
 from shardlift.source.modules import module_parts
 from shardlift.source.project import Project
 from shardlift.source.resolve import returns
@@ -23,8 +22,6 @@ from shardlift.source.text import Source, UnreadableError, read_source
 from shardlift.source.values import Known, Mapped, Value
 from shardlift.source.wrappers import as_transform
 
-UNUSED = "SL001"
-_NOQA = re.compile(rb"noqa\s*:[A-Z0-9,\s]*SL[0-9]")
 # The parts of a module's name, and a name in it, that other files may import.
 Carried = tuple[tuple[str, ...], str]
 
@@ -86,17 +83,16 @@ def check_file(
     worth = active(content, codes, path.endswith(".ipynb"))
     if any(_imports(content, *pair) for pair in also):
         worth = codes
-    if not worth or (worth == (UNUSED,) and not _NOQA.search(content)):
+    if not worth:
         return FileReport(path, size=len(content))
     try:
         source = read_source(path, content)
         file = project.file(path, source)
-        report = _check(file, source, worth, options, len(content))
+        return _check(file, source, worth, codes, len(content))
     except UnreadableError as error:
         return FileReport(path, unreadable=str(error), size=len(content))
     except (RecursionError, MemoryError):
         return FileReport(path, unreadable="nested too deeply", size=len(content))
-    return report
 
 
 def check_text(
@@ -152,46 +148,39 @@ def check_paths(
 
 
 def _check(
-    file: File, source: Source, codes: tuple[str, ...], options: Options, size: int
+    file: File, source: Source, codes: tuple[str, ...], selected: tuple[str, ...], size: int
 ) -> FileReport:
-    comments = suppressions(source.text)
+    rules = all_rules()
+    # A code that this run does not check may suppress something in another run.
+    comments = find_suppressions(source.text, excused=rules.keys() - selected)
     findings: list[Finding] = []
-    silenced = 0
+    suppressed = 0
     for code in codes:
-        for match in all_rules()[code].visit(file):
-            lines = (getattr(match.node, "lineno", 1), getattr(match.node, "end_lineno", 1))
-            if suppressed(comments, lines, code):
-                silenced += 1
-                continue
-            edits = () if match.imports else match.edits
-            findings.append(Finding(code, file.path, file.span(match.node), match.message, edits))
-    if UNUSED in codes:
-        findings += _unused(file, comments, options.codes(file.path, file.target))
+        for match in rules[code].visit(file):
+            if suppress(comments, match.node, code):
+                suppressed += 1
+            else:
+                findings.append(_finding(file, code, match))
+    for comment in comments:
+        if comment.unused:
+            for code in codes:
+                for match in rules[code].visit_unused(file, comment):
+                    findings.append(_finding(file, code, match))
     return FileReport(
         path=file.path,
         findings=tuple(sorted(set(findings), key=lambda f: (_order(f.span), f.code, f.message))),
         parsed=True,
         broken_cells=source.cells.broken if source.cells else (),
-        suppressed=silenced,
+        suppressed=suppressed,
         sites=sum(site.role is Role.MAP for site in file.sites) if "pmap" in source.text else 0,
         size=size,
         carries=_carried(file),
     )
 
 
-def _unused(
-    file: File, comments: Iterable[Suppression], codes: tuple[str, ...]
-) -> Iterable[Finding]:
-    for comment in comments:
-        # A code that was not looked for may well be of use in another run.
-        unused = [c for c in comment.unused if c in codes or c not in all_rules()]
-        if unused:
-            last = comment.column + comment.length
-            span = file.stretch(comment.line, comment.column, comment.line, last)
-            keep = [c for c in comment.codes if c not in unused]
-            edits = (Edit(span, f"# noqa: {', '.join(keep)}"),) if keep else ()
-            message = f"nothing on this line is suppressed by {', '.join(unused)}"
-            yield Finding(UNUSED, file.path, span, message, edits)
+def _finding(file: File, code: str, match: Match) -> Finding:
+    edits = () if match.imports else match.edits
+    return Finding(code, file.path, file.span(match.node), match.message, edits)
 
 
 def _imports(content: bytes, module: tuple[str, ...], name: str) -> bool:

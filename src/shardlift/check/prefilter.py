@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from shardlift.check.rules import all_rules
+from shardlift.source.model import Rule
 
 # Without one of these no rule has anything to say; most files of the world end here.
 _GATES = (b"jax", b"flax", b"pmap", b"PMAP", b"noqa")
@@ -31,7 +32,15 @@ def active(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tu
     said = {word for word in words if word in content}
     if modules and b"jax" in content:
         said.update(_names(content, modules))
-    return tuple(code for code in codes if not said.isdisjoint(by_code[code])) if said else ()
+    return tuple(
+        code
+        for code in codes
+        if not said.isdisjoint(by_code[code]) and _matches_pattern(all_rules()[code], content)
+    )
+
+
+def _matches_pattern(rule: Rule, content: bytes) -> bool:
+    return rule.pattern is None or rule.pattern.search(content) is not None
 
 
 def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:

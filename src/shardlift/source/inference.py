@@ -9,8 +9,9 @@ is assumed that a class of the program with arithmetic of its own is no tree tha
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from shardlift.source.array_functions import (
     ARRAYS,
@@ -89,12 +90,12 @@ class Inference:
         if node in self.known:
             return self.known[node]
         too_much = len(self.waiting) > _DEEPEST or len(self.steps) > _MOST_STEPS
-        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        method = _BY_TYPE.get(type(node))
         if method is None or too_much or node in self.waiting:
             return None
         self.steps.append(node)
         self.waiting.add(node)
-        found: Structure = method(node)
+        found = method(self, node)
         self.waiting.discard(node)
         self.known[node] = found
         return found
@@ -112,8 +113,6 @@ class Inference:
         kind = tuple if isinstance(node, ast.Tuple) else list
         return Parts(kind, dict(enumerate(self.of(element) for element in node.elts)))
 
-    _list = _tuple
-
     def _dict(self, node: ast.Dict) -> Structure:
         parts: dict[int | str, Structure] = {}
         for key, value in zip(node.keys, node.values, strict=True):
@@ -122,24 +121,24 @@ class Inference:
             parts[key.value] = self.of(value)
         return Parts(dict, parts)
 
-    def _ifexp(self, node: ast.IfExp) -> Structure:
+    def _choice(self, node: ast.IfExp) -> Structure:
         return joined([self.of(node.body), self.of(node.orelse)])
 
-    def _boolop(self, node: ast.BoolOp) -> Structure:
+    def _bool_op(self, node: ast.BoolOp) -> Structure:
         return joined([self.of(value) for value in node.values])
 
-    def _namedexpr(self, node: ast.NamedExpr) -> Structure:
+    def _named_expr(self, node: ast.NamedExpr) -> Structure:
         return self.of(node.value)
 
     def _compare(self, _: ast.Compare) -> Structure:
         return Leaf.NUMBER  # arrays give an array, everything else a bool
 
-    def _unaryop(self, node: ast.UnaryOp) -> Structure:
+    def _unary_op(self, node: ast.UnaryOp) -> Structure:
         # No tuple has `-x`, `+x` or `~x`; `not x` is a bool.
         negated = not isinstance(node.op, ast.Not) and self.of(node.operand) is Leaf.ARRAY
         return Leaf.ARRAY if negated else Leaf.NUMBER
 
-    def _binop(self, node: ast.BinOp) -> Structure:
+    def _bin_op(self, node: ast.BinOp) -> Structure:
         return combined(node.op, self.of(node.left), self.of(node.right))
 
     def _subscript(self, node: ast.Subscript) -> Structure:
@@ -331,6 +330,24 @@ class Inference:
             leaves = dict.fromkeys(arguments[: len(call.args) - 1], Leaf.NUMBER)
             one = self._inside(value, leaves)
         return tree if isinstance(one, Leaf) and is_all_leaves(tree) else None
+
+
+_BY_TYPE: dict[type[ast.expr], Callable[[Inference, Any], Structure]] = {
+    ast.Constant: Inference._constant,
+    ast.Tuple: Inference._tuple,
+    ast.List: Inference._tuple,
+    ast.Dict: Inference._dict,
+    ast.IfExp: Inference._choice,
+    ast.BoolOp: Inference._bool_op,
+    ast.NamedExpr: Inference._named_expr,
+    ast.Compare: Inference._compare,
+    ast.UnaryOp: Inference._unary_op,
+    ast.BinOp: Inference._bin_op,
+    ast.Subscript: Inference._subscript,
+    ast.Attribute: Inference._attribute,
+    ast.Name: Inference._name,
+    ast.Call: Inference._call,
+}
 
 
 def _without(found: Structure, key: ast.expr) -> Structure:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,21 @@ class Finding:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
+class Suppression:
+    """A noqa comment. Without codes, it suppresses every finding on its line."""
+
+    node: ast.AST  # a node without content that has the comment's position
+    codes: tuple[str, ...]
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The shardlift codes that suppressed nothing."""
+        return tuple(c for c in self.codes if c.startswith("SL") and c not in self.used)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """One thing that `check` looks for.
 
@@ -117,12 +132,16 @@ class Rule:
     advice: str
     explain: str
     reference: str
-    visit: Callable[[File], Iterator[Match]]
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
-    # A file is parsed, and the rule run, only if it says one of these words or names of JAX.
+    visit: Callable[[File], Iterator[Match]] = lambda _: iter(())
+    # Called after all other rules, with each noqa comment that has unused codes.
+    visit_unused: Callable[[File, Suppression], Iterator[Match]] = lambda *_: iter(())
+    # A file is parsed, and the rule run, only if the file contains one of these words or names of
+    # JAX, and the pattern if there is one.
     words: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    pattern: re.Pattern[bytes] | None = None
     # The first JAX release in which the finding holds.
     since: Version = (0,)
     migrated: Migrated = Migrated.NO

@@ -6,15 +6,19 @@ Codes of other linters, and codes that this run did not look for, are left alone
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import Effect, Match, Rule
+from shardlift.source.model import Effect, Match, Rule, Suppression
 
 
-def visit(_: File) -> Iterator[Match]:
-    """Nothing by itself: the engine knows, once all other rules have run, what was of use."""
-    yield from ()
+def visit_unused(file: File, comment: Suppression) -> Iterator[Match]:
+    """The comment, and an edit that keeps its other codes."""
+    keep = [code for code in comment.codes if code not in comment.unused]
+    edits = (file.replace(comment.node, f"# noqa: {', '.join(keep)}"),) if keep else ()
+    message = f"nothing on this line is suppressed by {', '.join(comment.unused)}"
+    yield Match(comment.node, message, edits)
 
 
 RULE = Rule(
@@ -25,8 +29,9 @@ RULE = Rule(
     advice="Take the code out of the comment.",
     explain=__doc__,
     reference="https://docs.astral.sh/ruff/linter/#error-suppression",
-    visit=visit,
+    visit_unused=visit_unused,
     words=("noqa",),
+    pattern=re.compile(rb"noqa\s*:[A-Za-z0-9,\s]*[Ss][Ll][0-9]"),
     bad=(
         "x = 1  # noqa: SL201",
         "import jax\nx = jax.tree.map(f, t)  # noqa: SL105",

@@ -15,7 +15,6 @@ from shardlift.source.file import File
 from shardlift.source.model import Finding, Match, Span, Version
 from shardlift.source.modules import module_parts
 from shardlift.source.project import Project
-from shardlift.source.resolve import returns
 from shardlift.source.settings import Settings
 from shardlift.source.sites import Role
 from shardlift.source.text import Source, UnreadableError, read_source
@@ -207,7 +206,7 @@ def _makes_mapped(value: Value) -> bool:
     """Whether a function returns something pmapped, alone or in a tuple."""
     if not isinstance(value, Known):
         return False
-    for returned in returns(value):
+    for returned in value.returns():
         parts = returned.elts if isinstance(returned, ast.Tuple) else [returned]
         if any(isinstance(v, Mapped) for part in parts for v in value.file.values(part)):
             return True

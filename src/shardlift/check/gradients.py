@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardlift.source.file import File
-from shardlift.source.idioms import GRADS, REDUCTIONS, TREE_MAPS, collectives
+from shardlift.source.idioms import collectives
+from shardlift.source.libraries import GRADS, REDUCTIONS, TREE_MAPS
 from shardlift.source.scopes import FUNCTIONS, Function
 from shardlift.source.shard_maps import ShardMap
 from shardlift.source.sites import function_of

@@ -11,7 +11,6 @@ import re
 
 from shardlift.source.file import File
 from shardlift.source.reaching import every_reaching, reaching
-from shardlift.source.resolve import returns
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import External, Instance, Known, Mapped, Output
 from shardlift.source.wrappers import is_plain
@@ -88,7 +87,7 @@ class _Question:
         if not self.certain(file, node.func):
             return False
         if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
-            return is_plain(value) and all(self.certain(value.file, r) for r in returns(value))
+            return is_plain(value) and all(self.certain(value.file, r) for r in value.returns())
         if isinstance(value, External) and value.path == "functools.partial":
             return all(self.certain(file, argument) for argument in node.args[:1])
         return True

@@ -37,8 +37,6 @@ class File:
         self.resolver = Resolver(self)
         # What each function of the file is as a wrapper of pmap, once it was asked.
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
-        # The expressions that each function returns, once they were asked for.
-        self.returned: dict[ast.AST, list[ast.expr]] = {}
         # Of long lines, the byte at which each character ends.
         self._ends: dict[int, list[int]] = {}
 

@@ -24,9 +24,8 @@ from shardlift.source.array_functions import (
 )
 from shardlift.source.certainty import is_certain
 from shardlift.source.file import File
-from shardlift.source.idioms import TREE_MAPS
+from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.reaching import every_reaching
-from shardlift.source.resolve import returns
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.structure import (
     Leaf,
@@ -289,7 +288,7 @@ class Inference:
         around = set(function.file.index.ancestors(function.node))
         seen = {a: s for a, s in self.parameters.items() if self._owner(a) in around}
         inner = Inference(function.file, {**seen, **parameters}, {}, self.steps, self.waiting)
-        return joined([inner.of(expression) for expression in returns(function)])
+        return joined([inner.of(expression) for expression in function.returns()])
 
     def _owner(self, argument: ast.arg) -> ast.AST | None:
         return next(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from shardlift.source.libraries import PMAPS
 from shardlift.source.reaching import reaching
 from shardlift.source.values import External
-from shardlift.source.wrappers import PMAPS
 
 if TYPE_CHECKING:
     from shardlift.source.file import File

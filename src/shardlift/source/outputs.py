@@ -8,13 +8,12 @@ from dataclasses import replace
 from shardlift.source.certainty import is_certain
 from shardlift.source.file import File
 from shardlift.source.inference import output_structure
-from shardlift.source.resolve import returns
+from shardlift.source.libraries import PMAPS, TO_HOST
 from shardlift.source.sites import mapped_function
 from shardlift.source.structure import Leaf, Parts, Structure, part
 from shardlift.source.values import Constant, Mapped, Output
-from shardlift.source.wrappers import PMAPS, is_plain, keeps_result
+from shardlift.source.wrappers import is_plain, keeps_result
 
-_TO_HOST = frozenset({"numpy.asarray", "numpy.array", "jax.device_get"})
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
 # Those whose outputs are those of pmap; objax reduces them as it is told.
 _RETURN_ARRAYS = PMAPS - {"objax.Parallel"}
@@ -26,7 +25,7 @@ def returned(mapped: Mapped, path: tuple[int | str, ...] = ()) -> list[tuple[Fil
     if function is None or not is_plain(function):
         return []
     found: list[tuple[File, ast.expr]] = []
-    for node in returns(function):
+    for node in function.returns():
         element: ast.expr | None = node
         for step in path:
             element = _element(function.file, element, step)
@@ -133,7 +132,7 @@ def is_scalar(file: File, node: ast.Subscript, output: Output | None = None) -> 
 def fetched(file: File, node: ast.expr) -> ast.expr | None:
     """What a call brings to the host whole: the argument of device_get or of np.asarray."""
     node = file.definition(node)
-    if isinstance(node, ast.Call) and node.args and file.called(node) in _TO_HOST:
+    if isinstance(node, ast.Call) and node.args and file.called(node) in TO_HOST:
         return node.args[0]
     return None
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from shardlift.source.libraries import PMAPS
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform
-from shardlift.source.wrappers import PMAPS, as_transform
+from shardlift.source.wrappers import as_transform
 
 if TYPE_CHECKING:
     from shardlift.source.file import File

@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import REDUCTIONS, device_count
+from shardlift.source.idioms import device_count
+from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.outputs import returned
 from shardlift.source.values import Mapped

@@ -11,9 +11,9 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import REDUCTIONS, axis_of
+from shardlift.source.idioms import axis_of
+from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.resolve import returns
 from shardlift.source.scopes import FUNCTIONS, positional
 from shardlift.source.shard_maps import ShardMap
 
@@ -26,7 +26,7 @@ def visit(file: File) -> Iterator[Match]:
         spec, body = shard_map.out_spec, shard_map.body
         if spec is None or body is None or not isinstance(body.node, FUNCTIONS):
             continue
-        found = list(returns(body))
+        found = list(body.returns())
         if len(found) != 1:
             continue
         node = body.file.definition(found[0])

@@ -10,13 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import (
-    REDUCTIONS,
-    TREE_MAPS,
-    axis_name,
-    axis_of,
-    is_zero,
-)
+from shardlift.source.idioms import axis_name, axis_of, is_zero
+from shardlift.source.libraries import REDUCTIONS, TREE_MAPS
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.outputs import fetched, is_array, is_scalar, output_of, returned
 from shardlift.source.sites import Role, Site

@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import TREE_MAPS, stacked_by
+from shardlift.source.idioms import stacked_by
+from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_to"})

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import REPLICATE, UNREPLICATE
+from shardlift.source.libraries import REPLICATE, UNREPLICATE
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.outputs import fetched, may_be_output
 from shardlift.source.values import Result

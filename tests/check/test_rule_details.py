@@ -23,7 +23,7 @@ def test_indexing_says_more_on_many_processes() -> None:
     [
         ("g = jax.pmap(train)", "`train` is pmapped"),
         ("g = jax.pmap(lambda x: x)", "a lambda is pmapped"),
-        ("g = (jax.pmap if n else jax.jit)(f)", "`f` is pmapped, or else given to jax.jit"),
+        ("g = (jax.pmap if n else jax.jit)(f)", "`f` is pmapped, or passed to jax.jit"),
         ("def w(f):\n    return jax.pmap(f)\ng = w(f)", "`f` is pmapped through w()"),
     ],
 )
@@ -36,7 +36,7 @@ def test_which_output_is_equal_everywhere() -> None:
         "import jax\ndef step(s, x):\n    return s, jax.lax.pmean(x / 2, 'i'), x\n"
         "p = jax.pmap(step, axis_name='i')\ns, loss, x = p(s, x)\nprint(loss[0])\n"
     )
-    assert _messages(text, "SL504") == ["output 1 is equal on all devices: out_axes=(0, None, 0)"]
+    assert _messages(text, "SL504") == ["output 1 is equal on all devices: use out_axes=(0, None, 0)"]
 
 
 def test_the_axis_name_of_another_file_is_known() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.libraries import COLLECTIVES, REPLICATE, SHARD, TREE_MAPS, UNREPLICATE
-from shardlift.source.scopes import FUNCTIONS, argument, positional
+from shardlift.source.scopes import FUNCTIONS, argument_at, positional
 from shardlift.source.values import Argument, Constant, Known, Mapped, Output, Result
 from shardlift.source.wrappers import given, is_plain
 
@@ -171,7 +171,7 @@ def collectives(file: File, node: ast.AST) -> Iterator[tuple[ast.Call, str]]:
 
 def axis_of(file: File, call: ast.Call) -> object:
     """The axis name of a collective, if it is a literal or a constant."""
-    node = argument(call, 1, "axis_name")
+    node = argument_at(call, 1, "axis_name")
     if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == 1:
         node = node.elts[0]
     value = file.only(node) if node is not None else None

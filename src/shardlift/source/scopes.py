@@ -275,14 +275,14 @@ def end(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0
 
 
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
+def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument."""
     return next((k.value for k in call.keywords if k.arg == name), None)
 
 
-def argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
+def argument_at(call: ast.Call, place: int, name: str) -> ast.expr | None:
     """The value of an argument that may be passed by position or by keyword."""
-    return keyword(call, name) or (call.args[place] if len(call.args) > place else None)
+    return keyword_value(call, name) or (call.args[place] if len(call.args) > place else None)
 
 
 def is_static(function: ast.AST) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlift.source.libraries import PMAPS
-from shardlift.source.scopes import FUNCTIONS, Function, is_static, keyword, positional
+from shardlift.source.scopes import FUNCTIONS, Function, is_static, keyword_value, positional
 from shardlift.source.values import (
     Argument,
     External,
@@ -94,7 +94,7 @@ def filled(transform: Transform, call: ast.Call, file: File, skip: int = 1) -> T
 
 def given(function: Known, parameter: str, call: ast.Call) -> ast.expr | None:
     """The expression that a call passes for a parameter, if that can be determined."""
-    if (by_keyword := keyword(call, parameter)) is not None:
+    if (by_keyword := keyword_value(call, parameter)) is not None:
         return by_keyword
     names = _explicit_parameters(function)
     if parameter in names:

@@ -1,4 +1,4 @@
-"""Code that already asks which JAX it runs on is left alone."""
+"""Guards: code that already handles several JAX versions is not reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ASKS = frozenset({"__version__", "__version_info__", "hasattr", "getattr", "ver
 
 
 def is_guarded(file: File, node: ast.AST) -> bool:
-    """Whether a try, or a test of the version or of a name's presence, stands around the node."""
+    """Whether a node is inside a `try`, or a test of the version or of the presence of a name."""
     child = node
     for parent in file.index.ancestors(node):
         if isinstance(parent, ast.Try) and child in parent.body and _catches(parent):
@@ -28,7 +28,7 @@ def is_guarded(file: File, node: ast.AST) -> bool:
 
 
 def _above(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
-    """The statements of a block that come before one of them."""
+    """The statements before a statement in its block."""
     body: list[ast.stmt] = getattr(parent, "body", [])
     if not isinstance(body, list) or not isinstance(child, ast.stmt) or child not in body:
         return []
@@ -36,7 +36,7 @@ def _above(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
 
 
 def _leaves(statement: ast.stmt) -> bool:
-    """`if version …: return`: what follows is for the other versions."""
+    """Whether a statement is `if version …: return`: the rest is for other versions."""
     if not isinstance(statement, ast.If) or not _asks(statement.test):
         return False
     return isinstance(statement.body[-1], (ast.Return, ast.Raise))

@@ -1,6 +1,6 @@
-"""Changing import statements: names that move to another module, and names that go.
+"""Edits of import statements: moving names to another module, and removing names.
 
-Only the names at issue are touched: comments, line breaks and the order of the rest stay.
+Comments, line breaks and the order of the other names do not change.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SEPARATOR = re.compile(rb"[ \t]*,")
 def moved(
     file: File, statement: ast.ImportFrom, to: Mapping[ast.alias, tuple[str, str]]
 ) -> tuple[Edit, ...]:
-    """Import some names of a statement from elsewhere: `to` says from which module, as what.
+    """Import some names of a statement from other modules: `to` has the new modules and names.
 
-    What the file calls them stays: `tree_map` from `jax.tree_util`, `trunc as fix`.
+    The names that the file uses do not change: `from jax.numpy import trunc as fix`.
     """
     here = statement.module or ""
     renamed = {alias: name for alias, (module, name) in to.items() if module == here}
@@ -46,7 +46,7 @@ def moved(
 
 
 def dropped(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:
-    """Take names out of a statement; the whole statement if none is left."""
+    """Remove names from a statement; delete the statement if none is left."""
     if len(aliases) < len(statement.names):
         return tuple(_without(file, statement, aliases))
     return (deleted(file, statement),)
@@ -62,7 +62,7 @@ def _as(name: str, bound: str) -> str:
 
 
 def _without(file: File, statement: Import, aliases: Collection[ast.alias]) -> Iterator[Edit]:
-    """Cut out some names, but not all, and the commas and lines that were theirs."""
+    """Remove some names, but not all, with their commas and lines."""
     names = statement.names
     first = 0
     while first < len(names):
@@ -77,7 +77,7 @@ def _without(file: File, statement: Import, aliases: Collection[ast.alias]) -> I
 
 
 def _cut_run(file: File, names: list[ast.alias], first: int, last: int) -> Edit:
-    """Cut out neighbours; what is before them, or after, stays a list of names."""
+    """Remove adjacent names so that the names before and after them remain a list."""
     start, end = position(names[first]), end_of(names[last])
     in_brackets = file.text(file.index.parents[names[first]]).endswith(")")
     rest = line_bytes(file, end[0])[end[1] :]

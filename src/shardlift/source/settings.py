@@ -1,4 +1,4 @@
-"""What the files of a project are read for: the same for `check` and `migrate`."""
+"""Settings of a project, for both `check` and `migrate`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shardlift.source.target import NEWEST
 
 @dataclass(frozen=True)
 class Settings:
-    """Given to a project when it is made."""
+    """Settings that a project is created with."""
 
-    target: Version = NEWEST  # the JAX that findings and removed names are for
-    many_processes: bool | None = None  # whether several processes run it; None: the files tell
+    target: Version = NEWEST  # the JAX version that findings are for
+    many_processes: bool | None = None  # whether several processes run it; None: look in the files

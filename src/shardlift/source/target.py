@@ -1,4 +1,4 @@
-"""The JAX version that findings are for: the newest one that a project's requirements allow."""
+"""The JAX version that findings are for: the newest that the project's requirements allow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
 
 
 def newest_allowed(requirements: Iterable[str]) -> Version | None:
-    """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if none names jax."""
+    """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if jax is not named."""
     versions = [newest for line in requirements if (newest := _newest(line)) is not None]
     return min(versions, default=None)
 
@@ -29,7 +29,7 @@ def _newest(line: str) -> Version | None:
     try:
         requirement = Requirement(text)
         allowed = list(requirement.specifier.filter(_candidates(requirement.specifier)))
-    except ValueError:  # not a requirement, or a number of thousands of digits
+    except ValueError:  # not a requirement, or a number with too many digits
         return None
     if requirement.name.lower() != "jax":
         return None
@@ -37,7 +37,7 @@ def _newest(line: str) -> Version | None:
 
 
 def _candidates(specifier: SpecifierSet) -> Iterator[Release]:
-    """The newest allowed version is one of these: the end of a minor line, or next to a bound."""
+    """Versions of which one is the newest allowed: the last of a minor line, or next to a bound."""
     yield Release(f"{NEWEST[0]}.{NEWEST[1]}")
     for minor in range(NEWEST[1]):
         yield Release(f"0.{minor}.999")  # later than any patch release of that line

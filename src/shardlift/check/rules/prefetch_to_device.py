@@ -1,7 +1,7 @@
-"""flax's `prefetch_to_device` puts batches into pmap's layout, one slice a device.
+"""flax's `prefetch_to_device` places batches in pmap's layout, one slice per device.
 
-A jitted shard_map wants a global array; after a migration the prefetch has to place batches
-with the sharding of the step (`jax.device_put`, or `jax.make_array_from_process_local_data`).
+A jitted shard_map needs a global array: after a migration, place batches with the sharding of the
+step, by `jax.device_put` or `jax.make_array_from_process_local_data`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def visit(file: File) -> Iterator[Match]:
     """Every call of the helper."""
     for call in file.index.nodes(ast.Call):
         if file.called(call) == "flax.jax_utils.prefetch_to_device":
-            yield Match(call, "batches are placed one slice a device, which only pmap takes")
+            yield Match(call, "batches get one slice per device, which only pmap accepts")
 
 
 RULE = Rule(
@@ -25,7 +25,7 @@ RULE = Rule(
     name="prefetch-to-device",
     effect=Effect.OLD,
     summary="flax's prefetch_to_device places batches for pmap only",
-    advice="Place each batch with the step's own sharding, a few steps ahead.",
+    advice="Place each batch with the sharding of the step, a few steps ahead.",
     explain=__doc__,
     reference=f"{GUIDE}#input-data-preparation",
     visit=visit,

@@ -80,8 +80,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW))
-    if hasattr(config, "workerinput"):  # several workers: none is left with a slow test at the end
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    if worker := getattr(config, "workerinput", None):
+        items[:] = _slow_ones_first(items, worker["workercount"])
+
+
+def _slow_ones_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """An order in which no worker is left with slow tests while the others have nothing to do.
+
+    xdist cuts the list into as many parts as there are workers: each begins with its slow tests.
+    """
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    ordered = []
+    for k in range(workers):
+        for kind in (slow, quick):
+            ordered += kind[len(kind) * k // workers : len(kind) * (k + 1) // workers]
+    return ordered
 
 
 def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> bool:

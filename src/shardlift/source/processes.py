@@ -12,13 +12,10 @@ _SIGNS = re.compile(rf"{'|'.join(sorted(_NAMES))}|distributed")
 # Functions that `migrate` writes: they use these names in programs of one process too.
 WRITTEN_BY_MIGRATE = frozenset(
     {
-        "device_mesh",
-        "global_rows",
-        "host_local",
+        "_device_mesh",
         "host_local_arrays",
         "mesh_of_devices",
-        "only_mine",
-        "shard_map_per_device",
+        "spmd_map",
     }
 )
 

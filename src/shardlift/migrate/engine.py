@@ -174,8 +174,7 @@ class ProjectMigration:
         except Exception as error:  # a bug in shardlift: all arrays stay stacked
             why = f"shardlift failed to follow its arrays, please report it: {error!r}"
             unreadable.append((os.path.commonpath(self._paths), why))
-        many = self._project.many_processes
-        settings = replace(self._project.settings, many_processes=many)
+        settings = self._project.settings
         project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
         return _Stage(project, starts, unreadable)
 

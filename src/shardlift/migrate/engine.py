@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -285,8 +286,17 @@ def _helper_modules(
         before = read_source(path, read(path)).text if exists(path) else ""
         names = frozenset[str]().union(*(file.helpers for file in files))
         style = Style.of("\n".join(file.before for file in files))
-        found.append(FileResult(path, before, helper_module(before, names, style)))
+        header = licence_header(files[0].before)
+        found.append(FileResult(path, before, helper_module(before, names, style, header)))
     return tuple(found)
+
+
+def licence_header(text: str) -> str:
+    """The comment at the top of a file, with the blank line below, if it is about a licence."""
+    found = re.match(r"(?:#!.*\n)?((?:#.*\n)+\s*)", text)
+    if found is None or not re.search(r"copyright|licen[cs]e|spdx", found[1], re.I):
+        return ""
+    return f"{found[1].rstrip()}\n\n" if found[1].endswith("\n\n") else found[1]
 
 
 def migrate_file(
@@ -367,10 +377,10 @@ def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
     )
 
 
-def helper_module(existing: str, names: Iterable[str], style: Style) -> str:
+def helper_module(existing: str, names: Iterable[str], style: Style, header: str = "") -> str:
     """The text of a package's module of helpers, with what is there kept."""
     if not existing.strip():
-        return emit(names, style)
+        return emit(names, style, header)
     text, missing, imports = extended(existing, names, style)
     if text == existing and not missing:
         return existing

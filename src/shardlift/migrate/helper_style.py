@@ -19,9 +19,22 @@ def styled(source: str, style: Style) -> str:
     text = _DEFINITION.sub(lambda found: _on_one_line(found, style), text)
     if style.quote == "'":
         text = _with_single_quotes(text)
-    if style.indent != "    ":
-        text = re.sub(r"^(?:    )+", lambda m: style.indent * (len(m[0]) // 4), text, flags=re.M)
-    return text
+    return text if style.indent == "    " else _indented(text, style.indent)
+
+
+def _indented(source: str, indent: str) -> str:
+    """Another indent for blocks; lines within brackets are four spaces further in."""
+    lines: list[str] = []
+    depth = 0
+    for line in source.split("\n"):
+        code = line.lstrip()
+        within = depth - code.startswith((")", "]", "}"))
+        blocks = (len(line) - len(code)) // 4 - within
+        hanging = "    " if indent == "  " else indent
+        lines.append(f"{indent * blocks}{hanging * within}{code}" if code else "")
+        bare = re.sub(r"#.*|\"[^\"]*\"|'[^']*'", "", code)
+        depth += sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
+    return "\n".join(lines)
 
 
 def _without_annotations(source: str) -> str:

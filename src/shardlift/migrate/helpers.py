@@ -216,8 +216,8 @@ def imports_of(helpers: Iterable[Helper], style: Style) -> list[str]:
     return sorted({table[name] for name in said & table.keys()}, key=import_key)
 
 
-def emit(names: Iterable[str], style: Style | None = None) -> str:
-    """The text of a module with these helpers in it.
+def emit(names: Iterable[str], style: Style | None = None, header: str = "") -> str:
+    """The text of a module with these helpers in it, below the header of the project's files.
 
     >>> print(emit(["spmd_map[]"]).splitlines()[0])
     \"\"\"What runs a function on all devices, and places and reads its arrays.\"\"\"
@@ -225,7 +225,7 @@ def emit(names: Iterable[str], style: Style | None = None) -> str:
     style = style or Style.plain()
     helpers = required(names)
     imports = import_block(imports_of(helpers, style))
-    return f"{MODULE_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
+    return f"{header}{MODULE_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
 
 
 def definitions(helpers: Iterable[Helper], style: Style) -> str:
@@ -235,9 +235,18 @@ def definitions(helpers: Iterable[Helper], style: Style) -> str:
 
 def import_block(statements: Iterable[str]) -> str:
     """Import statements, a blank line between the standard library and the rest."""
-    ordered = sorted(set(statements), key=import_key)
+    ordered = sorted(_merged(statements), key=import_key)
     sections = [[line for line in ordered if import_key(line)[0] == n] for n in (0, 1)]
     return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def _merged(statements: Iterable[str]) -> set[str]:
+    """One statement for all names that come from one module."""
+    found: dict[str, set[str]] = {}
+    for statement in statements:
+        head, is_from, names = statement.partition(" import ")
+        found.setdefault(head, set()).update({names} if is_from else ())
+    return {f"{head} import {', '.join(sorted(n))}" if n else head for head, n in found.items()}
 
 
 def import_key(statement: str) -> tuple[int, int, str]:

@@ -25,7 +25,13 @@ from shardlift.migrate.options import (
     read_options,
 )
 from shardlift.migrate.rewrite import Goal
-from shardlift.migrate.spmd_map import ANY_CALL, NAME, Feature, axis_of, features_of
+from shardlift.migrate.spmd_map import (
+    NAME,
+    Feature,
+    axis_of,
+    features_of,
+    features_of_any_call,
+)
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, Kind, Match, Span
@@ -143,7 +149,9 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
 
 def _renamed(file: File, mention: Mention, options: Options | None) -> Match:
     """The same call of `spmd_map`; no options: those that only the run knows."""
-    features = ANY_CALL if options is None else features_of(options)
+    features = (
+        features_of_any_call(file.project.has_keyword) if options is None else features_of(options)
+    )
     if options is not None and _is_mapped_again(file, mention, options.operand):
         features |= {Feature.REMAPPED}
     if file.many_processes:

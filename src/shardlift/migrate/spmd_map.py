@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -59,6 +59,23 @@ _PARAMETERS = {feature: keyword for keyword, feature in _OF_KEYWORD.items()}
 _LEADING = frozenset({Feature.DONATE, Feature.REMAPPED})
 # A pmap that is handed on as a value may be called in any way.
 ANY_CALL = frozenset(Feature) - {Feature.PROCESSES}
+_OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED})
+_MAY_HAVE_NO_HASH = frozenset(
+    {Feature.IN_AXES, Feature.OUT_AXES, Feature.STATIC, Feature.DEVICES, Feature.DONATE}
+)
+
+
+def features_of_any_call(is_said: Callable[[str], bool]) -> frozenset[Feature]:
+    """What a call of pmap may need whose options are not known.
+
+    `is_said` tells whether a keyword stands anywhere in the project.
+    """
+    never = {feature for feature, keyword in _PARAMETERS.items() if not is_said(keyword)}
+    if Feature.IN_AXES in never:
+        never |= _OF_IN_AXES
+    if never >= _MAY_HAVE_NO_HASH:
+        never.add(Feature.UNHASHABLE)
+    return ANY_CALL - never
 
 
 def features_of(options: Options) -> frozenset[Feature]:

@@ -41,6 +41,7 @@ class Project:
         self.settings = settings
         self._files: dict[str, File | None] = {}
         self._texts: dict[str, str] = {}
+        self._keywords: dict[str, bool] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
         for path in self._paths:
             parts = module_parts(path)
@@ -132,6 +133,13 @@ class Project:
             return ()
         module = self._open(path)
         return module.exported(name) if module is not None else ()
+
+    def has_keyword(self, name: str) -> bool:
+        """Whether any file passes an argument of this name, or has it as a string."""
+        if name not in self._keywords:
+            pattern = re.compile(rf"\b{name}\s*=[^=]|['\"]{name}['\"]")
+            self._keywords[name] = any(pattern.search(self._text(path)) for path in self._paths)
+        return self._keywords[name]
 
     def is_matched_elsewhere(self, pattern: re.Pattern[str], path: str) -> bool:
         """Whether a pattern occurs in any file except one."""

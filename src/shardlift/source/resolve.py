@@ -144,14 +144,15 @@ class Resolver:
     def _imported(self, alias: ast.alias, name: str) -> Iterator[Value]:
         statement = self.file.index.parents[alias]
         if isinstance(statement, ast.ImportFrom):
-            base = self._base(statement)
+            base = self.imported_module(statement)
             yield from self.path(f"{base}.{name}" if base else name)
         elif alias.asname:
             yield from self.path(name)
         elif name != "*":
             yield External(name.partition(".")[0])
 
-    def _base(self, statement: ast.ImportFrom) -> str:
+    def imported_module(self, statement: ast.ImportFrom) -> str:
+        """The absolute name of the module that a `from` import names."""
         module = statement.module or ""
         if not statement.level:
             return module

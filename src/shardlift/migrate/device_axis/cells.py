@@ -8,7 +8,7 @@ whole tree its parts become one class with it.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Made:
     inner: ast.expr | None = None
     site: Site | None = None
     path: tuple[Key, ...] = ()
+    why: Escape | None = None  # of `elsewhere`: who else may set it
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +212,7 @@ def part(cell: Cell, key: Key) -> Cell:
         inner.escapes = list(cell.escapes)
         for made in cell.made:
             path = (*made.path, key)
-            inner.made.append(Made(made.kind, made.at, made.inner, made.site, path))
+            inner.made.append(replace(made, path=path))
     return find(cell.parts[key])
 
 
@@ -224,7 +225,7 @@ def add_made(cell: Cell, made: Made) -> Cell:
     if not cell.collapsed:
         for key, inner in list(cell.parts.items()):
             path = (*made.path, key)
-            add_made(inner, Made(made.kind, made.at, made.inner, made.site, path))
+            add_made(inner, replace(made, path=path))
     return find(cell)
 
 

@@ -42,6 +42,7 @@ _ITERATES = _SAME - {
     "jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray",
     "builtins.dict",
 }  # fmt: skip
+_TYPE_TESTS = frozenset({"builtins.isinstance", "builtins.issubclass", "builtins.super"})
 _PREFETCH = frozenset({"flax.jax_utils.prefetch_to_device"})
 _METRICS = frozenset({"flax.training.common_utils.get_metrics"})
 # Attributes and methods of arrays that show their shape or rows.
@@ -109,7 +110,10 @@ class Expressions:
         return self.lookup(node)
 
     def _handed_on(self, value: Value, node: ast.AST) -> None:
-        if isinstance(value, Instance):
+        if isinstance(value, Instance) or (
+            isinstance(value, Known) and isinstance(value.node, ast.ClassDef)
+        ):
+            assert isinstance(value.node, ast.ClassDef)
             self.program.leak(value.node, value.file, self.at(node))
         elif isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
             self.program.hand_on(value, self.at(node))
@@ -290,6 +294,8 @@ class Expressions:
         for value in self.file.values(node):
             self._handed_on(value, node)
         if owner is not None:
+            if _shows_attributes(self.file, node):
+                self.program.leak(owner.node, owner.file, self.at(node))
             if any(isinstance(value, Known) for value in self.file.values(node)):
                 return self.plain(node)  # a method, or a property
             return self.program.attribute(owner.node, owner.file, node.attr)
@@ -297,13 +303,19 @@ class Expressions:
         if module is not None:
             return self.program.every_binding(module, module.index.module, node.attr)
         self.program.unresolved(node.attr, self.at(node))
-        base = self.value(node.value)
+        is_class = self._is_class(node.value) and not _shows_attributes(self.file, node)
+        base = Cell() if is_class else self.value(node.value)
         if node.attr == "dtype":
             return self.plain(node)
         if node.attr in _OF_ARRAYS:
             escape(base, Escape(self.at(node), f"`{self.file.brief(node)}` shows its shape"))
             return self.plain(node)
         return part(base, node.attr)
+
+    def _is_class(self, node: ast.expr) -> bool:
+        """Whether an expression can only be a class of the program."""
+        values = self.file.values(node)
+        return all(isinstance(v, Known) and isinstance(v.node, ast.ClassDef) for v in values)
 
     def instance(self, node: ast.expr) -> Instance | None:
         """The class of the program that an expression is an object of, if it can only be that."""
@@ -486,8 +498,12 @@ class Expressions:
         if len(constructed) == len(values) == 1 and plain:
             return self._construct(constructed[0], node)
         function = self._function(node.func)
+        named_classes = self.file.called(node) in _TYPE_TESTS
         arguments = [
-            self.value(arg.value if isinstance(arg, ast.Starred) else arg) for arg in node.args
+            Cell()
+            if named_classes and self._is_class(arg)
+            else self.value(arg.value if isinstance(arg, ast.Starred) else arg)
+            for arg in node.args
         ]
         named = [self.value(keyword.value) for keyword in node.keywords]
         result = Cell()
@@ -562,3 +578,12 @@ class Expressions:
         decorators = getattr(known.node, "decorator_list", [])
         static = any(known.file.name(one) == "builtins.staticmethod" for one in decorators)
         return int(isinstance(owner, ast.ClassDef) and not static)
+
+
+def _shows_attributes(file: File, node: ast.Attribute) -> bool:
+    """`self.__dict__` and the like; not `self.__class__.__name__`."""
+    parent = file.index.parents.get(node)
+    if node.attr == "__class__" and isinstance(parent, ast.Attribute):
+        return parent.attr not in ("__name__", "__qualname__", "__module__", "__doc__")
+    is_special = node.attr.startswith("__") and node.attr.endswith("__")
+    return is_special and node.attr not in ("__doc__", "__module__", "__name__", "__init__")

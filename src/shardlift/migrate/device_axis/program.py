@@ -24,11 +24,12 @@ from shardlift.migrate.device_axis.cells import (
     part,
     unify,
 )
+from shardlift.migrate.device_axis.dynamic import Reach, find_reaches
 from shardlift.migrate.device_axis.sites import Site, find_sites, is_file
 from shardlift.source.file import File
 from shardlift.source.outputs import is_scalar, output_of
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
-from shardlift.source.values import External, Known
+from shardlift.source.values import External, Instance, Known, Value
 
 # Classes that a class may stand on without another's code seeing its attributes.
 _PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
@@ -82,6 +83,7 @@ class Program:
         self._functions: dict[ast.AST, Called] = {}
         self._unresolved: dict[str, Place] = {}  # attributes of values that are not known
         self._leaked: dict[ast.ClassDef, Escape] = {}
+        self._exposed: set[tuple[ast.AST, ast.AST]] = set()  # a binding, and where it is reached
         self.read: set[tuple[File, str]] = set()  # globals that something reads
         self.pending: list[PendingCall] = []
         self.indexed: list[Indexed] = []
@@ -146,7 +148,7 @@ class Program:
         cell = self._bindings[alias] = Cell()
         statement = file.index.parents[alias]
         if isinstance(statement, ast.ImportFrom) and alias.name != "*":
-            base = file.resolver._base(statement)
+            base = file.resolver.imported_module(statement)
             module = self._module(file, base)
             if module is not None:
                 unify(cell, self.every_binding(module, module.index.module, alias.name))
@@ -178,7 +180,7 @@ class Program:
             paths = {v.path for v in known if isinstance(v, External)}
             others = [v for v in known if not isinstance(v, (Known, External))]
             if len(classes) > 1 or others or paths - _PLAIN_BASES or owner.keywords:
-                why = f"the class {owner.name} stands on another, which may see it"
+                why = f"is an attribute of the class {owner.name}, whose base class may see it"
                 self._leaked.setdefault(owner, Escape(Place(file, owner), why))
             if not classes or classes[0].node in seen:
                 return owner
@@ -192,7 +194,7 @@ class Program:
     def leak(self, owner: ast.ClassDef, file: File, at: Place) -> None:
         """An object is handed on as a whole: whoever has it may see its attributes."""
         top = self._top(owner, file)
-        why = f"an object of the class {owner.name}, which holds it, is handed on"
+        why = f"is an attribute of the class {owner.name}, which is handed on"
         self._leaked.setdefault(top, Escape(at, why))
 
     # ---- functions
@@ -222,7 +224,7 @@ class Program:
     def _open(self, called: Called, said: Escape) -> None:
         for argument in all_arguments(called.node.args):
             at = Place(called.file, argument)
-            add_made(self.binding(argument), Made("elsewhere", at))
+            add_made(self.binding(argument), Made("elsewhere", at, why=said))
         escape(called.result, said)
 
     def unresolved(self, name: str, at: Place) -> None:
@@ -332,6 +334,8 @@ class Program:
 
     def close(self) -> None:
         """Whatever others may see is seen: what is not called here is called from elsewhere."""
+        for reach in find_reaches(self.files):
+            self._expose(reach)
         overridden = self._overridden()
         for file in self.files:
             for node in file.index.functions():
@@ -342,6 +346,8 @@ class Program:
                     self._open(
                         called, Escape(self._unresolved[name], f"may be what {name} returns")
                     )
+                elif (leaked := self._leaked_owner(file, node)) is not None:
+                    self._open(called, leaked)
                 elif node in overridden:
                     self._open(called, Escape(at, f"is returned by {name}, which is overridden"))
                 elif not called.calls:
@@ -352,7 +358,35 @@ class Program:
             said = self._leaked.get(owner)
             if said is not None and said.at is not None:
                 escape(cell, said)
-                add_made(cell, Made("elsewhere", said.at))
+                add_made(cell, Made("elsewhere", said.at, why=said))
+
+    def _leaked_owner(self, file: File, node: ast.AST) -> Escape | None:
+        """Why others may call a method: they have an object of its class."""
+        owner = file.index.parents.get(node)
+        return self._leaked.get(self._top(owner, file)) if isinstance(owner, ast.ClassDef) else None
+
+    def _expose(self, reach: Reach) -> None:
+        """Names that are read in a way that is not followed: by `globals()`, `import *`."""
+        said = Escape(reach.at, f"may be reached by `{reach.at.file.brief(reach.at.node)}`")
+        names = reach.scope.names
+        for name in names if reach.names is None else names.keys() & reach.names:
+            for node in names[name]:
+                if (node, reach.at.node) not in self._exposed:
+                    self._exposed.add((node, reach.at.node))
+                    escape(self.bound(reach.file, node), said)
+                    for value in reach.file.resolver.bound(node):
+                        self._expose_value(reach.file, value, said)
+
+    def _expose_value(self, file: File, value: Value, said: Escape) -> None:
+        if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+            self._open(self.function(value), said)
+        elif isinstance(value, (Known, Instance)):
+            assert isinstance(value.node, ast.ClassDef)
+            self._leaked.setdefault(self._top(value.node, value.file), said)
+        elif isinstance(value, External) and said.at is not None:
+            module = self._module(file, value.path)
+            if module is not None:
+                self._expose(Reach(said.at, module, module.index.module))
 
     def _close_globals(self, file: File) -> None:
         for name, bound in file.index.module.names.items():

@@ -242,7 +242,11 @@ def _origin(made: Made) -> str:
         return "it has one row for each device"
     if isinstance(made.at.node, ast.arg):
         name = made.at.node.arg
-        return f"it comes from the parameter `{name}` at {made.at}, whose callers are not all known"
+        callers = "whose callers are not all known"
+        callers += f" (see {made.why.at})" if made.why is not None else ""
+        return f"it comes from the parameter `{name}` at {made.at}, {callers}"
+    if made.why is not None:
+        return f"it {made.why}"
     return f"it comes from `{text}` at {made.at}, as it is"
 
 

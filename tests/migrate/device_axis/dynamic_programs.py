@@ -13,7 +13,6 @@ from typing import NamedTuple
 HEAD = """\
 import builtins
 import functools
-import gc
 import importlib
 import importlib.util
 import inspect
@@ -146,6 +145,8 @@ SAME_MODULE = {
     "eval by another name": 'run = eval\ngot = run("NAME")',
     "builtins.eval": 'got = builtins.eval("NAME")',
     "getattr(builtins, ...)": 'got = getattr(builtins, "eval")("NAME")',
+    "eval beside the names of a library": 'from math import *\ngot = eval("NAME")',
+    "__builtins__": 'got = vars(__builtins__)["eval"]("NAME")',
     "exec": 'exec("got = NAME")',
     "exec with globals": 'found = {}\nexec("got = NAME", globals(), found)\ngot = found["got"]',
     "sys.modules": 'got = sys.modules[__name__].NAME',
@@ -223,6 +224,18 @@ OTHER_MODULE = {
     "a module that a function is given": (
         "def read(module):\n    return module.NAME\n\n\ngot = read(steps)"
     ),
+    "getattr of __dict__": 'got = getattr(steps, "__dict__")["NAME"]',
+    "a module of two": (
+        "try:\n    import steps as chosen\nexcept ImportError:\n    import math as chosen\n"
+        "got = chosen.NAME"
+    ),
+    "getmodule": "got = inspect.getmodule(steps.rows).NAME",
+    "a module of a package": 'got = importlib.import_module("pkg").steps.NAME',
+    "a module of a package by a computed name": 'got = getattr(pkg, "st" "eps").NAME',
+    "__import__ of a package": 'got = __import__("pkg.steps").steps.NAME',
+    "globals() of a module with import *": (
+        'from steps import *\ngot = globals()["".join(["NA", "ME"])]'
+    ),
     "vars(module)": 'got = vars(steps)["NAME"]',
     "module.__dict__": 'got = steps.__dict__["NAME"]',
     "module.__dict__.get": 'got = steps.__dict__.get("NAME")',
@@ -260,8 +273,6 @@ OF_OBJECTS = {
     "object.__class__": "again = trainer.__class__()\nagain.run()\nshow(again.state)",
     "format": 'print("{0.state}".format(trainer))',
     "copy": "import copy\nshow(copy.copy(trainer).state)",
-    "gc": 'found = [o for o in gc.get_objects() if type(o).__name__ == "Trainer"]\n'
-    "show(found[0].state)",
 }  # fmt: skip
 
 
@@ -310,7 +321,7 @@ def _package(way: str, steps: str, main: str) -> dict[str, str]:
     files = {"steps.py": steps, "main.py": main}
     if re.search(r"\bpkg\b", OTHER_MODULE[way]):
         files |= {"pkg/__init__.py": "from pkg.steps import *\n", "pkg/steps.py": steps}
-        files["main.py"] = main.replace("import steps\n", "import pkg.steps as steps\n")
+        files["main.py"] = main.replace("import steps\n", "import pkg\nimport pkg.steps as steps\n")
         del files["steps.py"]
     if "alias" in OTHER_MODULE[way]:  # a folder of another name, put on the path as `alias`
         files["main.py"] = main.replace(

@@ -184,3 +184,15 @@ def test_a_helper_that_is_there_is_used(home: str | None) -> None:
     text = there + "import flax\nt = flax.jax_utils.replicate(t)\n"
     assert "t = replicate(t)\n" in rewritten(rewrite, text)
     assert not refused(rewrite, text)
+
+
+def test_a_method_of_the_same_name_is_no_obstacle() -> None:
+    text = (
+        "import jax\n\n\nclass Trainer:\n"
+        "    def device_put_replicated(self, x):\n"
+        "        return jax.device_put_replicated(x, jax.local_devices())\n"
+    )
+    assert not refused(rewrite, text)
+    assert "return device_put_replicated(x, jax.local_devices())" in rewritten(rewrite, text)
+    body = "import jax\n\nclass A:\n    replicate = 1\n    x = jax.device_put_replicated(y, z)\n"
+    assert refused(rewrite, body.replace("replicate = 1", "device_put_replicated = 1"))

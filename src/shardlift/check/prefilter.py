@@ -15,9 +15,9 @@ from shardlift.check.rules import all_rules
 # Without one of these no rule has anything to say; most files of the world end here.
 _GATES = (b"jax", b"flax", b"pmap", b"PMAP", b"noqa")
 # No list of names is longer than this: a bracket that is never closed is not read to the end.
-_FROM = re.compile(rb"from (jax[\w.]*) import[ \t]*(\([^)]{0,9999}\)|[^\n(]*)")
-_IMPORT_AS = re.compile(rb"import (jax[\w.]*) as (\w+)")
-_DOTTED = re.compile(rb"jax\.[\w.]+")
+_FROM = re.compile(rb"from ((?:jax|flax)[\w.]*) import[ \t]*(\([^)]{0,9999}\)|[^\n(]*)")
+_IMPORT_AS = re.compile(rb"import ((?:jax|flax)[\w.]*) as (\w+)")
+_DOTTED = re.compile(rb"(?:jax|flax)\.[\w.]+")
 
 
 def active(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def active(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tu
         content = content.replace(b"\\n", b"\n").replace(b'"', b" ")
     words, modules, by_code = _vocabulary(codes)
     said = {word for word in words if word in content}
-    if modules and b"jax" in content:
+    if modules and (b"jax" in content or b"flax" in content):
         said.update(_names(content, modules))
     return tuple(code for code in codes if not said.isdisjoint(by_code[code])) if said else ()
 

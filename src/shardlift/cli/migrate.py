@@ -237,6 +237,8 @@ def _summary(migration: Migration, settings: Settings, diff: bool, verbose: bool
             _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
         for change in file.refused:
             _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
+        for change in file.skipped:
+            _say(f"{place(file.path, change.span)}: skipped: {change.reason}", diff)
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
@@ -263,6 +265,7 @@ def _say(line: str, aside: bool) -> None:
 def _totals(migration: Migration, diff: bool) -> str:
     rewritten = sum(len(file.rewritten) for file in migration.files)
     refused = sum(len(file.refused) for file in migration.files)
+    skipped = sum(len(file.skipped) for file in migration.files)
     unreadable = len(migration.unreadable)
     verb = "would be" if diff else "was" if rewritten == 1 else "were"
     parts = [
@@ -270,6 +273,7 @@ def _totals(migration: Migration, diff: bool) -> str:
         if rewritten
         else f"Nothing to rewrite in {_count(migration.looked_at, 'file')}",
         f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",
+        f"{skipped} skipped, guarded by the program itself" if skipped else "",
         f"{_count(unreadable, 'file')} not looked at" if unreadable else "",
     ]
     return f"{', '.join(part for part in parts if part)}."

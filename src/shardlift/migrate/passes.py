@@ -40,6 +40,7 @@ class Rendering:
     text: str
     changes: list[Change] = field(default_factory=list)
     refused: list[Change] = field(default_factory=list)
+    skipped: list[Change] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     helpers: set[str] = field(default_factory=set)
     # The text before each pass, and the edits of that pass.
@@ -62,6 +63,7 @@ class Rendering:
             self.text,
             list(self.changes),
             list(self.refused),
+            list(self.skipped),
             set(self.imports),
             set(self.helpers),
             list(self._passes),
@@ -110,9 +112,11 @@ def render(file: File, goal: Goal, rendering: Rendering, left: Left) -> None:
     """Rewrite a file pass by pass, until no step has anything left to do."""
     current = file
     for number in range(PASSES):
-        chosen, refused = one_pass(current, goal, rendering.identity, left)
+        chosen, others = one_pass(current, goal, rendering.identity, left)
         if not number:
-            rendering.refused += [rendering.change(file, match) for match in refused]
+            for match in others:
+                listed = rendering.skipped if match.skipped else rendering.refused
+                listed.append(rendering.change(file, match))
         if not chosen:
             break
         rendering.make(current, chosen)

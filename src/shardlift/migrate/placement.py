@@ -41,12 +41,12 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     mapped = _mapped_again(file) if goal is not Goal.SHIM else frozenset()
     for node in file.index.nodes(ast.Attribute):
         path = _through_module(file, node)
-        if path is not None and not is_guarded(file, node) and _fits(file, node, goal):
+        if path is not None and not is_guarded(file, node, path) and _fits(file, node, goal):
             yield _attribute(file, node, path, _helper(file, node, path, mapped), goal)
     for statement in file.index.nodes(ast.ImportFrom):
         paths = {alias: f"{statement.module}.{alias.name}" for alias in statement.names}
         names = {alias: path for alias, path in paths.items() if path in SUBSTITUTES}
-        if names and not statement.level and not is_guarded(file, statement):
+        if names and not statement.level and not is_guarded(file, statement, *names.values()):
             yield from _imported(file, statement, names, goal, mapped)
 
 

@@ -87,6 +87,7 @@ class Match:
     imports: frozenset[str] = frozenset()
     helpers: frozenset[str] = frozenset()
     kind: Kind = Kind.NAME
+    skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
     # Nodes besides `node` at which functions are mapped by what the edits change.
     sites: tuple[ast.AST, ...] = ()
 

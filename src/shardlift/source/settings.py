@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardlift.source.model import Version
-from shardlift.source.target import NEWEST
+from shardlift.source.target import NEWEST, NEWEST_FLAX
 
 
 @dataclass(frozen=True)
@@ -13,4 +13,5 @@ class Settings:
     """Given to a project when it is made."""
 
     target: Version = NEWEST  # the JAX that findings and removed names are for
+    flax: Version = NEWEST_FLAX  # the flax that goes with it
     many_processes: bool | None = None  # whether several processes run it; None: the files tell

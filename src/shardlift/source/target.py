@@ -12,6 +12,7 @@ from packaging.version import Version as Release
 from shardlift.source.model import Version
 
 NEWEST: Version = (0, 12)
+NEWEST_FLAX: Version = (0, 12, 12)
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
 

@@ -61,6 +61,7 @@ def _file(file: FileResult, changed: set[str]) -> dict[str, Any]:
         "changed": file.path in changed,
         "rewritten": [{**_place(one), "text": one.text} for one in file.rewritten],
         "refused": [{**_place(one), "reason": one.reason} for one in file.refused],
+        "skipped": [{**_place(one), "reason": one.reason} for one in file.skipped],
     }
 
 

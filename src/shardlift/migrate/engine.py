@@ -29,7 +29,7 @@ from shardlift.migrate.home import (
     relative,
 )
 from shardlift.migrate.imports import add_definitions, add_imports, drop_unused
-from shardlift.migrate.notebook import LayoutError, edit_cells, insert_cell
+from shardlift.migrate.notebook import edit_cells, insert_cell
 from shardlift.migrate.output_reads import FIRST_OF_TREE
 from shardlift.migrate.passes import (
     PASSES,
@@ -344,11 +344,7 @@ def migrate_notebook(
         matches += chosen
         edits = [edit for match in chosen for edit in match.edits]
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
-        try:
-            text = edit_cells(text, edits)
-        except LayoutError as error:
-            refused += tuple(replace(change, reason=str(error)) for change in changes)
-            return FileResult(source.path, raw, raw, (), refused, skipped)
+        text = edit_cells(text, edits)
         current = File(read_source(source.path, text.encode()), project)
     asked = {name for match in matches for name in match.helpers}
     _, missing, imports = extended(current.source.text, asked)

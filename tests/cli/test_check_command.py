@@ -161,13 +161,13 @@ def test_a_config_that_is_wrong_exits_2(project: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("metadata", "target"),
     [
-        ('[project]\ndependencies = ["jax>=0.4,<0.6"]', "0.5.999"),
+        ('[project]\ndependencies = ["jax>=0.4,<0.6"]', "0.5.3"),
         ('[project.optional-dependencies]\ngpu = ["jax[cuda12]==0.4.30"]', "0.4.30"),
-        ('[tool.poetry.dependencies]\njax = "^0.4.1"', "0.4.999"),
-        ('[tool.poetry.dependencies]\njax = "^0.4"', "0.4.999"),
-        ('[tool.poetry.dependencies]\njax = "~0.4.1"', "0.4.999"),
+        ('[tool.poetry.dependencies]\njax = "^0.4.1"', "0.4.38"),
+        ('[tool.poetry.dependencies]\njax = "^0.4"', "0.4.38"),
+        ('[tool.poetry.dependencies]\njax = "~0.4.1"', "0.4.38"),
         ('[tool.poetry.dependencies]\njax = "0.4.30"', "0.4.30"),
-        ('[tool.poetry.dependencies]\njax = {version = ">=0.4,<0.6"}', "0.5.999"),
+        ('[tool.poetry.dependencies]\njax = {version = ">=0.4,<0.6"}', "0.5.3"),
         ('[tool.poetry.dependencies]\njax = "*"', "0.12"),
         ('[tool.shardlift]\ntarget-jax = "0.7.2"\n[project]\ndependencies = ["jax<0.5"]', "0.7.2"),
         ("", "0.12"),

@@ -126,6 +126,8 @@ class Rule:
     names: tuple[str, ...] = ()
     # The first JAX release in which the finding holds.
     since: Version = (0,)
+    # The flax that the bad examples are for, if it is not the newest one.
+    flax: Version | None = None
     migrated: Migrated = Migrated.NO
 
 

@@ -17,11 +17,7 @@ _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_
 
 
 def visit(file: File) -> Iterator[Match]:
-    """flax's `replicate`; values repeated by the number of devices and given to pmap."""
-    for call in file.index.nodes(ast.Call):
-        name = file.called(call)
-        if name == "flax.jax_utils.replicate":
-            yield Match(call, "a copy for each device along a new leading axis, sharded")
+    """Values repeated by the number of devices and given to pmap."""
     seen: set[ast.expr] = set()
     for call, _ in file.mapped_calls:
         for argument in call.args:
@@ -48,10 +44,8 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     visit=visit,
-    words=("jax_utils", "pmap"),
+    words=("pmap",),
     bad=(
-        "from flax import jax_utils\nstate = jax_utils.replicate(state)  # SL301",
-        "from flax.jax_utils import replicate\np = replicate(params)  # SL301",
         "import jax\nimport jax.numpy as jnp\nn = jax.local_device_count()\n"
         "p = jax.tree.map(lambda x: jnp.stack([x] * n), p)  # SL301\ny = jax.pmap(f)(p)",
     ),
@@ -61,7 +55,7 @@ RULE = Rule(
         "import jax\nimport jax.numpy as jnp\ny = jax.pmap(f)(jnp.stack([x] * 4))",
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x] * n)",
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x, n])",
-        "from flax import jax_utils\nstate = jax_utils.unreplicate(state)",
+        "from flax import jax_utils\nstate = jax_utils.replicate(state)",
     ),
     migrated=Migrated.BY_STEP,
 )

@@ -270,7 +270,7 @@ def test_names_are_rewritten_for_the_jax_of_the_project(project: Path, pin: str)
     assert (result.exit_code, result.stdout) == (0, "")  # as `check`, which reports nothing
     result = _run("other.py", "--target-jax", "0.10")
     assert "+x = jax.tree.map(f, tree)" in result.stdout
-    assert "needs JAX" not in result.stderr
+    assert "needs JAX" not in result.stderr  # new names alone do not
 
 
 def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
@@ -279,9 +279,9 @@ def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
     result = _run("other.py")
     assert "+step = jax.jit(shard_map_per_device(g))" in result.stdout
     assert "-x = jax.tree_map" not in result.stdout
-    said = "The new text needs JAX 0.10 or newer, and the target is JAX 0.5: raise the project's"
+    said = "The new text needs JAX 0.10 or newer. The project is read for JAX 0.5: with"
     assert said in result.stderr
-    assert said not in _run("other.py", "--target-jax", "0.10").stderr
+    assert "needs JAX" not in _run("other.py", "--target-jax", "0.10").stderr
     told = json.loads(_run("other.py", "--format", "json").stdout)
     assert told["target_jax"] == "0.5"
 
@@ -294,3 +294,52 @@ def test_a_target_that_is_no_version(project: Path, arguments: list[str]) -> Non
     result = _run("other.py", *arguments)
     assert result.exit_code == 2
     assert "Invalid version: 'new'" in result.stderr
+
+
+def test_the_requirements_to_raise_are_offered(project: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "requirements.txt").write_text("numpy\njax[cuda12]==0.4.30  # pinned\njaxlib<0.5\n")
+    result = _run("pkg", "--target-jax", "0.12")
+    assert "The new text needs JAX 0.10 or newer.\n" in result.stderr
+    assert "requirements.txt:2: jax[cuda12]==0.4.30  # pinned  ->  jax[cuda12]>=0.10  # pinned" in (
+        result.stderr
+    )
+    assert "requirements.txt:3: jaxlib<0.5  ->  jaxlib>=0.10" in result.stderr
+    told = json.loads(_run("pkg", "--format", "json").stdout)["requirements"]
+    assert [(one["line"], one["new"]) for one in told] == [
+        (2, "jax[cuda12]>=0.10  # pinned"),
+        (3, "jaxlib>=0.10"),
+    ]
+    (project / "requirements.txt").write_text("jax>=0.10\n")
+    assert "needs JAX" not in _run("pkg").stderr
+
+
+def test_a_floor_in_pyproject_is_one_to_raise(project: Path) -> None:
+    text = '[project]\nname = "p"\ndependencies = [\n    "jax>=0.4",\n]\n'
+    (project / "pyproject.toml").write_text(text)
+    assert "pyproject.toml:4: jax>=0.4  ->  jax>=0.10" in _run("pkg").stderr
+
+
+EVERYTHING = (
+    "import jax\n\nstep = jax.pmap(g)\nx = jax.tree_map(f, jax.device_put_replicated(x, d))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "gone", "kept"),
+    [
+        (["removed"], ["tree_map"], ["pmap", "device_put_replicated"]),
+        (["pmap"], ["pmap"], ["tree_map", "jax.device_put_replicated"]),
+        (["placing"], ["jax.device_put_replicated"], ["pmap", "tree_map"]),
+        (["removed", "pmap"], ["pmap", "tree_map"], ["jax.device_put_replicated"]),
+    ],
+)
+@pytest.mark.parametrize("goal", ["shard_map", "global", "shim"])
+def test_only_some_changes(
+    project: Path, parts: list[str], gone: list[str], kept: list[str], goal: str
+) -> None:
+    (project / "pkg/train.py").write_text(EVERYTHING)
+    _run("pkg", "--write", "--to", goal, *(word for part in parts for word in ("--only", part)))
+    after = (project / "pkg/train.py").read_text().replace("shardlift.pmap", "")
+    assert not [name for name in gone if f"jax.{name.removeprefix('jax.')}(" in after]
+    assert not [name for name in kept if f"jax.{name.removeprefix('jax.')}(" not in after]

@@ -18,17 +18,17 @@ from shardlift._escape import plain
 from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
-from shardlift.cli import transaction
-from shardlift.cli.config import ConfigError, find_config
+from shardlift.cli import requirements, transaction
+from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats.places import place
 from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.verify_options import VerifyOptions, verify_options
 from shardlift.migrate.changes import Decisions
-from shardlift.migrate.engine import WRITTEN_FOR, FileResult, Migration, ProjectMigration
-from shardlift.migrate.rewrite import Goal
-from shardlift.source.model import Version
+from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
+from shardlift.migrate.rewrite import Goal, Only
+from shardlift.source.model import Kind
 from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,6 +51,13 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     "array could be followed. shim: shardlift.pmap, the least change.",
 )
 @click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice([only.value for only in Only]),
+    help="Only these changes; may be given several times. removed: names that JAX no longer has. "
+    "pmap: what is mapped. placing: what places arrays on devices, or reads them. Default: all.",
+)
+@click.option(
     "--facts",
     metavar="FILE",
     help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
@@ -70,6 +77,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def migrate_command(
     paths: tuple[str, ...],
     to: str,
+    only: tuple[str, ...],
     facts: str | None,
     diff: bool,
     recover: bool,
@@ -98,7 +106,10 @@ def migrate_command(
     if missing:
         _stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
-    settings = _settings(paths[0], target_jax)
+    config, settings = _settings(paths[0], target_jax)
+    if only:
+        kinds = frozenset[Kind]().union(*(Only(part).kinds for part in only))
+        settings = replace(settings, kinds=kinds)
     passed = Passed()
     files = list(find_files(paths, passed))
     if not files and not passed.failed:
@@ -117,12 +128,18 @@ def migrate_command(
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
     if style == "json":
-        click.echo(formats.machine(migration, settings.target, status, not diff, proved), nl=False)
+        raised = requirements.to_raise(config, migration.needed_jax)
+        machine = formats.machine(migration, settings.target, status, not diff, proved, raised)
+        click.echo(machine, nl=False)
         sys.exit(status)
     if diff:
         _show(migration)
     if not quiet:
-        _summary(migration, settings, diff, verbose)
+        _summary(migration, diff, verbose)
+        for line in requirements.sentences(config, settings, migration.needed_jax):
+            _say(line, diff)
+        if diff and migration.changed:
+            click.echo("Next: the same command with --write.", err=True)
         for line in formats.fates(proved, options.verify or "", verbose) if proved else ():
             click.echo(line)
     sys.exit(status)
@@ -148,9 +165,10 @@ def _proved(
         _stop(f"{error}\nNothing was written.")
 
 
-def _settings(path: str, target: str | None) -> Settings:
+def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
     try:
-        return find_config(Path(path)).settings(target)
+        config = find_config(Path(path))
+        return config, config.settings(target)
     except (ConfigError, ValueError) as error:
         _stop(str(error))
 
@@ -231,7 +249,7 @@ def _recover(paths: tuple[str, ...], only: bool) -> None:
         sys.exit(0)
 
 
-def _summary(migration: Migration, settings: Settings, diff: bool, verbose: bool) -> None:
+def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for change in file.rewritten if verbose else ():
             _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
@@ -242,20 +260,6 @@ def _summary(migration: Migration, settings: Settings, diff: bool, verbose: bool
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
-    if migration.needs_newer_jax(settings.target):
-        click.echo(_too_old(settings.target), err=diff)
-    changed = migration.changed
-    if diff and changed:
-        click.echo("Next: the same command with --write.", err=True)
-
-
-def _too_old(target: Version) -> str:
-    needed, mine = (".".join(map(str, number[:2])) for number in (WRITTEN_FOR, target))
-    return (
-        f"The new text needs JAX {needed} or newer, and the target is JAX {mine}: raise the "
-        f"project's requirement. With --target-jax {needed} the names removed until then are "
-        "rewritten, too."
-    )
 
 
 def _say(line: str, aside: bool) -> None:

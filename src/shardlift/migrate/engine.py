@@ -83,10 +83,11 @@ class Migration:
         """Every file that has another text now, new ones included."""
         return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
 
-    def needs_newer_jax(self, target: Version) -> bool:
-        """Whether the new text does not run on a version of JAX; new names alone do."""
+    @property
+    def needed_jax(self) -> Version | None:
+        """The oldest JAX that runs the new text; None if it is as it was: new names alone do."""
         kinds = {change.kind for file in self.files for change in file.rewritten}
-        return target < WRITTEN_FOR and bool(kinds - {Kind.NAME})
+        return WRITTEN_FOR if kinds - {Kind.NAME} else None
 
 
 def migrate(
@@ -158,7 +159,7 @@ class ProjectMigration:
 
     def _stage(self, decisions: Decisions) -> _Stage:
         """The files as the step that needs all of them together leaves them."""
-        if self._goal is not Goal.GLOBAL:
+        if self._goal is not Goal.GLOBAL or Kind.SITE not in self._project.settings.kinds:
             return self._stages.setdefault(None, _Stage(self._project))
         left, loose = frozenset(decisions.left.items()), frozenset(decisions.loose.items())
         key = left, decisions.strict_vma, loose

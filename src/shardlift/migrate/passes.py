@@ -131,6 +131,8 @@ def one_pass(
     refused: list[Match] = []
     for step in STEPS:
         for match in step(file, goal):
+            if match.kind not in file.project.settings.kinds:
+                continue
             change = identity(file, match) if left and match.edits else None
             if change is not None and change in left:
                 refused.append(Match(match.node, left[change], kind=match.kind))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardlift.source.model import Version
+from shardlift.source.model import Kind, Version
 from shardlift.source.target import NEWEST, NEWEST_FLAX
 
 
@@ -14,4 +14,5 @@ class Settings:
 
     target: Version = NEWEST  # the JAX that findings and removed names are for
     flax: Version = NEWEST_FLAX  # the flax that goes with it
+    kinds: frozenset[Kind] = frozenset(Kind)  # the changes that `migrate` makes
     many_processes: bool | None = None  # whether several processes run it; None: the files tell

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardlift.migrate.changes import Change
 from shardlift.migrate.engine import FileResult, Migration
 from shardlift.source.model import Version
+from shardlift.source.target import Pin
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import Fate, Proved
@@ -35,7 +37,12 @@ def _line(fate: Fate) -> str:
 
 
 def machine(
-    migration: Migration, target: Version, status: int, written: bool, proved: Proved | None
+    migration: Migration,
+    target: Version,
+    status: int,
+    written: bool,
+    proved: Proved | None,
+    raised: Sequence[tuple[Pin, str]],
 ) -> str:
     """All of it as JSON."""
     changed = {file.path for file in migration.changed}
@@ -43,6 +50,10 @@ def machine(
         "status": status,
         "written": written,
         "target_jax": ".".join(map(str, target)),
+        "requirements": [
+            {"path": pin.path, "line": pin.line, "text": pin.text, "new": new}
+            for pin, new in raised
+        ],
         "files": [_file(file, changed) for file in (*migration.helper_modules, *migration.files)],
         "unreadable": [{"path": path, "reason": why} for path, why in migration.unreadable],
     }

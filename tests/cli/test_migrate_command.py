@@ -343,3 +343,22 @@ def test_only_some_changes(
     after = (project / "pkg/train.py").read_text().replace("shardlift.pmap", "")
     assert not [name for name in gone if f"jax.{name.removeprefix('jax.')}(" in after]
     assert not [name for name in kept if f"jax.{name.removeprefix('jax.')}(" not in after]
+
+
+def test_what_still_speaks_of_pmap_is_listed(project: Path) -> None:
+    (project / "README.md").write_text("# p\n\nThe step is `jax.pmap`ped.\n")
+    (project / "test_train.py").write_text(
+        "from unittest import mock\n\n\n"
+        '@mock.patch("jax.pmap")\ndef test(monkeypatch):\n'
+        '    """The pmap is swapped."""\n    monkeypatch.setattr(jax, "pmap", f)  # pmap, too\n'
+    )
+    said = _run().stderr
+    assert 'test_train.py:4: still says pmap (mock): @mock.patch("jax.pmap")' in said
+    assert "test_train.py:6: still says pmap (docstring)" in said
+    assert "test_train.py:7: still says pmap (mock)" in said
+    assert "README.md:3: still says pmap (document)" in said
+    assert "2 mocks of jax.pmap, 1 comment, 1 line of a docstring, 1 line of a document." in said
+    told = json.loads(_run("--format", "json").stdout)["leftovers"]
+    assert [one["place"] for one in told].count("mock") == 2
+    (project / "pkg/train.py").write_text("x = 1\n")
+    assert "still says pmap" not in _run().stderr  # nothing was rewritten

@@ -18,7 +18,7 @@ from shardlift._escape import plain
 from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
-from shardlift.cli import requirements, transaction
+from shardlift.cli import leftovers, requirements, transaction
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
@@ -127,15 +127,18 @@ def migrate_command(
         _write(migration, contents, root)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
+    remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
     if style == "json":
         raised = requirements.to_raise(config, migration.needed_jax)
-        machine = formats.machine(migration, settings.target, status, not diff, proved, raised)
-        click.echo(machine, nl=False)
+        tree = formats.machine(migration, settings.target, status, not diff, proved)
+        click.echo(formats.with_rest(tree, raised, remaining), nl=False)
         sys.exit(status)
     if diff:
         _show(migration)
     if not quiet:
         _summary(migration, diff, verbose)
+        for line in leftovers.sentences(remaining, verbose):
+            _say(line, diff)
         for line in requirements.sentences(config, settings, migration.needed_jax):
             _say(line, diff)
         if diff and migration.changed:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shardlift.migrate.changes import Change
 from shardlift.migrate.engine import FileResult, Migration
+from shardlift.migrate.leftovers import Leftover
 from shardlift.source.model import Version
 from shardlift.source.target import Pin
 
@@ -42,18 +44,13 @@ def machine(
     status: int,
     written: bool,
     proved: Proved | None,
-    raised: Sequence[tuple[Pin, str]],
-) -> str:
-    """All of it as JSON."""
+) -> dict[str, Any]:
+    """All of it as a tree for JSON."""
     changed = {file.path for file in migration.changed}
     tree: dict[str, Any] = {
         "status": status,
         "written": written,
         "target_jax": ".".join(map(str, target)),
-        "requirements": [
-            {"path": pin.path, "line": pin.line, "text": pin.text, "new": new}
-            for pin, new in raised
-        ],
         "files": [_file(file, changed) for file in (*migration.helper_modules, *migration.files)],
         "unreadable": [{"path": path, "reason": why} for path, why in migration.unreadable],
     }
@@ -63,6 +60,17 @@ def machine(
             "places": [_fate(fate) for fate in proved.fates],
             "notes": list(proved.notes),
         }
+    return tree
+
+
+def with_rest(
+    tree: dict[str, Any], raised: Sequence[tuple[Pin, str]], leftovers: Sequence[Leftover]
+) -> str:
+    """The tree, with what is left for a person to do, as JSON."""
+    tree["requirements"] = [
+        {"path": pin.path, "line": pin.line, "text": pin.text, "new": new} for pin, new in raised
+    ]
+    tree["leftovers"] = [asdict(leftover) for leftover in leftovers]
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 

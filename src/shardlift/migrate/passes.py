@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from shardlift.migrate import output_reads, placement, removed_names, shim, sites
+from shardlift.migrate import output_reads, placement, removed_names, shim, sites, unfollowed
 from shardlift.migrate.changes import Change, ChangeId
 from shardlift.migrate.rewrite import Goal, Step
 from shardlift.source.edits import apply_edits, origin
@@ -24,6 +24,7 @@ from shardlift.source.text import Source
 STEPS: tuple[Step, ...] = (
     sites.rewrite,
     shim.rewrite,
+    unfollowed.rewrite,
     placement.rewrite,
     output_reads.rewrite,
     removed_names.rewrite,

@@ -94,7 +94,7 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         (
             "from jax import core\np = core.Primitive('p')\nq = core.Tracer\n",
-            "from jax import core\nimport jax.extend.core\n"
+            "import jax.extend.core\nfrom jax import core\n"
             "p = jax.extend.core.Primitive('p')\nq = core.Tracer\n",
         ),
         ("from jax.core import Jaxpr\nx: Jaxpr\n", "from jax.extend.core import Jaxpr\nx: Jaxpr\n"),
@@ -104,7 +104,7 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         (
             "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",
-            "from jax.sharding import PartitionSpec\nfrom jax.example_libraries import stax\n"
+            "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
             "x = PartitionSpec(), stax.Dense\n",
         ),
         (
@@ -117,7 +117,7 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         (
             "from jax import partial, jit\n@partial(jit, static_argnums=0)\ndef f(n): ...\n",
-            "from jax import jit\nfrom functools import partial\n"
+            "from functools import partial\n\nfrom jax import jit\n"
             "@partial(jit, static_argnums=0)\ndef f(n): ...\n",
         ),
         (
@@ -182,6 +182,22 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nd: jax.Device\n",
         ),
         ("import jax\ny = jax.pxla.Mesh(d, 'i')\n", "import jax\ny = jax.sharding.Mesh(d, 'i')\n"),
+        (
+            "import jax\nx = jax.random.shuffle(key, x)\n",
+            "import jax\nx = jax.random.permutation(key, x, independent=True)\n",
+        ),
+        # By the file's own name for a module.
+        (
+            "import jax\nimport jax.numpy as jnp\ni = jax.ops.index[0], jnp.ones, jax\n",
+            "import jax\nimport jax.numpy as jnp\ni = jnp.s_[0], jnp.ones, jax\n",
+        ),
+        # Imports that were in order are in order.
+        (
+            "import os\n\nfrom jax import linear_util as lu\nfrom jax.config import config\n\n"
+            "x = lu, config, os\n",
+            "import os\n\nfrom jax import config\nfrom jax.extend import linear_util as lu\n\n"
+            "x = lu, config, os\n",
+        ),
         # One import, not two.
         (
             "from jax import tree_map\nfrom jax.tree_util import tree_map\ny = tree_map(f, x)\n",

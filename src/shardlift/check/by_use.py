@@ -7,6 +7,7 @@ that does not have such a form is left alone.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -81,6 +82,14 @@ def _pvary(file: File, call: ast.Call) -> Use | None:
     return Use((_before_bracket(file, call, f", to={quote}varying{quote}"),), "jax.lax.pcast")
 
 
+def _shuffle(file: File, call: ast.Call) -> Use | None:
+    """The same random bits: it shuffled each line along the axis on its own."""
+    if not 2 <= len(call.args) <= 3 or file.text(call).rstrip(" )\n").endswith(","):
+        return None
+    more = _before_bracket(file, call, ", independent=True")
+    return Use((more,), "jax.random.permutation")
+
+
 def _tie_in(file: File, call: ast.Call) -> Use | None:
     """A no-op since JAX 0.2: it returned its second argument."""
     if len(call.args) != 2 or call.keywords:
@@ -100,7 +109,11 @@ def _indexed(method: str) -> Callable[[File, ast.Call], Use | None]:
             index = index.slice
         options = "".join(f", {file.text(keyword)}" for keyword in call.keywords)
         text = f"{file.text(array)}.at[{file.text(index)}].{method}({file.text(value)}{options})"
-        return Use((file.replace(call, text),)) if "\n" not in text else None
+        if "#" in text:
+            return None  # a comment, perhaps
+        one_line = re.sub(r"\s*\n\s*", " ", text)
+        fits = call.col_offset + len(one_line) <= _WIDE
+        return Use((file.replace(call, one_line if fits else text),))
 
     return form
 
@@ -110,6 +123,7 @@ def _before_bracket(file: File, call: ast.Call, text: str) -> Edit:
     return Edit(file.stretch(line, column - 1, line, column - 1), text)
 
 
+_WIDE = 100
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _FORMS: dict[str, Callable[[File, ast.Call], Use | None]] = {
     "jax.core.axis_frame": _axis_frame,
@@ -117,6 +131,7 @@ _FORMS: dict[str, Callable[[File, ast.Call], Use | None]] = {
     "jax.experimental.disable_x64": _x64("False"),
     "jax.lax.pvary": _pvary,
     "jax.lax.tie_in": _tie_in,
+    "jax.random.shuffle": _shuffle,
     **{
         f"jax.ops.index_{name}": _indexed(method)
         for name, method in {

@@ -151,6 +151,9 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         return _Move()
     if row.same and row.name.endswith(f".{alias.name}"):
         module, name = importable(row)
+        if module == "functools":  # among the imports of the standard library
+            bound = f" as {alias.asname}" if alias.asname else ""
+            return _Move(imports=frozenset({f"from {module} import {name}{bound}"}))
         if alias.asname or name == alias.name or not uses or not is_new_name(file, name):
             return _Move((module, name))
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
@@ -189,6 +192,10 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     swapped = _other_module(file, node, row)
     if swapped:
         return swapped, frozenset()
+    known = _known_as(file, node, new_base)
+    if known is not None:
+        name = row.successor.removeprefix(new_base)
+        return (file.replace(node, f"{known}{name}"),), frozenset()
     root = row.successor.partition(".")[0]
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
         return _NO_FIX
@@ -196,6 +203,16 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     needed = root if new_base in _WITH_JAX else new_base
     imports = frozenset() if there else frozenset({f"import {needed}"})
     return (file.replace(node, row.successor),), imports
+
+
+def _known_as(file: File, node: ast.AST, module: str) -> str | None:
+    """What a file calls a module at the place of a node: `jnp`; None if it does not import it."""
+    for name, bound in file.index.module.names.items():
+        if len(bound) == 1 and isinstance(bound[0], ast.alias) and bound[0].name != "jax":
+            is_it = file.resolver.bound(bound[0]) == (External(module),)
+            if is_it and not _is_local(file, node, name):
+                return name
+    return None
 
 
 def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, ...]:

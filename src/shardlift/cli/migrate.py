@@ -256,7 +256,7 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for change in file.rewritten if verbose else ():
             _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
-        for change in file.refused:
+        for change in sorted(file.refused, key=lambda change: change.span):
             _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
         for change in file.skipped:
             _say(f"{place(file.path, change.span)}: skipped: {change.reason}", diff)

@@ -28,7 +28,7 @@ from shardlift.migrate.home import (
     imports_own_package,
     relative,
 )
-from shardlift.migrate.imports import add_definitions, add_imports, drop_unused
+from shardlift.migrate.imports import add_definitions, add_imports, drop_unused, in_order
 from shardlift.migrate.notebook import edit_cells, insert_cell
 from shardlift.migrate.output_reads import FIRST_OF_TREE
 from shardlift.migrate.passes import (
@@ -318,7 +318,7 @@ def migrate_file(
         return FileResult(source.path, source.text, source.text, (), refused, skipped)
     after = _finished(text, helpers, rendering.imports, home)
     if not source.path.endswith("__init__.py"):
-        after = drop_unused(source.text, after)
+        after = in_order(source.text, drop_unused(source.text, after))
     if not source.text.startswith(("\n", "\r")):
         after = after.lstrip("\r\n")  # the blank line after an import that was the first
     return FileResult(source.path, source.text, after, changes, refused, skipped, helpers, home)

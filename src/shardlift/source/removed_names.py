@@ -213,7 +213,14 @@ MODULES = (
         "unsafe_rbg_prng_impl",
     ),
     Removed("jax.api", (0, 2, 21), "jax"),
-    *_renamed((0, 2, 21), "jax.api", "jax", "jit grad value_and_grad vmap jacfwd jacrev jvp vjp"),
+    *_renamed(
+        (0, 2, 21),
+        "jax.api",
+        "jax",
+        "jit grad value_and_grad vmap jacfwd jacrev hessian jvp vjp linearize linear_transpose "
+        "eval_shape make_jaxpr checkpoint remat named_call device_put device_get ShapeDtypeStruct "
+        "closure_convert custom_jvp custom_vjp disable_jit",
+    ),
     Removed("jax.lax_linalg", (0, 2, 1), "jax.lax.linalg", same=True),
     Removed("jax.lax_reference", (0, 2, 10)),
     Removed("jax.util", (0, 8)),
@@ -468,7 +475,7 @@ CORE = (
 
 # Of flax: `gone` is a release of flax.
 FLAX = (
-    Removed("flax.optim", (0, 6), "flax.training.train_state"),
+    Removed("flax.optim", (0, 6), "optax"),
     *_renamed((0, 6), "flax.optim", "flax.training", "dynamic_scale"),
     *_renamed((0, 6), "flax.optim", "flax.training.dynamic_scale", "DynamicScale"),
     Removed("flax.nn", (0, 4), "flax.linen"),

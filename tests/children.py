@@ -22,6 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.shared import compilation_cache
+
 PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
 Done = subprocess.CompletedProcess[str]
 TIMEOUT = 240.0  # seconds; less than a test has, see `timeout` in pyproject.toml
@@ -35,7 +37,7 @@ def plain_environment(**more: str) -> dict[str, str]:
     """What a program of today has: none of this suite's settings of JAX, but to compile faster."""
     ours = ("JAX_", "PYTEST_")
     kept = {k: v for k, v in os.environ.items() if k == QUICK or not k.startswith(ours)}
-    return kept | more
+    return kept | compilation_cache() | more
 
 
 class LateError(AssertionError):

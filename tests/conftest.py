@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
+from tests import shared
 from tests.children import QUICK
 from tests.watchdog import watch
 
@@ -42,6 +45,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module, and with it JAX, is imported."""
     os.environ.setdefault(QUICK, "0" if config.getoption("exhaustive") else "1")
+    if shared.FOLDER not in os.environ:  # else this is a worker of xdist
+        os.environ[shared.FOLDER] = folder = tempfile.mkdtemp(prefix="tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ.update(shared.compilation_cache())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -73,6 +80,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW))
+    if worker := getattr(config, "workerinput", None):
+        items[:] = _slow_ones_first(items, worker["workercount"])
+
+
+def _slow_ones_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """An order in which no worker is left with slow tests while the others have nothing to do.
+
+    xdist cuts the list into as many parts as there are workers: each begins with its slow tests.
+    """
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    ordered = []
+    for k in range(workers):
+        for kind in (slow, quick):
+            ordered += kind[len(kind) * k // workers : len(kind) * (k + 1) // workers]
+    return ordered
 
 
 def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> bool:

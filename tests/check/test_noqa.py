@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shardlift.check.engine import Options, check_text
-from shardlift.check.noqa import suppressions
+from shardlift.check.noqa import find_suppressions
+from shardlift.source.edits import apply_edits
 
 HEAD = "import jax\n"
 
@@ -44,6 +45,18 @@ def test_an_unused_suppression_is_reported_where_it_stands() -> None:
     assert finding.edits[0].replacement == "# noqa: E501"
 
 
+def test_the_column_of_an_unused_suppression_counts_characters() -> None:
+    text = 'x = "éé"  # noqa: SL201, E501\n'
+    (finding,) = check_text(text).findings
+    assert finding.span.column == text.index("#")
+    assert apply_edits(text, finding.edits) == 'x = "éé"  # noqa: E501\n'
+
+
+def test_other_codes_in_a_comment_do_not_count_as_unused() -> None:
+    assert check_text("x = 1  # noqa: E501").parsed is False
+    assert check_text("import jax\ng = jax.pmap(f)  # noqa: E501, SL201").findings == ()
+
+
 def test_a_code_that_was_not_looked_for_is_not_unused() -> None:
     text = f"{HEAD}g = jax.pmap(f)  # noqa: SL201"
     assert check_text(text, Options(ignore=("SL201",))).findings == ()
@@ -59,5 +72,5 @@ def test_in_a_string_it_is_none() -> None:
 
 
 def test_a_text_that_is_not_python_has_comments_or_none() -> None:
-    assert len(suppressions("x = 1\x00.4  # noqa: SL201\n")) <= 1
-    assert suppressions("x = (  # noqa: SL201\n")[0].codes == ("SL201",)
+    assert len(find_suppressions("x = 1\x00.4  # noqa: SL201\n")) <= 1
+    assert find_suppressions("x = (  # noqa: SL201\n")[0].codes == ("SL201",)

@@ -23,7 +23,7 @@ def test_indexing_says_more_on_many_processes() -> None:
     [
         ("g = jax.pmap(train)", "`train` is pmapped"),
         ("g = jax.pmap(lambda x: x)", "a lambda is pmapped"),
-        ("g = (jax.pmap if n else jax.jit)(f)", "`f` is pmapped, or else given to jax.jit"),
+        ("g = (jax.pmap if n else jax.jit)(f)", "`f` is pmapped, or passed to jax.jit"),
         ("def w(f):\n    return jax.pmap(f)\ng = w(f)", "`f` is pmapped through w()"),
     ],
 )
@@ -36,7 +36,9 @@ def test_which_output_is_equal_everywhere() -> None:
         "import jax\ndef step(s, x):\n    return s, jax.lax.pmean(x / 2, 'i'), x\n"
         "p = jax.pmap(step, axis_name='i')\ns, loss, x = p(s, x)\nprint(loss[0])\n"
     )
-    assert _messages(text, "SL504") == ["output 1 is equal on all devices: out_axes=(0, None, 0)"]
+    assert _messages(text, "SL504") == [
+        "output 1 is equal on all devices: use out_axes=(0, None, 0)"
+    ]
 
 
 def test_the_axis_name_of_another_file_is_known() -> None:
@@ -83,3 +85,14 @@ def test_a_helper_of_another_file_that_takes_the_first_replica() -> None:
 )
 def test_code_that_asks_for_the_version_is_left_alone(guard: str) -> None:
     assert _messages(f"import jax\n{guard}", "SL105") == []
+
+
+def test_an_array_that_the_body_makes_itself_is_not_closed_over() -> None:
+    text = (
+        "import jax\nfrom jax.sharding import PartitionSpec as P\np = jax.pmap(g)\n"
+        "def f(x):\n    y = p(x)\n    return [y for _ in x]\n"
+        "s = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
+    )
+    assert _messages(text, "SL709") == []
+    closed = text.replace("    y = p(x)\n", "").replace("def f", "y = p(z)\ndef f")
+    assert _messages(closed, "SL709") == ["`y` is sharded, but the body sees the whole array"]

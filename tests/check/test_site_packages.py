@@ -24,7 +24,7 @@ def test_a_sample_of_what_is_installed() -> None:
     assert [report.path for report in reports] == sample
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_everything_that_mentions_jax() -> None:
     files = [path for path in _files() if b"jax" in Path(path).read_bytes()]
     reports = run(files, Options(), jobs=1)

@@ -19,19 +19,31 @@ from shardlift.cli.demo.cost import Cost, cost_of, table
 from shardlift.cli.demo.folder import Folder, FolderError
 from shardlift.cli.demo.stage import Stage, fold_additions
 from shardlift.cli.demo.steps import BEFORE, STEPS, bundled, needed_for
-from tests import children
+from tests import children, shared
+from tests.children import QUICK
 
 COMMAND = [sys.executable, "-m", "shardlift", "demo"]
+# The same, with programs that compile as the tests do, and are timed once and for a moment.
+SHORT = f"""
+import os
+from shardlift.cli import main
+from shardlift.cli.demo import cost, stage, steps
+cost.ROUNDS, steps.STEPS_TIMED = 1, 20
+plain = stage.plain_environment
+compiling = {{name: os.environ[name] for name in {[QUICK, *shared.compilation_cache()]}}}
+stage.plain_environment = lambda devices: plain(devices) | compiling
+main(["demo"])
+"""
 
 
 class Played:
     """A demo that was played."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: list[str]) -> None:
         # A user's own settings of JAX must not matter, nor what lies around the folder.
         (folder / "pyproject.toml").write_text('[tool.shardlift]\nignore = ["SL"]\n')
         env = {**os.environ, "JAX_ENABLE_X64": "1", "COLUMNS": "80"}
-        done = children.run(COMMAND, cwd=folder, env=env)
+        done = children.run(command, cwd=folder, env=env)
         self.status, self.out, self.errors = done.returncode, done.stdout, done.stderr
         self.files = folder / "shardlift-demo"
 
@@ -101,8 +113,9 @@ class Played:
 
 
 @pytest.mark.slow
-def test_the_whole_journey(tmp_path):
-    played = Played(tmp_path)
+def test_the_whole_journey(tmp_path, request):
+    in_full = request.config.getoption("exhaustive")
+    played = Played(tmp_path, COMMAND if in_full else [sys.executable, "-c", SHORT])
     for look in (
         played.all_went_as_it_should,
         played.it_is_readable_in_80_columns_and_without_colours,

@@ -138,7 +138,9 @@ def test_a_program_that_fails_and_json(project, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)]
+)
 def test_an_end_in_the_middle_of_a_run(project, end):
     """The program after does not end by itself: it waits as soon as it sees the new text."""
     before = tree(project)
@@ -234,7 +236,10 @@ print("first device", g(np.arange(8.0))[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("goal", "status"), [("shard_map", 0), ("global", 1), ("shim", 0)])
+@pytest.mark.parametrize(
+    ("goal", "status"),
+    [("shard_map", 0), pytest.param("global", 1, marks=pytest.mark.exhaustive), ("shim", 0)],
+)
 def test_what_is_printed_stays(project: Path, goal: str, status: int) -> None:
     """The first output of two is no first device; of an array it is."""
     for path in project.iterdir():

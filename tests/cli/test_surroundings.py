@@ -39,6 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *command: str, path: str = "", **options: Any) -> tuple[int, str, str]:
     env = {**os.environ, "PYTHONPATH": path or str(SOURCE), "JAX_PLATFORMS": "cpu"}
+    env["JAX_ENABLE_COMPILATION_CACHE"] = "0"  # where files cannot be written, it warns
     env |= options.pop("env", {})
     # Not by preexec_fn: that forks, of which JAX warns.
     shell = ["sh", "-c", f'{options.pop("first", ":")}; exec "$@"', "sh"]

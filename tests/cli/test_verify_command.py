@@ -105,7 +105,7 @@ def test_identical_with_arguments_and_a_capture(folder):
 
 
 @pytest.mark.slow
-def test_different_as_json_and_markdown(folder):
+def test_different_as_json(folder):
     done = shardlift(folder, "verify", "before.py", "bad.py", "--format", "json")
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
@@ -114,6 +114,10 @@ def test_different_as_json_and_markdown(folder):
     assert (site["name"], site["verdict"], site["replays"]) == ("train_step", "different", 2)
     assert "8.000 times too large: check_vma with unvarying parameters" in site["causes"][0]
     assert {one["part"] for one in site["findings"]} == {"outputs", "inside", "replayed"}
+
+
+@pytest.mark.exhaustive
+def test_different_as_markdown(folder):
     done = shardlift(
         folder, "verify", "before.py", "bad.py", "--format", "markdown", "--devices", "4"
     )
@@ -125,12 +129,16 @@ def test_different_as_json_and_markdown(folder):
 
 
 @pytest.mark.slow
-def test_a_crash_and_a_test_run(folder):
+def test_a_crash(folder):
     done = shardlift(folder, "verify", "before.py", "crash.py")
     assert done.returncode == 1
     assert re.search(r"after\s+crash.py\s+JAX .*\n\s+ended with status 1", done.stdout)
     assert "RuntimeError: out of luck" in done.stdout
     assert "3 calls before, 2 after" in done.stdout
+
+
+@pytest.mark.exhaustive
+def test_a_test_run_and_the_program_twice(folder):
     done = shardlift(folder, "verify", "before.py", "pytest -q test_it.py", "--check-determinism")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "BEFORE gave the same numbers in two runs" in done.stdout

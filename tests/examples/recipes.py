@@ -69,16 +69,7 @@ def needed(*modules: str) -> list[pytest.MarkDecorator]:
     return [skip, pytest.mark.libraries] if modules else []
 
 
-def run(cache: Path, *words: str | Path) -> children.Done:
-    """`python` with these arguments, on 8 virtual devices.
-
-    Most of the time of these programs is XLA's: what one of them has compiled is used again.
-    """
-    env = children.plain_environment(
-        JAX_PLATFORMS="cpu",
-        JAX_NUM_CPU_DEVICES="8",
-        JAX_COMPILATION_CACHE_DIR=str(cache),
-        JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
-        JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
-    )
+def run(*words: str | Path) -> children.Done:
+    """`python` with these arguments, on 8 virtual devices."""
+    env = children.plain_environment(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="8")
     return children.run([sys.executable, *words], env=env)

@@ -17,8 +17,16 @@ LAUNCH = ("-m", "shardlift", "run", "--quiet", "--processes", "2", "--devices", 
 
 def recipes(*leave_out: str) -> pytest.MarkDecorator:
     chosen = [recipe for name, recipe in RECIPES.items() if name not in leave_out]
-    listed = [pytest.param(one, marks=needed(*one.needs), id=one.name) for one in chosen]
+    listed = [
+        pytest.param(one, marks=[*needed(*one.needs), *_if_exhaustive(one)], id=one.name)
+        for one in chosen
+    ]
     return pytest.mark.parametrize("recipe", listed)
+
+
+def _if_exhaustive(recipe: Recipe) -> list[pytest.MarkDecorator]:
+    """Its checkpoints are also read and written by a test of their own."""
+    return [pytest.mark.exhaustive] if recipe.name == "checkpoints" else []
 
 
 def numbers(text: str) -> list[float]:
@@ -26,9 +34,9 @@ def numbers(text: str) -> list[float]:
 
 
 @recipes("processes")
-def test_the_same_before_and_after(recipe: Recipe, cache: Path) -> None:
+def test_the_same_before_and_after(recipe: Recipe) -> None:
     both = [recipe.folder / f"{word}{recipe.suffix}" for word in ("before", "after")]
-    done = run(cache, *VERIFY, "--collectives", str(recipe.taps), *both)
+    done = run(*VERIFY, "--collectives", str(recipe.taps), *both)
     assert done.returncode == 0, done.stdout + done.stderr
     called = [site for site in json.loads(done.stdout)["sites"] if site["calls"]]
     assert {site["verdict"] for site in called} == {"identical"}
@@ -37,10 +45,10 @@ def test_the_same_before_and_after(recipe: Recipe, cache: Path) -> None:
     assert printed[:half] == printed[half:]
     recipe.check("\n".join(printed[:half]))
     if recipe.name == "equinox":
-        assert run(cache, recipe.folder / "filter_pmap.py").stdout.splitlines() == printed[:half]
+        assert run(recipe.folder / "filter_pmap.py").stdout.splitlines() == printed[:half]
     idiomatic = recipe.folder / "idiomatic.py"
     if idiomatic.exists():
-        learned = run(cache, idiomatic)
+        learned = run(idiomatic)
         assert learned.returncode == 0, learned.stderr
         recipe.check(learned.stdout)
         if recipe.exact:
@@ -48,11 +56,11 @@ def test_the_same_before_and_after(recipe: Recipe, cache: Path) -> None:
             assert numbers(learned.stdout) == pytest.approx(wanted, rel=1e-3, abs=1e-5)
 
 
-def test_in_two_processes(cache: Path) -> None:
+def test_in_two_processes() -> None:
     folder = RECIPES["processes"].folder
-    before = run(cache, *LAUNCH, folder / "before.py")
+    before = run(*LAUNCH, folder / "before.py")
     after, idiomatic = (
-        run(cache, *LAUNCH, "--no-patch", folder / name) for name in ("after.py", "idiomatic.py")
+        run(*LAUNCH, "--no-patch", folder / name) for name in ("after.py", "idiomatic.py")
     )
     # What the programs print, by their first process: Gloo's own lines come when they like.
     printed = [
@@ -66,13 +74,13 @@ def test_in_two_processes(cache: Path) -> None:
     RECIPES["processes"].check("\n".join(printed[0]))
 
 
-def test_checkpoints_go_there_and_back(tmp_path: Path, cache: Path) -> None:
+def test_checkpoints_go_there_and_back(tmp_path: Path) -> None:
     programs = [EXAMPLES / "checkpoints" / name for name in ("after.py", "idiomatic.py")]
     for writer, reader, *options in (programs, [*programs[::-1], "--stacked"]):
         folder = tmp_path / writer.stem
         folder.mkdir()
-        wrote = run(cache, writer, folder, *options)
-        went_on = run(cache, reader, folder)
+        wrote = run(writer, folder, *options)
+        went_on = run(reader, folder)
         assert went_on.stdout.splitlines()[0] == "resumed", wrote.stderr + went_on.stderr
         last = numbers(wrote.stdout)[-2:]
         assert numbers(went_on.stdout) == pytest.approx(last, rel=1e-3)

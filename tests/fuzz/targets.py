@@ -20,7 +20,7 @@ from rich.console import Console
 from shardlift.capture import values
 from shardlift.capture.files import dumps, loads
 from shardlift.check.engine import Options, check_file
-from shardlift.check.noqa import suppressions
+from shardlift.check.noqa import find_suppressions
 from shardlift.cli import config, files
 from shardlift.cli.check_report import Report
 from shardlift.cli.formats import github, json, sarif, terminal
@@ -130,7 +130,7 @@ def settings(data: bytes) -> None:
         with contextlib.suppress(config.ConfigError):
             config.read_config(path)
         list(files.find_files((folder,)))
-    suppressions(data.decode(errors="replace"))
+    find_suppressions(data.decode(errors="replace"))
     with contextlib.suppress(UnreadableError):
         read_source("a.py", data)
 

@@ -123,7 +123,7 @@ WORLD = """
 @pytest.mark.parametrize(
     "initialize",
     [
-        "",
+        pytest.param("", marks=exhaustive),
         pytest.param("jax.distributed.initialize()", marks=exhaustive),
         "jax.distributed.initialize('10.0.0.1:1', num_processes=2)",
         "from jax.distributed import initialize as i; i(); assert jax.distributed.is_initialized()",
@@ -243,7 +243,11 @@ ASLEEP = """
 @slow
 @pytest.mark.parametrize(
     ("number", "status"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=exhaustive),
+        (signal.SIGKILL, -9),
+    ],
     ids=["ctrl-c", "term", "kill"],
 )
 def test_a_signal_ends_all(tmp_path: Path, number: int, status: int):

@@ -26,7 +26,9 @@ def stress(*options: str) -> tuple[int, dict[str, object]]:
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(("size", "fork"), [("2x4", []), ("4x2", ["--fork"])])
+@pytest.mark.parametrize(
+    ("size", "fork"), [pytest.param("2x4", [], marks=pytest.mark.exhaustive), ("4x2", ["--fork"])]
+)
 def test_a_job_with_many_steps_in_flight_ends(size: str, fork: list[str]):
     processes, devices = size.split("x")
     sizes = [f"--processes={processes}", f"--devices={devices}", "--steps=80"]

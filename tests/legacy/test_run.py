@@ -86,7 +86,7 @@ HABITS = """
     print("argv", sys.argv[1:], __name__, __file__ == sys.argv[0])
     step = jax.pmap(lambda x: x + 1)
     x = jnp.zeros(8)
-    for _ in range(10_000):
+    for _ in range(CALLS):
         x = step(x)
     print("many", x)
     print("jit", jax.jit(lambda x: jax.pmap(lambda y: y * 2)(x) + 1)(jnp.arange(8.0)))
@@ -109,8 +109,9 @@ def frames(shown: str) -> list[str]:
     return [line for line in lines if line.startswith("File") and "site-packages" not in line]
 
 
-def test_habits(tmp_path: Path):
-    path = program(tmp_path, HABITS)
+def test_habits(tmp_path: Path, request: pytest.FixtureRequest):
+    calls = "10_000" if request.config.getoption("exhaustive") else "2_000"
+    path = program(tmp_path, HABITS.replace("CALLS", calls))
     plain, ours = (
         start(how, path, "a", "--devices", "2", text="one\ntwo three\n") for how in (PLAIN, RUN)
     )

@@ -17,7 +17,7 @@ from shardlift.capture.schema import Capture, Leaf, Proof, Site
 from shardlift.capture.text_digest import digest
 from shardlift.check.engine import check_texts
 from shardlift.migrate.rewrite import Goal
-from tests import children
+from tests import children, shared
 from tests.migrate.programs import PROGRAMS
 from tests.migrate.test_programs import migrated
 from tests.migrate.training_programs import GLOBAL, PARTLY, STACKED
@@ -55,7 +55,10 @@ def _programs() -> dict[str, tuple[str, Mapping[str, str]]]:
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    root = tmp_path_factory.mktemp("programs")
+    return shared.once("migrate global", lambda: _run(tmp_path_factory.mktemp("programs")))
+
+
+def _run(root: Path) -> dict[str, Any]:
     for name, (ways, files) in _programs().items():
         for path, text in files.items():
             target = root / name / "before" / path

@@ -15,7 +15,7 @@ from shardlift.facts import Capture
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import Migration, migrate
 from shardlift.migrate.rewrite import Goal
-from tests import children
+from tests import children, shared
 from tests.migrate.programs import PROGRAMS
 
 RUNNER = Path(__file__).with_name("run_programs.py")
@@ -44,7 +44,10 @@ def _exists(contents: Mapping[str, bytes]):  # type: ignore[no-untyped-def]
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    root = tmp_path_factory.mktemp("programs")
+    return shared.once("migrate programs", lambda: _run(tmp_path_factory.mktemp("programs")))
+
+
+def _run(root: Path) -> dict[str, str | None]:
     for name, files in PROGRAMS.items():
         for phase, texts in (("before", files), ("after", migrated(files)[0])):
             for path, text in texts.items():

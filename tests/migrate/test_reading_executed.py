@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import children
+from tests import children, shared
 from tests.migrate.reading_programs import FORMS, generated
 
 RUNNER = Path(__file__).with_name("run_reading.py")
@@ -21,9 +21,8 @@ def verdicts(programs: Mapping[str, str], folder: Path) -> dict[str, dict[str, s
     """For each program, the goals whose text prints something else, run in one process."""
     (folder / "programs.json").write_text(json.dumps(programs))
     # As a legacy program ran: without the strictness of this suite.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    environment |= {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    environment = children.plain_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
+    environment[children.QUICK] = "1"
     here = str(Path(__file__).parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(
         [here, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -37,7 +36,7 @@ def verdicts(programs: Mapping[str, str], folder: Path) -> dict[str, dict[str, s
 
 @pytest.fixture(scope="module")
 def of_forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    return verdicts(FORMS, tmp_path_factory.mktemp("forms"))
+    return shared.once("reading", lambda: verdicts(FORMS, tmp_path_factory.mktemp("forms")))
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def its_types_are_seen_from_the_outside(python: Path, work: Path) -> None:
     assert done.stdout.startswith("Success"), done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # `test_no_jax` of tests/cli does without the installation
 def test_what_works_where_there_is_no_jax(tmp_path):
     work = tmp_path / "work"
     work.mkdir()

@@ -73,6 +73,34 @@ def test_two_processes(tmp_path: Path) -> None:
     assert said == {"process 0", "process 1"}
 
 
+SKIPS = """
+import jax, jax.numpy as jnp
+
+step = jax.pmap(lambda x: jax.lax.psum(x, "i"), "i")
+if jax.process_index() == 0:
+    print(float(step(jnp.ones(jax.local_device_count()))[0]))
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_is_stuck_is_ended_and_explained(tmp_path: Path) -> None:
+    (tmp_path / "skips.py").write_text(SKIPS)
+    options = ["--processes", "2", "--devices", "1", "--stuck-after", "4"]
+    command = [sys.executable, "-m", "shardlift.cli", "verify", "skips.py", "skips.py", *options]
+    done = children.run(command, cwd=tmp_path, env=ENV)
+    assert done.returncode == 2, done.stdout + done.stderr
+    first, *rest = done.stderr[done.stderr.index("shardlift verify:") :].splitlines()
+    assert first.startswith("shardlift verify: skips.py was stuck and was ended: for ")
+    assert first.endswith(
+        "none of its 2 processes had used the CPU or printed anything (--stuck-after)"
+    )
+    said = "\n".join(rest)
+    assert "process 0" in said
+    assert (
+        "a deadlock: the end was reached by process 1, but not by process 0 at skips.py:6" in said
+    )
+
+
 def test_verdicts_of_processes_are_one() -> None:
     import numpy as np
 

@@ -1,44 +1,40 @@
-"""Running rules over a file: bytes in, a report out. Files and printing are the caller's."""
+"""The engine of `check`: runs the rules over files, without reading or printing them itself."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import PurePath
 
-from shardlift.check.noqa import Suppression, suppressed, suppressions
-from shardlift.check.prefilter import active
+from shardlift.check.noqa import find_suppressions, suppress
+from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
-from shardlift.source.model import Edit, Finding, Span, Version
+from shardlift.source.model import Finding, Match, Span, Version
 from shardlift.source.modules import module_parts
 from shardlift.source.project import Project
-from shardlift.source.resolve import returns
 from shardlift.source.settings import Settings
 from shardlift.source.sites import Role
 from shardlift.source.text import Source, UnreadableError, read_source
 from shardlift.source.values import Known, Mapped, Value
 from shardlift.source.wrappers import as_transform
 
-UNUSED = "SL001"
-_NOQA = re.compile(rb"noqa\s*:[A-Z0-9,\s]*SL[0-9]")
-# The parts of a module's name, and a name in it, that other files may import.
-Carried = tuple[tuple[str, ...], str]
+# The parts of a module's name, and a name in the module that other files may import.
+Export = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to look for; codes may be prefixes, as in `SL4`."""
+    """The rules to run. Codes may be prefixes, such as `SL4`."""
 
     select: tuple[str, ...] = ("SL",)
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def codes(self, path: str, target: Version) -> tuple[str, ...]:
-        """The codes that count in a file, for a version of JAX."""
+        """The codes of the rules that are selected for a file and a JAX version."""
         ignored = self.ignore + tuple(
             code
             for pattern, codes in self.per_file_ignores.items()
@@ -56,22 +52,22 @@ class Options:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What came of one file."""
+    """The result of checking one file."""
 
     path: str
     findings: tuple[Finding, ...] = ()
-    parsed: bool = False  # False: nothing that any rule looks for is in the text
-    unreadable: str | None = None  # why the file could not be looked at
+    parsed: bool = False  # False if the text contains nothing that a rule looks for
+    unreadable: str | None = None  # why the file could not be checked
     broken_cells: tuple[int, ...] = ()
     suppressed: int = 0
     sites: int = 0
     size: int = 0
-    # Module-level names that stand for pmap or for something pmapped: others may import them.
-    carries: frozenset[Carried] = frozenset()
+    # Module-level names that are pmap or pmapped functions, which other files may import.
+    exports: frozenset[Export] = frozenset()
 
 
-# Looks at one file; the second argument is what makes it worth parsing besides words of rules.
-Look = Callable[[str, frozenset[Carried]], FileReport]
+# Checks one file. A file that may import one of the exports is parsed in any case.
+CheckPath = Callable[[str, frozenset[Export]], FileReport]
 
 
 def check_file(
@@ -79,24 +75,23 @@ def check_file(
     path: str,
     content: bytes,
     options: Options,
-    also: frozenset[Carried] = frozenset(),
+    exports: frozenset[Export] = frozenset(),
 ) -> FileReport:
-    """Look at one file; `also` is what makes it worth parsing besides the words of the rules."""
-    codes = options.codes(path, project.settings.target)
-    worth = active(content, codes, path.endswith(".ipynb"))
-    if any(_imports(content, *pair) for pair in also):
-        worth = codes
-    if not worth or (worth == (UNUSED,) and not _NOQA.search(content)):
+    """Check one file. If it may import one of the exports, it is parsed in any case."""
+    selected = options.codes(path, project.settings.target)
+    codes = active_codes(content, selected, path.endswith(".ipynb"))
+    if any(_may_import(content, *export) for export in exports):
+        codes = selected
+    if not codes:
         return FileReport(path, size=len(content))
     try:
         source = read_source(path, content)
         file = project.file(path, source)
-        report = _check(file, source, worth, options, len(content))
+        return _check(file, source, codes, selected, len(content))
     except UnreadableError as error:
         return FileReport(path, unreadable=str(error), size=len(content))
     except (RecursionError, MemoryError):
         return FileReport(path, unreadable="nested too deeply", size=len(content))
-    return report
 
 
 def check_text(
@@ -105,7 +100,7 @@ def check_text(
     path: str = "example.py",
     settings: Settings = Settings(),
 ) -> FileReport:
-    """Look at one text on its own."""
+    """Check one text."""
     return check_texts({path: text}, options, settings)[path]
 
 
@@ -114,68 +109,70 @@ def check_texts(
     options: Options = Options(),
     settings: Settings = Settings(),
 ) -> dict[str, FileReport]:
-    """Look at several texts that may import one another."""
+    """Check several texts that may import each other."""
     contents = {path: text.encode() for path, text in texts.items()}
     project = Project(contents, lambda path: read_source(path, contents[path]), settings)
 
-    def look(path: str, also: frozenset[Carried]) -> FileReport:
-        return check_file(project, path, contents[path], options, also)
+    def check(path: str, exports: frozenset[Export]) -> FileReport:
+        return check_file(project, path, contents[path], options, exports)
 
-    return dict(zip(contents, check_paths(tuple(contents), look), strict=True))
+    return dict(zip(contents, check_paths(tuple(contents), check), strict=True))
 
 
 def check_paths(
     paths: Sequence[str],
-    look: Look,
+    check: CheckPath,
     apply: Callable[..., Iterable[FileReport]] = map,
     tick: Callable[[], None] = lambda: None,
 ) -> list[FileReport]:
-    """A report for each path, in order, by `apply`, which may be the map of a pool of processes.
+    """A report for each path, in order. `apply` may be the `map` of a process pool.
 
-    All files are looked at once; those without a word of any rule are looked at once more if they
-    may import what turned out to be pmap's. `tick` is called for each file of the first round.
+    Files that were not parsed are checked a second time if they may import a pmapped function from
+    another file. `tick` is called for each file of the first round.
     """
     reports: list[FileReport] = []
-    for report in apply(look, paths, [frozenset[Carried]()] * len(paths)):
+    for report in apply(check, paths, [frozenset[Export]()] * len(paths)):
         reports.append(report)
         tick()
-    carried = frozenset(pair for report in reports for pair in report.carries)
+    exports = frozenset(export for report in reports for export in report.exports)
     again = [
         number
         for number, report in enumerate(reports)
-        if carried and not report.parsed and report.unreadable is None
+        if exports and not report.parsed and report.unreadable is None
     ]
-    second = apply(look, [paths[number] for number in again], [carried] * len(again))
+    second = apply(check, [paths[number] for number in again], [exports] * len(again))
     for number, report in zip(again, second, strict=True):
         reports[number] = report
     return reports
 
 
 def _check(
-    file: File, source: Source, codes: tuple[str, ...], options: Options, size: int
+    file: File, source: Source, codes: tuple[str, ...], selected: tuple[str, ...], size: int
 ) -> FileReport:
-    comments = suppressions(source.text)
+    rules = all_rules()
+    # A code that this run does not check may suppress something in another run.
+    comments = find_suppressions(source.text, excused=rules.keys() - selected)
     findings: list[Finding] = []
-    silenced = 0
+    suppressed = 0
     for code in codes:
-        for match in all_rules()[code].visit(file):
-            lines = (getattr(match.node, "lineno", 1), getattr(match.node, "end_lineno", 1))
-            if suppressed(comments, lines, code):
-                silenced += 1
-                continue
-            edits = () if match.imports else match.edits
-            findings.append(Finding(code, file.path, file.span(match.node), match.message, edits))
-    if UNUSED in codes:
-        findings += _unused(file, comments, options.codes(file.path, file.target))
+        for match in rules[code].visit(file):
+            if suppress(comments, match.node, code):
+                suppressed += 1
+            else:
+                findings.append(_finding(file, code, match))
+    for comment in (comment for comment in comments if comment.unused):
+        for code in codes:
+            matches = rules[code].visit_unused(file, comment)
+            findings += [_finding(file, code, match) for match in matches]
     return FileReport(
         path=file.path,
         findings=tuple(sorted(set(findings), key=lambda f: (_order(f.span), f.code, f.message))),
         parsed=True,
         broken_cells=source.cells.broken if source.cells else (),
-        suppressed=silenced,
+        suppressed=suppressed,
         sites=_count_sites(file),
         size=size,
-        carries=_carried(file),
+        exports=_exports(file),
     )
 
 
@@ -185,29 +182,19 @@ def _count_sites(file: File) -> int:
     return sum(site.role is Role.MAP for site in file.sites) + len(file.unfollowed)
 
 
-def _unused(
-    file: File, comments: Iterable[Suppression], codes: tuple[str, ...]
-) -> Iterable[Finding]:
-    for comment in comments:
-        # A code that was not looked for may well be of use in another run.
-        unused = [c for c in comment.unused if c in codes or c not in all_rules()]
-        if unused:
-            last = comment.column + comment.length
-            span = file.stretch(comment.line, comment.column, comment.line, last)
-            keep = [c for c in comment.codes if c not in unused]
-            edits = (Edit(span, f"# noqa: {', '.join(keep)}"),) if keep else ()
-            message = f"nothing on this line is suppressed by {', '.join(unused)}"
-            yield Finding(UNUSED, file.path, span, message, edits)
+def _finding(file: File, code: str, match: Match) -> Finding:
+    edits = () if match.imports else match.edits
+    return Finding(code, file.path, file.span(match.node), match.message, edits)
 
 
-def _imports(content: bytes, module: tuple[str, ...], name: str) -> bool:
-    """Whether a text may import a name: it says the name, and a part of the module's."""
+def _may_import(content: bytes, module: tuple[str, ...], name: str) -> bool:
+    """Whether a text may import a name: it contains the name and a part of the module's name."""
     if name.encode() not in content or b"import" not in content:
         return False
     return any(part.encode() in content for part in module[-2:]) or b"from ." in content
 
 
-def _carried(file: File) -> frozenset[Carried]:
+def _exports(file: File) -> frozenset[Export]:
     if "pmap" not in file.source.text:
         return frozenset()
     module = module_parts(file.path)
@@ -216,15 +203,15 @@ def _carried(file: File) -> frozenset[Carried]:
         for name, bound in file.index.module.names.items()
         if not isinstance(bound[-1], ast.alias)
         for value in file.exported(name)
-        if isinstance(value, Mapped) or as_transform(value) or _makes_mapped(value)
+        if isinstance(value, Mapped) or as_transform(value) or _returns_mapped(value)
     )
 
 
-def _makes_mapped(value: Value) -> bool:
-    """Whether a function returns something pmapped, alone or in a tuple."""
+def _returns_mapped(value: Value) -> bool:
+    """Whether a function returns a pmapped function, alone or in a tuple."""
     if not isinstance(value, Known):
         return False
-    for returned in returns(value):
+    for returned in value.returns():
         parts = returned.elts if isinstance(returned, ast.Tuple) else [returned]
         if any(isinstance(v, Mapped) for part in parts for v in value.file.values(part)):
             return True

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardlift.source.file import File
-from shardlift.source.idioms import GRADS, REDUCTIONS, TREE_MAPS, collectives
-from shardlift.source.scopes import FUNCTIONS, Function
+from shardlift.source.idioms import collectives
+from shardlift.source.libraries import GRADS, REDUCTIONS, TREE_MAPS
+from shardlift.source.scopes import Function, argument_at
 from shardlift.source.shard_maps import ShardMap
 from shardlift.source.sites import function_of
 from shardlift.source.values import Argument, Constant, Known, Result
@@ -16,23 +17,20 @@ from shardlift.source.values import Argument, Constant, Known, Result
 
 @dataclass(frozen=True)
 class Gradient:
-    """`jax.grad(loss)(w, …)` inside a body."""
+    """A call `jax.grad(loss)(w, …)` inside a body."""
 
     call: ast.Call
     body: Function
-    parameter: str  # the parameter of the body that is differentiated with respect to
+    parameter: str  # the parameter of the body that `w` is
     loss: Known
     with_value: bool
 
 
 def checked_gradients(file: File) -> Iterator[tuple[ShardMap, Gradient]]:
-    """Every gradient inside the body of a shard_map that checks how values vary."""
+    """Every gradient inside the body of a shard_map with `check_vma=True`."""
     for shard_map in file.shard_maps:
-        body = shard_map.body
-        if not shard_map.checks_vma or body is None or body.file is not file:
-            continue
-        if isinstance(body.node, FUNCTIONS):
-            for gradient in gradients(file, body.node):
+        if shard_map.checks_vma and shard_map.function is not None:
+            for gradient in gradients(file, shard_map.function):
                 yield shard_map, gradient
 
 
@@ -53,16 +51,17 @@ def gradients(file: File, body: Function) -> Iterator[Gradient]:
 
 
 def _argnum(made: Result) -> int | None:
-    for keyword in made.call.keywords:
-        if keyword.arg == "argnums":
-            value = made.file.only(keyword.value)
-            number = value.value if isinstance(value, Constant) else None
-            return number if isinstance(number, int) else None
-    return 0 if len(made.call.args) == 1 else None
+    """The position of the argument that `jax.grad` differentiates by, if there is one."""
+    argnums = argument_at(made.call, 1, "argnums")
+    if argnums is None:
+        return 0
+    value = made.file.only(argnums)
+    number = value.value if isinstance(value, Constant) else None
+    return number if isinstance(number, int) else None
 
 
-def loss_is_reduced(gradient: Gradient) -> bool | None:
-    """Whether the loss contains a collective; None when it calls what cannot be looked into."""
+def loss_is_reduced(gradient: Gradient) -> bool:
+    """Whether the loss contains a reduction, itself or in a function that it calls."""
     node, file = gradient.loss.node, gradient.loss.file
     if any(name in REDUCTIONS for _, name in collectives(file, node)):
         return True
@@ -74,7 +73,7 @@ def loss_is_reduced(gradient: Gradient) -> bool | None:
 
 
 def reductions_of(file: File, gradient: Gradient) -> Iterator[ast.Call]:
-    """The collectives in the body that reduce this gradient."""
+    """The collectives of the body that reduce this gradient."""
     for call in file.index.within(gradient.body, ast.Call):
         name = file.called(call)
         if name in REDUCTIONS and call.args and _is_gradient(file, call.args[0], gradient):

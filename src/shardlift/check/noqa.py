@@ -1,57 +1,60 @@
-"""`# noqa: SL201`: which comments suppress what, and which of them suppress nothing."""
+"""`# noqa: SL201` comments: what each suppresses, and which of their codes suppress nothing."""
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+
+from shardlift.source.model import Suppression
 
 _COMMENT = re.compile(
     r"#\s*noqa(?P<codes>\s*:\s*(?P<list>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE
 )
 
 
-@dataclass
-class Suppression:
-    """One comment; an empty list of codes suppresses everything on its line."""
+def find_suppressions(text: str, excused: Collection[str] = ()) -> list[Suppression]:
+    """Find every noqa comment in a text. Strings that look like one do not count.
 
-    line: int
-    column: int
-    length: int
-    codes: tuple[str, ...]
-    used: set[str] = field(default_factory=set)
-
-    @property
-    def unused(self) -> tuple[str, ...]:
-        """The codes of ours that nothing on the line was suppressed by."""
-        return tuple(c for c in self.codes if c.startswith("SL") and c not in self.used)
-
-
-def suppressions(text: str) -> list[Suppression]:
-    """Every noqa comment of a text; what only looks like one inside a string is none."""
+    Codes in `excused` never count as unused.
+    """
     if "noqa" not in text and "NOQA" not in text:
         return []
-    found: list[Suppression] = []
+    suppressions: list[Suppression] = []
+    text = io.StringIO(text, newline=None).read()
+    lines = text.split("\n")
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT and (match := _COMMENT.search(token.string)):
-                listed = re.findall(r"[A-Z]+[0-9]+", (match["list"] or "").upper())
+                codes = re.findall(r"[A-Z]+[0-9]+", (match["list"] or "").upper())
                 line, column = token.start
-                start = column + match.start()
-                length = match.end() - match.start()
-                found.append(Suppression(line, start, length, tuple(listed)))
+                before = lines[line - 1][: column + match.start()]
+                node = _empty_node(line, before, match[0])
+                suppressions.append(Suppression(node, tuple(codes), set(excused)))
     except (tokenize.TokenError, SyntaxError, SystemError):
-        pass  # it parsed, so what was read up to here is right; SystemError: 3.12, of a zero byte
-    return found
+        # The text was parsed, so the comments up to here are right. Python 3.12 raises SystemError
+        # for a zero byte.
+        pass
+    return suppressions
 
 
-def suppressed(found: Iterable[Suppression], lines: tuple[int, ...], code: str) -> bool:
-    """Whether a comment on one of these lines silences the code; notes that it was of use."""
-    hit = False
-    for suppression in found:
-        if suppression.line in lines and (not suppression.codes or code in suppression.codes):
-            suppression.used.add(code)
-            hit = True
-    return hit
+def suppress(suppressions: Iterable[Suppression], node: ast.AST, code: str) -> bool:
+    """Whether a comment on the first or last line of a node suppresses a code; marks it as used."""
+    lines = (getattr(node, "lineno", 1), getattr(node, "end_lineno", 1))
+    hits = [
+        suppression
+        for suppression in suppressions
+        if getattr(suppression.node, "lineno", 0) in lines
+        and (not suppression.codes or code in suppression.codes)
+    ]
+    for suppression in hits:
+        suppression.used.add(code)
+    return bool(hits)
+
+
+def _empty_node(line: int, before: str, text: str) -> ast.AST:
+    start = len(before.encode())  # `ast` counts columns in bytes
+    end = start + len(text.encode())
+    return ast.Pass(lineno=line, col_offset=start, end_lineno=line, end_col_offset=end)

@@ -1,28 +1,28 @@
-"""The documentation page of a rule: what `shardlift rule` prints and the site shows."""
+"""The documentation page of a rule, for `shardlift rule` and the documentation."""
 
 from __future__ import annotations
 
 import textwrap
 
-from shardlift.source.model import Example, Rule
+from shardlift.source.model import Effect, Example, Rule
 
 _EFFECTS = {
-    "removed": "an error as soon as the name is reached",
-    "broken": "raises, or hangs",
-    "wrong": "runs, and the numbers are not those that pmap gave",
-    "slow": "runs, and moves or copies more than it must",
-    "old": "runs; it is what `shardlift migrate` rewrites",
+    Effect.REMOVED: "using the removed name raises an error",
+    Effect.BROKEN: "raises an error, or hangs",
+    Effect.WRONG: "runs, but the numbers differ from those of pmap",
+    Effect.SLOW: "runs, but moves or copies more data than necessary",
+    Effect.OLD: "runs; `shardlift migrate` rewrites it",
 }
 
 
 def page(rule: Rule) -> str:
-    """Markdown, of at most 80 columns wherever the text is ours to wrap."""
+    """The page as Markdown, with prose wrapped at 79 columns."""
     since = "" if rule.since == (0,) else f", since JAX {'.'.join(map(str, rule.since))}"
     parts = [
         f"# {rule.code} {rule.name}",
-        f"**{rule.effect.value}**: {_EFFECTS[rule.effect.value]}{since}.",
-        *(_wrapped(part) for part in rule.explain.strip().split("\n\n")),
-        _wrapped(f"What to do: {rule.advice}"),
+        f"**{rule.effect.value}**: {_EFFECTS[rule.effect]}{since}.",
+        *(_wrap(part) for part in rule.explain.strip().split("\n\n")),
+        _wrap(f"What to do: {rule.advice}"),
         f"Reference: <{rule.reference}>",
         "## Reported",
         *(_block(example) for example in rule.bad),
@@ -32,7 +32,7 @@ def page(rule: Rule) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _wrapped(paragraph: str) -> str:
+def _wrap(paragraph: str) -> str:
     return textwrap.fill(" ".join(paragraph.split()), 79, break_long_words=False)
 
 

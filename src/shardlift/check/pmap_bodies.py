@@ -1,4 +1,4 @@
-"""Bodies written for pmap, whose blocks had one axis less, that now run under shard_map."""
+"""Function bodies that were written for pmap, with one axis less, and now run in shard_map."""
 
 from __future__ import annotations
 
@@ -7,23 +7,13 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import has_device_axis, is_zero
-from shardlift.source.scopes import FUNCTIONS, Function, positional
+from shardlift.source.scopes import Function, positional
 from shardlift.source.shard_maps import SHARD_MAPS, ShardMap
 from shardlift.source.values import Argument, Known, Result
 
-# What the examples of the rules about blocks have around them.
-HEAD = (
-    "import jax\nimport jax.numpy as jnp\nfrom jax.sharding import PartitionSpec as P\n"
-    "n = jax.device_count()\n"
-)
-RUN = (
-    "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
-    "y = g(x.reshape((n, -1)))\n"
-)
-
 
 def shard_map_calls(file: File) -> Iterator[tuple[ast.Call, ShardMap]]:
-    """Every call of a shard_mapped function, jitted or not."""
+    """Every call of a function that shard_map returned, with or without jit."""
     if not file.shard_maps:
         return
     by_call = {shard_map.node: shard_map for shard_map in file.shard_maps}
@@ -39,27 +29,27 @@ def shard_map_calls(file: File) -> Iterator[tuple[ast.Call, ShardMap]]:
 
 
 def pmap_bodies(file: File) -> Iterator[tuple[Function, frozenset[str]]]:
-    """Bodies of shard_maps that still think they are under pmap, with the parameters at issue.
+    """Bodies of shard_maps that were written for pmap, and the parameters that show it.
 
-    A parameter is at issue when its block carries the device axis (the spec maps the first axis,
-    and either the function is also pmapped or the caller passes an array in pmap's layout), and
-    the body never takes that axis off.
+    These are parameters whose block has the device axis and whose body does not remove it. A block
+    has the axis if its spec maps the first axis, and the function is also pmapped or the caller
+    passes an array in pmap's layout.
     """
     if not file.shard_maps:
         return
     pmapped = {site.function.node for site in file.sites if site.function is not None}
     calls = list(shard_map_calls(file))
     for shard_map in file.shard_maps:
-        body = shard_map.body
-        if body is None or body.file is not file or not isinstance(body.node, FUNCTIONS):
+        body = shard_map.function
+        if body is None:
             continue
-        names = positional(body.node)
+        names = positional(body)
         mapped = {n for n in names if (shard_map.spec_of(n) or (None,))[0] is not None}
-        if body.node not in pmapped:
+        if body not in pmapped:
             mapped &= _stacked(file, names, [c for c, s in calls if s is shard_map])
-        kept = frozenset(n for n in mapped if not _taken_off(file, body.node, n))
+        kept = frozenset(name for name in mapped if not _removes_axis(file, body, name))
         if kept:
-            yield body.node, kept
+            yield body, kept
 
 
 def _stacked(file: File, names: list[str], calls: list[ast.Call]) -> set[str]:
@@ -72,16 +62,16 @@ def _stacked(file: File, names: list[str], calls: list[ast.Call]) -> set[str]:
 
 
 def is_block(file: File, node: ast.AST, body: Function, names: frozenset[str]) -> bool:
-    """Whether an expression is one of the parameters, as it came in."""
+    """Whether an expression is one of the parameters, unchanged."""
     if not isinstance(node, ast.Name) or node.id not in names:
         return False
     value = file.only(node)
     return isinstance(value, Argument) and value.function is body
 
 
-def _taken_off(file: File, body: Function, name: str) -> bool:
+def _removes_axis(file: File, body: Function, name: str) -> bool:
     for node in ast.walk(body):
-        if isinstance(node, ast.Subscript) and _named(node.value, name) and is_zero(node.slice):
+        if isinstance(node, ast.Subscript) and _is_name(node.value, name) and is_zero(node.slice):
             return True
         if isinstance(node, ast.Call) and _squeezes(file, node, name):
             return True
@@ -92,21 +82,24 @@ def _taken_off(file: File, body: Function, name: str) -> bool:
 
 def _squeezes(file: File, call: ast.Call, name: str) -> bool:
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    method = isinstance(call.func, ast.Attribute) and _named(call.func.value, name)
-    if method and isinstance(call.func, ast.Attribute) and call.func.attr == "squeeze":
+    method = call.func if isinstance(call.func, ast.Attribute) else None
+    if method and method.attr == "squeeze" and _is_name(method.value, name):
         return any(is_zero(argument) for argument in arguments)
-    squeeze = file.called(call) in ("jax.numpy.squeeze", "jax.lax.squeeze")
-    return squeeze and bool(arguments) and _named(arguments[0], name) and len(arguments) > 1
+    is_function = file.called(call) in ("jax.numpy.squeeze", "jax.lax.squeeze")
+    return is_function and len(arguments) > 1 and _is_name(arguments[0], name)
 
 
-def _named(node: ast.AST, name: str) -> bool:
+def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
 def block_calls(
     file: File, functions: frozenset[str], methods: frozenset[str]
 ) -> Iterator[tuple[ast.Call, str, str]]:
-    """Calls of these functions, or methods, on a block that still carries the device axis."""
+    """Calls of these functions or methods on a block that still has the device axis.
+
+    Each with the name of the function or method and the text of the block.
+    """
     for body, names in pmap_bodies(file):
         for call in file.index.within(body, ast.Call):
             called = file.called(call) or ""

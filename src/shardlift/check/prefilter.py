@@ -1,7 +1,7 @@
-"""Which rules can find anything in a file: a search of its bytes, before anything is parsed.
+"""The prefilter: which rules may match in a file, by a search of its bytes before it is parsed.
 
-Plain words are looked for as they are. Names of JAX are looked for the way they can be written:
-`jax.tree_map`, an import of it, or an attribute of the name that its module was imported under.
+Words are searched as they are. Names of JAX are searched in every way that they can be written:
+`jax.tree_map`, an import of it, or an attribute of the name under which its module is imported.
 """
 
 from __future__ import annotations
@@ -11,31 +11,40 @@ from collections.abc import Iterator
 from functools import cache
 
 from shardlift.check.rules import all_rules
+from shardlift.source.model import Rule
 
-# Without one of these no rule has anything to say; most files of the world end here.
+# Without one of these words no rule matches. Most files are excluded by this test.
 _GATES = (b"jax", b"flax", b"pmap", b"PMAP", b"noqa")
-# No list of names is longer than this: a bracket that is never closed is not read to the end.
+# The limit keeps the search short if a bracket is never closed.
 _FROM = re.compile(rb"from ((?:jax|flax)[\w.]*) import[ \t]*(\([^)]{0,9999}\)|[^\n(]*)")
 _IMPORT_AS = re.compile(rb"import ((?:jax|flax)[\w.]*) as (\w+)")
 _DOTTED = re.compile(rb"(?:jax|flax)\.[\w.]+")
 
 
-def active(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:
-    """The codes that could apply to a file with this content."""
+def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:
+    """The codes of the rules that may match in a file with this content."""
     if not any(gate in content for gate in _GATES):
         return ()
     if notebook:
-        # The lines of a cell are JSON strings: near enough to Python without their quotes.
+        # The lines of a cell are JSON strings: without quotes they are close enough to Python.
         content = content.replace(b"\\n", b"\n").replace(b'"', b" ")
     words, modules, by_code = _vocabulary(codes)
-    said = {word for word in words if word in content}
+    present = {word for word in words if word in content}
     if modules and (b"jax" in content or b"flax" in content):
-        said.update(_names(content, modules))
-    return tuple(code for code in codes if not said.isdisjoint(by_code[code])) if said else ()
+        present.update(_names(content, modules))
+    return tuple(
+        code
+        for code in codes
+        if not present.isdisjoint(by_code[code]) and _matches_pattern(all_rules()[code], content)
+    )
+
+
+def _matches_pattern(rule: Rule, content: bytes) -> bool:
+    return rule.pattern is None or rule.pattern.search(content) is not None
 
 
 def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:
-    """Every dotted name of JAX that a text says, with all its prefixes."""
+    """Every dotted name of JAX in a text, with all its prefixes."""
     aliases: dict[bytes, bytes] = {}
     for base, listed in _FROM.findall(content):
         for item in listed.strip(b"()").split(b","):
@@ -46,7 +55,7 @@ def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:
         yield from _prefixes(module)
         aliases[alias] = module
     for match in _DOTTED.finditer(content):
-        # Not the end of another name: `objax.util`, `acme.jax.networks`.
+        # Not if it is the end of another name: `objax.util`, `acme.jax.networks`.
         before = content[match.start() - 1 : match.start()]
         if not before.isalnum() and before not in (b".", b"_"):
             yield from _prefixes(match[0])
@@ -66,7 +75,7 @@ def _prefixes(name: bytes) -> Iterator[bytes]:
 def _vocabulary(
     codes: tuple[str, ...],
 ) -> tuple[frozenset[bytes], frozenset[bytes], dict[str, frozenset[bytes]]]:
-    """The plain words of some rules, the modules that hold the names of others, all by code."""
+    """The words of some rules, the modules of their names, and words and names by code."""
     rules = [all_rules()[code] for code in codes]
     names = [name.encode() for rule in rules for name in rule.names]
     modules = {prefix for name in names for prefix in _prefixes(name.rpartition(b".")[0])}

@@ -1,4 +1,4 @@
-"""What runs under a transform of JAX."""
+"""Pmapped functions that run inside another transform of JAX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import function_of, surely_mapped
 from shardlift.source.values import External, Mapped, Partial, Result
 
-# The position of the functions that each one transforms.
+# The positions of the functions that each transform takes.
 TRANSFORMS = {
     "jax.jit": (0,),
     "jax.vmap": (0,),
@@ -30,7 +30,7 @@ TRANSFORMS = {
 
 
 def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str]]:
-    """Each place where a pmapped function ends up under a transform, and that transform."""
+    """Each place where a pmapped function runs inside a transform, and the transform."""
     calls = dict(file.mapped_calls)
     for call in file.index.nodes(ast.Call):
         name = file.called(call)

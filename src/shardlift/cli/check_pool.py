@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from shardlift.check.engine import Carried, FileReport, Look, Options, check_file, check_paths
+from shardlift.check.engine import CheckPath, Export, FileReport, Options, check_file, check_paths
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
@@ -18,7 +18,7 @@ from shardlift.source.text import Source, read_source
 
 # Below this many files another process takes longer to start than it saves.
 _WORTH_A_PROCESS = 400
-_look_here: Look | None = None
+_look_here: CheckPath | None = None
 
 
 def run(
@@ -64,10 +64,10 @@ def _safe_path() -> Iterator[None]:
             os.environ[name] = before
 
 
-def _looker(paths: Sequence[str], options: Options, settings: Settings) -> Look:
+def _looker(paths: Sequence[str], options: Options, settings: Settings) -> CheckPath:
     project = Project(paths, _read, settings)
 
-    def look(path: str, also: frozenset[Carried]) -> FileReport:
+    def look(path: str, also: frozenset[Export]) -> FileReport:
         try:
             report = check_file(project, path, read_bytes(path), options, also)
         except OSError as error:
@@ -98,6 +98,6 @@ def _start(paths: Sequence[str], options: Options, settings: Settings) -> None:
     _look_here = _looker(paths, options, settings)
 
 
-def _elsewhere(path: str, also: frozenset[Carried]) -> FileReport:
+def _elsewhere(path: str, also: frozenset[Export]) -> FileReport:
     assert _look_here is not None
     return _look_here(path, also)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from shardlift.launch import virtual_devices
+from shardlift.launch import signal_group, virtual_devices
 
 __all__ = ["Done", "plain_environment", "run_python"]
 
@@ -68,8 +68,7 @@ def _no_survivors(process: subprocess.Popen[str]) -> Iterator[None]:
         yield
     except BaseException:
         for number in (signal.SIGINT, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+            signal_group(process, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=_GRACE)
         raise

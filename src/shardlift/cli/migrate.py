@@ -24,6 +24,7 @@ from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats.places import place
 from shardlift.cli.needs_jax import stop_without_jax
+from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import VerifyOptions, verify_options
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
@@ -165,7 +166,7 @@ def _proved(
             wanted = verified_migration.wanted(project, contents, root, options, verbose)
             return verified_migration.prove(wanted, status.update)
     except verified_migration.ERRORS as error:
-        _stop(f"{error}\nNothing was written.")
+        _stop(f"{explain_error(error)}\nNothing was written.")
 
 
 def _settings(path: str, target: str | None) -> tuple[Config, Settings]:

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from shardlift.launch import Cause, Diagnosis, Frame, Mapped, ProcessState, Stack, Wait
 
-__all__ = ["explain_stuck"]
+__all__ = ["explain_error", "explain_stuck"]
 
 _MOST_LINES = 8  # of a stack
 _NAMED = 3  # processes that are described in one sentence
@@ -65,18 +65,27 @@ _WAYS_OUT = {
 
 
 def explain_stuck(diagnosis: Diagnosis, *, ended: bool) -> str:
-    """Everything that is known of a stuck job, for people."""
+    """Everything that is known of a job that `run` found stuck, for people."""
     count = len(diagnosis.states)
-    lines = [
+    first = (
         f"shardlift: for {diagnosis.seconds:.0f} s none of the {count} processes has used the CPU "
         "or printed anything"
-    ]
+    )
+    last = f"shardlift: {_next(diagnosis, ended)}"
+    return "\n".join([first, *_explain_states(diagnosis), last])
+
+
+def explain_error(error: Exception) -> str:
+    """Why a program could not be compared; if it was stuck, with what each process waited for."""
+    diagnosis = getattr(error, "diagnosis", None)
+    return "\n".join([str(error), *(_explain_states(diagnosis) if diagnosis else ())])
+
+
+def _explain_states(diagnosis: Diagnosis) -> Iterator[str]:
     for state in diagnosis.states:
-        lines += _describe(state)
-    lines.append(f"shardlift: {_summary(diagnosis)}")
-    lines += _advice(diagnosis)
-    lines.append(f"shardlift: {_next(diagnosis, ended)}")
-    return "\n".join(lines)
+        yield from _describe(state)
+    yield f"shardlift: {_summary(diagnosis)}"
+    yield from _advice(diagnosis)
 
 
 def _describe(state: ProcessState) -> Iterator[str]:

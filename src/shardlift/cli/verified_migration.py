@@ -341,6 +341,7 @@ def wanted(
         tolerance=Tolerance(**(options.tolerance or {})),  # type: ignore[arg-type]
         devices=options.devices,
         processes=options.processes,
+        stuck_after=options.stuck_after,
         verbose=verbose,
     )
     return Wanted(

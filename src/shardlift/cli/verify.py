@@ -12,6 +12,7 @@ from shardlift.capture.files import CaptureError
 from shardlift.cli.console import console
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old, stop_without_jax
 from shardlift.cli.stop import stop
+from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import Tolerance
 
 _HELP = """Run two programs and compare what their mapped functions compute.
@@ -61,6 +62,15 @@ compared.
     help="Run each program in N local processes, each with --devices devices.",
 )
 @click.option(
+    "--stuck-after",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --processes: after how long without CPU use and output to end a program, and to "
+    "say what each process waited for; 0 waits for ever.",
+)
+@click.option(
     "--oracle",
     type=click.Choice(["shardlift.pmap", "jax.pmap", "vmap"]),
     default="shardlift.pmap",
@@ -106,6 +116,7 @@ def verify(
     tolerance: Any,
     devices: int | None,
     processes: int,
+    stuck_after: float,
     oracle: str,
     keep_bytes: int,
     tapped: int,
@@ -127,6 +138,7 @@ def verify(
         tolerance=Tolerance(**tolerance),
         devices=devices,
         processes=processes,
+        stuck_after=stuck_after,
         keep=keep_bytes,
         tapped=tapped,
         replay=replay,
@@ -143,7 +155,7 @@ def verify(
                 notes = runs.check_determinism(sources[0], settings, status.update)
             outcome = runs.compare(sources[0], sources[1], settings, status.update)
     except (runs.CannotRunError, CaptureError) as error:
-        stop(str(error))
+        stop(explain_error(error))
     if check_determinism:
         outcome = runs.with_determinism(outcome, notes)
     _print(outcome, style, quiet)

@@ -72,6 +72,15 @@ _OPTIONS = (
         help="With --verify: run COMMAND in N local processes.",
     ),
     click.option(
+        "--stuck-after",
+        type=click.FloatRange(0),
+        default=60,
+        show_default=True,
+        metavar="SECONDS",
+        help="With --processes: after how long without CPU use and output to end COMMAND, and to "
+        "take the change that was tried for the cause; 0 waits for ever.",
+    ),
+    click.option(
         "--strict-vma",
         is_flag=True,
         help="With --to global and --facts: check_vma=True, gradients kept by jax.lax.pcast; "
@@ -97,6 +106,7 @@ class VerifyOptions:
     tolerance: Mapping[str, float] | None
     devices: int | None
     processes: int
+    stuck_after: float
     strict_vma: bool
 
     def check(self, diff: bool, goal: Goal, facts: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from shardlift.launch.diagnosis import Cause, Diagnosis, ProcessState
 from shardlift.launch.job import STUCK_STATUS, Emit, Failure, Outcome, launch
+from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import Program, report_uncaught, virtual_devices
 from shardlift.launch.session import RunOptions, merge_records
 from shardlift.launch.stacks import Frame, Mapped, Stack
@@ -26,5 +27,6 @@ __all__ = [
     "launch",
     "merge_records",
     "report_uncaught",
+    "signal_group",
     "virtual_devices",
 ]

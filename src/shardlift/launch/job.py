@@ -25,6 +25,7 @@ from shardlift.launch.child import Place
 from shardlift.launch.control import DUMP_SIGNAL
 from shardlift.launch.diagnosis import Diagnosis, diagnose
 from shardlift.launch.output_lines import Lines
+from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import RunOptions
 from shardlift.launch.stacks import Answer, parse_dump
@@ -265,7 +266,7 @@ class Job:
         """Tell all processes to end; kill them after ``grace`` seconds or at a second signal."""
         told = len(stops)
         for worker in self.workers:
-            _signal_group(worker.popen, number)
+            signal_group(worker.popen, number)
         deadline = time.monotonic() + grace
         while self._alive() and time.monotonic() < deadline and len(stops) == told:
             self._pump(_TICK)
@@ -275,7 +276,7 @@ class Job:
     def kill(self) -> None:
         """Leave nothing behind: neither the processes nor what they started."""
         for worker in self.workers:
-            _signal_group(worker.popen, signal.SIGKILL)
+            signal_group(worker.popen, signal.SIGKILL)
             worker.popen.wait()
 
     def close(self) -> None:
@@ -347,8 +348,3 @@ def free_port() -> int:
         s.bind(("127.0.0.1", 0))
         port: int = s.getsockname()[1]
         return port
-
-
-def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(popen.pid, number)

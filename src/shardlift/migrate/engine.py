@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardlift.capture.schema import Capture
-from shardlift.check.prefilter import active
+from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.migrate.changes import Change, ChangeId, Decisions, notebook_id
 from shardlift.migrate.device_axis.rewrites import plan
@@ -271,7 +271,7 @@ def _is_worth(path: str, content: bytes) -> bool:
     if not any(word in content for word in (b"jax", b"flax", b"pmap")):
         return False
     codes = tuple(c for c, rule in all_rules().items() if rule.migrated is not Migrated.NO)
-    is_named = active(content, codes, path.endswith(".ipynb"))
+    is_named = active_codes(content, codes, path.endswith(".ipynb"))
     return bool(is_named) or FIRST_OF_TREE.search(content) is not None
 
 

@@ -16,15 +16,15 @@ from shardlift.migrate.names import is_free
 from shardlift.migrate.placement import UNREPLICATE
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
-from shardlift.source.idioms import REPLICATE, TREE_MAPS, is_zero, takes_first
+from shardlift.source.idioms import is_zero, takes_first
+from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.outputs import device_index, fetched, may_be_output
 from shardlift.source.scopes import end, position
 from shardlift.source.values import Argument, Result
 
 FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
-_TO_HOST = frozenset({"numpy.asarray", "numpy.array", "jax.device_get"})
-_NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.print", *_TO_HOST})
+_NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.print", *TO_HOST})
 # What people call a function that takes the first replica of a tree, and what its file says.
 _TELLING = re.compile(r"un_?rep|un_?pmap|replica|^_*(get_)?first$|(first|one|single)_device", re.I)
 _OF_DEVICES = re.compile(r"pmap|device|replica", re.I)

@@ -1,8 +1,8 @@
-"""Functions of libraries that return exactly one array, whatever they are given.
+"""Library functions that always return exactly one array.
 
-Not here: whatever may return a tuple or a list (`slogdet`, `unique`, `modf`, `split`, `top_k`), and
-whatever calls a function of the program (`piecewise`, `apply_along_axis`). A test compares the
-tables with the annotations of the JAX that is installed.
+Functions that may return a tuple or a list (`slogdet`, `unique`, `modf`, `split`, `top_k`) are not
+listed, nor those that call a function of the program (`piecewise`, `apply_along_axis`). A test
+compares the tables with the annotations of the installed JAX.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ARRAYS = frozenset(
     f"{module}.{name}" for module, names in MODULES.items() for name in names.split()
 ) | {"builtins.float"}
 FLOATS = frozenset(f"{m}.{n}" for m in ("jax.numpy", "numpy", "math") for n in ("pi", "e", "inf"))
-# numpy's own and Python's: one array or number, which may be an int.
+# Functions of numpy and Python that return one array or number, perhaps an int.
 NUMBERS = frozenset(
     f"numpy.{name}"
     for name in (
@@ -79,8 +79,8 @@ NUMBERS = frozenset(
     )
 ) | {"builtins.abs", "builtins.bool", "builtins.int", "builtins.len", "builtins.round"}  # fmt: skip
 
-# One array, unless a further argument asks for more: the fewest and most positional arguments with
-# which it does not, and the keyword that must not be there.
+# Functions that return one array unless an argument asks for more: the fewest and the most
+# positional arguments for which they do, and the keyword that asks for more.
 ARRAYS_UNLESS = {
     "jax.numpy.average": (1, 3, "returned"),
     "jax.numpy.linspace": (2, 4, "retstep"),
@@ -90,7 +90,7 @@ ARRAYS_UNLESS = {
     "jax.nn.logsumexp": (1, 4, "return_sign"),
     "jax.scipy.special.logsumexp": (1, 4, "return_sign"),
 }
-# Functions whose result is a tree like the argument at this position.
+# Functions whose result has the structure of the argument at this position.
 LIKE_ARGUMENT = {
     **{
         f"jax.lax.{name}": 0
@@ -105,7 +105,7 @@ LIKE_ARGUMENT = {
     "jax.device_get": 0,
     "jax.block_until_ready": 0,
 }  # fmt: skip
-# Methods and attributes of one array of JAX that are one array, `x.at[0].set(1)` among them.
+# Methods and attributes of a JAX array that are one array, including `x.at[0].set(1)`.
 _METHODS = """
 add all any apply argmax argmin astype clip conj conjugate copy cumprod cumsum diagonal divide dot
 flatten get max mean min multiply power prod ptp ravel repeat reshape round set squeeze std sum

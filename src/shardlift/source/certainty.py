@@ -1,7 +1,7 @@
-"""Whether what an expression was found to stand for is all that it can stand for.
+"""Certainty: whether an expression can only have the value that the resolver gives it.
 
-The resolver takes the likely reading: that a function runs after its module, that a method is not
-overridden. That is enough for a finding. A rewrite needs the readings to be the same.
+The resolver assumes the likely case: that a function runs after its module, and that a method is
+not overridden. That is enough for a finding, but not for a rewrite.
 """
 
 from __future__ import annotations
@@ -11,41 +11,40 @@ import re
 
 from shardlift.source.file import File
 from shardlift.source.reaching import every_reaching, reaching
-from shardlift.source.resolve import returns
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import External, Instance, Known, Mapped, Output
 from shardlift.source.wrappers import is_plain
 
 _DEEPEST = 30
-_CHANGES = frozenset({"update", "pop", "popitem", "setdefault", "clear"})
+_MUTATORS = frozenset({"update", "pop", "popitem", "setdefault", "clear"})
 
 
 def is_certain(file: File, node: ast.AST) -> bool:
-    """Whether no other binding, branch or class can give an expression another meaning."""
+    """Whether no other binding, branch or class can give an expression another value."""
     return _Question().certain(file, node)
 
 
 class _Question:
-    """One expression and all that it rests on, each looked at once."""
+    """One expression and all expressions that it depends on, each checked once."""
 
     def __init__(self) -> None:
-        """Nothing was looked at yet."""
+        """Create a question for which no expression was checked yet."""
         self._seen: set[ast.AST] = set()
         self._waiting = 0
 
     def certain(self, file: File, node: ast.AST) -> bool:
-        """Whether an expression is; what was looked at before did not say no."""
+        """Whether an expression is certain. Those that are being checked count as certain."""
         if node in self._seen:
             return True
         if self._waiting > _DEEPEST:
             return False
         self._seen.add(node)
         self._waiting += 1
-        found = self._look(file, node)
+        result = self._check(file, node)
         self._waiting -= 1
-        return found
+        return result
 
-    def _look(self, file: File, node: ast.AST) -> bool:
+    def _check(self, file: File, node: ast.AST) -> bool:
         if isinstance(node, ast.Name):
             return self._name(file, node)
         if isinstance(node, ast.Attribute):
@@ -57,7 +56,7 @@ class _Question:
         if isinstance(node, ast.Subscript):
             return _keeps_entry(file, node) and self.certain(file, node.value)
         if isinstance(node, (ast.Tuple, ast.List)):
-            return all(self.certain(file, one) for one in node.elts if _matters(file, one))
+            return all(self.certain(file, e) for e in node.elts if _matters(file, e))
         return isinstance(node, (ast.Constant, *FUNCTIONS))
 
     def _name(self, file: File, node: ast.Name) -> bool:
@@ -88,14 +87,14 @@ class _Question:
         if not self.certain(file, node.func):
             return False
         if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
-            return is_plain(value) and all(self.certain(value.file, r) for r in returns(value))
+            return is_plain(value) and all(self.certain(value.file, r) for r in value.returns())
         if isinstance(value, External) and value.path == "functools.partial":
             return all(self.certain(file, argument) for argument in node.args[:1])
         return True
 
 
 def _is_bound_once(file: File, name: str) -> bool:
-    """Whether an attribute is given a value in one place of the program only."""
+    """Whether the whole project assigns an attribute in one place only."""
     stores = [
         node
         for node in file.index.nodes(ast.Attribute)
@@ -120,9 +119,9 @@ def _matters(file: File, node: ast.expr) -> bool:
 
 
 def _keeps_entry(file: File, node: ast.Subscript) -> bool:
-    """Whether an entry of a dict or list is the one that it was made with.
+    """Whether an entry of a dict or list keeps its first value.
 
-    A library is taken not to exchange the entries of a dict that it is given.
+    This assumes that libraries do not change the entries of a dict that they are called with.
     """
     root: ast.expr = node
     while isinstance(root, (ast.Subscript, ast.Attribute)):
@@ -134,13 +133,13 @@ def _keeps_entry(file: File, node: ast.Subscript) -> bool:
 
 
 def _changes_entry(file: File, use: ast.Name, key: object) -> bool:
-    """Whether a use of the name may put something else in the place of an entry."""
+    """Whether a use of the name may change an entry."""
     parent = file.index.parents.get(use)
     outermost: ast.expr = use
     inner = _key(parent)
     while isinstance(parent, (ast.Subscript, ast.Attribute)) and parent.value is outermost:
         outermost, parent = parent, file.index.parents.get(parent)
-    if isinstance(outermost, ast.Attribute) and outermost.attr in _CHANGES:
+    if isinstance(outermost, ast.Attribute) and outermost.attr in _MUTATORS:
         return True
     if isinstance(outermost, (ast.Subscript, ast.Attribute)):
         return not isinstance(outermost.ctx, ast.Load) and inner in (None, key)
@@ -150,7 +149,7 @@ def _changes_entry(file: File, use: ast.Name, key: object) -> bool:
 
 
 def _key(node: ast.AST | None) -> object:
-    """The key or attribute by which an entry is taken, if it is written out."""
+    """The key or attribute of an access, if it is a literal."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return node.slice.value
     return node.attr if isinstance(node, ast.Attribute) else None

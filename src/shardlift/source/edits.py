@@ -1,4 +1,4 @@
-"""Applying edits: text and edits in, text out."""
+"""Edits of a text: applying them, and tracing positions back."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from itertools import pairwise
 
 from shardlift.source.model import Edit, Span
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class OverlapError(ValueError):
-    """Two edits want the same stretch of text."""
+    """Two edits change the same part of a text."""
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """The text with every edit made; equal edits count once, overlapping ones are refused."""
-    starts = line_starts(text)
-    wanted = sorted({(*_offsets(starts, edit.span), edit.replacement) for edit in edits})
+    """Apply edits to a text. Equal edits count once; raises `OverlapError` if two overlap."""
     pieces: list[str] = []
     done = 0
-    for start, end, replacement in wanted:
+    for start, end, replacement in _replacements(text, edits):
         if start < done:
             raise OverlapError(f"two edits overlap at offset {start}")
         pieces += [text[done:start], replacement]
@@ -31,45 +29,48 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def origin(text: str, edits: Iterable[Edit], line: int, column: int) -> tuple[int, int, bool]:
-    r"""Where a place of the text with the edits made comes from in `text`: line, column.
+    r"""The line and column in `text` of a position in the edited text, and whether it is exact.
 
-    And whether it is text that the edits left: what they wrote comes from the beginning of what
-    was there.
+    A position inside a replacement comes from the start of the replaced part, and is not exact.
 
     >>> edit = Edit(Span(1, 4, 1, 8), "jax.jit(\n")
     >>> origin("x = pmap(f)", [edit], 2, 1), origin("x = pmap(f)", [edit], 1, 6)
     ((1, 9, True), (1, 4, False))
     """
-    starts = line_starts(text)
-    after = line_starts(apply_edits(text, edits := list(edits)))
+    edits = list(edits)
+    after = line_starts(apply_edits(text, edits))
     place, exact = after[line - 1] + column, True
-    for start, end, replacement in sorted(
-        {(*_offsets(starts, edit.span), edit.replacement) for edit in edits}
-    ):
+    for start, end, replacement in _replacements(text, edits):
         if place < start:
             break
         if place < start + len(replacement):
             place, exact = start, False
             break
         place += end - start - len(replacement)
-    found = bisect_right(starts, place) - 1
-    return found + 1, place - starts[found], exact
+    starts = line_starts(text)
+    index = bisect_right(starts, place) - 1
+    return index + 1, place - starts[index], exact
 
 
 def line_starts(text: str) -> list[int]:
-    """The offset at which each line starts, lines counted as Python's tokenizer counts them."""
-    return [0, *(end.end() for end in _LINE_END.finditer(text))]
+    """The offset of each line, with lines counted as Python's tokenizer does."""
+    return [0, *(end.end() for end in LINE_END.finditer(text))]
 
 
 def split_lines(text: str) -> list[str]:
-    r"""The lines of a text with their ends, counted as Python's parser counts them.
+    r"""The lines of a text with their line ends, counted as Python's parser does.
 
     >>> split_lines("a\rb\r\n\x0cc\n")
     ['a\r', 'b\r\n', '\x0cc\n']
     """
-    starts = [*line_starts(text), len(text)]
-    found = [text[a:b] for a, b in pairwise(starts)]
-    return found if found[-1] else found[:-1]
+    lines = [text[start:end] for start, end in pairwise([*line_starts(text), len(text)])]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
+    """Start, end and new text of each edit, sorted, without duplicates."""
+    starts = line_starts(text)
+    return sorted({(*_offsets(starts, edit.span), edit.replacement) for edit in edits})
 
 
 def _offsets(starts: list[int], span: Span) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""One parsed file: its text, its index, its sites, and what its expressions stand for."""
+"""One parsed file: its text, its index, its sites, and the values of its expressions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from shardlift.source.sites import Site
     from shardlift.source.unfollowed import Unfollowed
 
-_LONG_LINE = 10_000  # bytes; to count the characters of a longer one anew each time is slow
+_LONG_LINE = 10_000  # bytes; the characters of a longer line are counted once only
 
 
 class File:
-    """What rules are given."""
+    """A parsed file. Rules and rewrites take one as their argument."""
 
     def __init__(self, source: Source, project: Project) -> None:
         """Parse and index the source; raises `UnreadableError` if it is not Python."""
@@ -36,32 +36,30 @@ class File:
         self.project = project
         self.index = Index(parse_source(source))
         self.resolver = Resolver(self)
-        # What each function of the file is as a wrapper of pmap, once it was asked.
+        # Cache of `as_transform`: the transform that each function is, if it wraps pmap.
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
-        # The expressions that each function returns, once they were asked for.
-        self.returned: dict[ast.AST, list[ast.expr]] = {}
-        # Of long lines, the byte at which each character ends.
+        # For long lines, the byte at which each character ends.
         self._ends: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
-        """The path: a file would print its whole tree otherwise."""
+        """The path only, not the whole tree."""
         return f"File({self.path!r})"
 
     def values(self, node: ast.AST) -> tuple[Value, ...]:
-        """Everything that an expression may stand for."""
+        """All values that an expression may have."""
         return self.resolver.values(node)
 
     def exported(self, name: str) -> tuple[Value, ...]:
-        """What a name of the module stands for once the module has run."""
+        """The values of a module-level name after the module has run."""
         return self.resolver.exported(name)
 
     def only(self, node: ast.AST) -> Value | None:
-        """The one thing that an expression can stand for, if there is just one."""
+        """The value of an expression, if there is only one possibility."""
         values = self.values(node)
         return values[0] if len(values) == 1 else None
 
     def definition(self, node: ast.expr) -> ast.expr:
-        """The expression behind a name that is bound once, by a plain assignment, in sight."""
+        """The expression that is assigned to a name, if there is one plain assignment."""
         for _ in range(5):
             if not isinstance(node, ast.Name) or node not in self.index.scope_of:
                 break
@@ -96,7 +94,7 @@ class File:
 
     @cached_property
     def mentions(self) -> list[Mention]:
-        """Every place where this file names a library's pmap, in the order of the text."""
+        """Every mention of pmap in this file, in source order."""
         from shardlift.source.mentions import find_mentions
 
         return sorted(find_mentions(self), key=lambda mention: self.span(mention.name))
@@ -110,14 +108,15 @@ class File:
 
     @cached_property
     def mapped_calls(self) -> list[tuple[ast.Call, Mapped]]:
-        """Every call of something that can only be a pmapped function."""
-        from shardlift.source.sites import find_mapped_calls
+        """Every call of a function that is certainly pmapped."""
+        from shardlift.source.sites import surely_mapped
 
-        return list(find_mapped_calls(self))
+        calls = self.index.nodes(ast.Call)
+        return [(call, mapped) for call in calls if (mapped := surely_mapped(self, call.func))]
 
     @cached_property
     def unreplications(self) -> list[tuple[ast.Call, ast.expr]]:
-        """Every call that takes the first replica of a tree, and that tree."""
+        """Every call that reads the first replica of a tree, and the tree."""
         from shardlift.source.idioms import unreplicated
 
         calls = self.index.nodes(ast.Call)
@@ -132,17 +131,17 @@ class File:
 
     @property
     def target(self) -> Version:
-        """The JAX that findings are for."""
+        """The JAX version that findings are for."""
         return self.project.settings.target
 
     @property
     def many_processes(self) -> bool:
-        """Whether the project that the file belongs to is run by several processes."""
+        """Whether several processes run the project of this file."""
         return self.project.many_processes
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the text, without their ends; after a last end, one that is empty."""
+        """The lines of the text without line ends; the last is empty if the text ends in one."""
         return [line.rstrip("\r\n") for line in self._whole_lines]
 
     @cached_property
@@ -152,18 +151,18 @@ class File:
 
     @cached_property
     def _bytes(self) -> list[bytes]:
-        """The lines with their ends as `ast` counts their columns, encoded once."""
+        """The lines with their ends, encoded because `ast` counts columns in bytes."""
         return [line.encode() for line in self._whole_lines]
 
     def span(self, node: ast.AST) -> Span:
-        """Where a node is, in characters, in its cell if the file is a notebook."""
+        """The span of a node in characters; in its cell, if the file is a notebook."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         end_line = getattr(node, "end_lineno", None) or line
         end_column = getattr(node, "end_col_offset", None) or column
         return self.stretch(line, column, end_line, end_column)
 
     def stretch(self, line: int, column: int, end_line: int, end_column: int) -> Span:
-        """A span from the line and byte columns that `ast` counts in."""
+        """The span between two positions, given in lines and byte columns as in `ast`."""
         column, end_column = self._characters(line, column), self._characters(end_line, end_column)
         if self.source.cells is None:
             return Span(line, column, end_line, end_column)
@@ -181,7 +180,7 @@ class File:
         return bisect_right(self._ends[line], column)
 
     def text(self, node: ast.AST) -> str:
-        """The source of a node, as it was written."""
+        """The source text of a node."""
         line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
         if not line:
             return ""
@@ -192,10 +191,10 @@ class File:
         return b"".join([lines[0][column:], *lines[1:-1], lines[-1][:end]]).decode(errors="replace")
 
     def brief(self, node: ast.AST) -> str:
-        """The source of a node on one line, short enough for a message."""
+        """The source text of a node on one line, short enough for a message."""
         text = " ".join(self.text(node).split())
         return text if len(text) <= 40 else text[:37] + "..."
 
     def replace(self, node: ast.AST, text: str) -> Edit:
-        """An edit that puts `text` in the place of a node."""
+        """An edit that replaces a node by `text`."""
         return Edit(self.span(node), text)

@@ -1,4 +1,4 @@
-"""The idioms of pmap code: placing a value on every device, taking one replica back."""
+"""Idioms of pmap code: placing a value on every device, reading one replica back."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.resolve import returns
-from shardlift.source.scopes import FUNCTIONS, positional
+from shardlift.source.libraries import COLLECTIVES, REPLICATE, SHARD, TREE_MAPS, UNREPLICATE
+from shardlift.source.scopes import FUNCTIONS, argument_at, positional
 from shardlift.source.values import Argument, Constant, Known, Mapped, Output, Result
 from shardlift.source.wrappers import given, is_plain
 
-TREE_MAPS = frozenset(
-    {"jax.tree.map", "jax.tree_util.tree_map", "jax.tree_map", "jax.tree_multimap"}
-)
-UNREPLICATE = frozenset({"flax.jax_utils.unreplicate", "flax.training.common_utils.unreplicate"})
-REPLICATE = frozenset({"flax.jax_utils.replicate", "jax.device_put_replicated"})
-SHARD = frozenset({"flax.training.common_utils.shard", "jax.device_put_sharded"})
-COLLECTIVES = frozenset(
-    f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin", "all_gather", "psum_scatter")
-)
-REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
-GRADS = frozenset({"jax.grad", "jax.value_and_grad"})
 _LOCAL = frozenset({"jax.local_device_count", "jax.local_devices"})
 _GLOBAL = frozenset({"jax.device_count", "jax.devices"})
+# Functions whose second argument is the shape, or the number of rows, of the result.
+_SHAPED = frozenset(
+    {
+        "jax.random.split",
+        "jax.numpy.reshape",
+        "numpy.reshape",
+        "jax.numpy.broadcast_to",
+        "numpy.broadcast_to",
+    }
+)
+_STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "numpy.stack"})
 
 
 def takes_first(file: File, node: ast.expr) -> bool:
-    """`lambda x: x[0]`, or a def that says the same and nothing else."""
+    """Whether a function is `lambda x: x[0]`, or a def that does the same and nothing else."""
     value = file.only(node)
     body = _only_expression(value) if isinstance(value, Known) else None
     if not isinstance(value, Known) or not isinstance(body, ast.Subscript):
@@ -39,48 +39,47 @@ def takes_first(file: File, node: ast.expr) -> bool:
 
 
 def _only_expression(function: Known) -> ast.expr | None:
-    """What a function returns, if it does nothing else; its docstring does not count."""
+    """The expression that a function returns, if it has no other statement but a docstring."""
     node = function.node
     if isinstance(node, ast.Lambda):
         return node.body
     if not isinstance(node, ast.FunctionDef) or not is_plain(function):
         return None
-    statements = [one for one in node.body if not _is_text(one)]
-    only = statements[0] if len(statements) == 1 else None
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    only = body[0] if len(body) == 1 else None
     return only.value if isinstance(only, ast.Return) else None
 
 
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
 def is_zero(node: ast.expr) -> bool:
-    """The literal 0, and not False."""
+    """Whether an expression is the literal 0, not `False`."""
     return isinstance(node, ast.Constant) and node.value == 0 and node.value is not False
 
 
 def unreplicated(file: File, call: ast.Call) -> ast.expr | None:
-    """The tree of which a call takes the first replica: a library's helper, or a home-made one."""
-    name = file.called(call)
-    if name in UNREPLICATE and call.args:
+    """The tree of which a call reads the first replica, by a library or by the project itself."""
+    if file.called(call) in UNREPLICATE and call.args:
         return call.args[0]
-    if name in TREE_MAPS and len(call.args) == 2 and takes_first(file, call.args[0]):
-        return call.args[1]
+    if (mapped := _first_of_tree(file, call)) is not None:
+        return mapped
     value = file.only(call.func)
-    if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
-        bodies = list(returns(value))
-        if len(bodies) == 1 and isinstance(bodies[0], ast.Call):
-            inner = bodies[0]
-            is_map = value.file.called(inner) in TREE_MAPS and len(inner.args) == 2
-            if is_map and takes_first(value.file, inner.args[0]):
-                tree = value.file.only(inner.args[1])
-                if isinstance(tree, Argument) and tree.function is value.node:
-                    return given(value, tree.node.arg, call)
+    returned = value.returns() if isinstance(value, Known) else []
+    if isinstance(value, Known) and len(returned) == 1:
+        inner = _first_of_tree(value.file, returned[0])
+        tree = value.file.only(inner) if inner is not None else None
+        if isinstance(tree, Argument) and tree.function is value.node:
+            return given(value, tree.node.arg, call)
     return None
 
 
+def _first_of_tree(file: File, node: ast.expr) -> ast.expr | None:
+    """The tree in `jax.tree.map(lambda x: x[0], tree)`."""
+    if not isinstance(node, ast.Call) or file.called(node) not in TREE_MAPS or len(node.args) != 2:
+        return None
+    return node.args[1] if takes_first(file, node.args[0]) else None
+
+
 def device_count(file: File, node: ast.expr) -> str | None:
-    """`local` or `global` for an expression that counts devices."""
+    """`local` or `global` if an expression counts, or lists, devices."""
     value = file.only(node)
     if not isinstance(value, Result):
         return None
@@ -92,10 +91,10 @@ def device_count(file: File, node: ast.expr) -> str | None:
 
 
 def stacked_by(file: File, node: ast.expr) -> ast.expr | None:
-    """The device count by which a value was given a leading axis, pmap's layout.
+    """The device count that is the size of a value's leading axis, where the value is made.
 
-    `x.reshape((n, -1))`, `random.split(key, n)`, `jnp.stack([x] * n)`,
-    `jnp.broadcast_to(x, (n, …))`, and those inside a tree map.
+    This is pmap's layout: `x.reshape((n, -1))`, `random.split(key, n)`, `jnp.stack([x] * n)`,
+    `jnp.broadcast_to(x, (n, …))`, or one of these inside a tree map.
     """
     node = file.definition(node)
     if not isinstance(node, ast.Call):
@@ -103,24 +102,21 @@ def stacked_by(file: File, node: ast.expr) -> ast.expr | None:
     name = file.called(node)
     if name in TREE_MAPS and node.args and isinstance(node.args[0], ast.Lambda):
         return stacked_by(file, node.args[0].body)
-    if name == "jax.random.split" and len(node.args) > 1:
-        return _counted(file, node.args[1])
-    if name in ("jax.numpy.reshape", "numpy.reshape") and len(node.args) > 1:
-        return _counted(file, node.args[1])
-    if name in ("jax.numpy.broadcast_to", "numpy.broadcast_to") and len(node.args) > 1:
-        return _counted(file, node.args[1])
-    if name in ("jax.numpy.stack", "jax.numpy.array", "numpy.stack") and node.args:
-        return _repeated(file, node.args[0])
-    if name is None and isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
-        return _counted(file, node.args[0]) if node.args else None
+    if name in _SHAPED and len(node.args) > 1:
+        return _leading_count(file, node.args[1])
+    if name in _STACKS and node.args:
+        return _repetitions(file, node.args[0])
+    is_reshape = isinstance(node.func, ast.Attribute) and node.func.attr == "reshape"
+    if name is None and is_reshape and node.args:
+        return _leading_count(file, node.args[0])
     return None
 
 
 def behind(file: File, node: ast.expr) -> tuple[File, ast.expr]:
-    """The expression that makes a value, behind tree maps and helpers of the program's own.
+    """The expression that makes a value, inside tree maps and functions of the project.
 
-    Of `jax.tree.map(shard, batch)` with `def shard(x): return x.reshape(…)` it is the reshape,
-    in the file in which it stands.
+    For `jax.tree.map(shard, batch)` with `def shard(x): return x.reshape(…)`, that is the
+    `reshape`, together with its file.
     """
     for _ in range(4):
         node = file.definition(node)
@@ -130,14 +126,14 @@ def behind(file: File, node: ast.expr) -> tuple[File, ast.expr]:
         value = file.only(node.args[0] if mapped else node.func)
         if not isinstance(value, Known) or not isinstance(value.node, FUNCTIONS):
             break
-        bodies = list(returns(value))
-        if len(bodies) != 1:
+        returned = value.returns()
+        if len(returned) != 1:
             break
-        file, node = value.file, bodies[0]
+        file, node = value.file, returned[0]
     return file, node
 
 
-def _counted(file: File, shape: ast.expr) -> ast.expr | None:
+def _leading_count(file: File, shape: ast.expr) -> ast.expr | None:
     shape = file.definition(shape)
     while isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
         shape = shape.left
@@ -146,7 +142,7 @@ def _counted(file: File, shape: ast.expr) -> ast.expr | None:
     return shape if device_count(file, shape) else None
 
 
-def _repeated(file: File, node: ast.expr) -> ast.expr | None:
+def _repetitions(file: File, node: ast.expr) -> ast.expr | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for side, other in ((node.left, node.right), (node.right, node.left)):
             if isinstance(side, ast.List) and device_count(file, other):
@@ -155,7 +151,7 @@ def _repeated(file: File, node: ast.expr) -> ast.expr | None:
 
 
 def has_device_axis(file: File, node: ast.expr) -> bool:
-    """Whether a value is known to carry the leading axis that pmap maps over."""
+    """Whether a value is known to have the leading axis that pmap maps over."""
     value = file.only(node)
     if isinstance(value, Output):
         return True
@@ -174,10 +170,8 @@ def collectives(file: File, node: ast.AST) -> Iterator[tuple[ast.Call, str]]:
 
 
 def axis_of(file: File, call: ast.Call) -> object:
-    """The axis name that a collective is over, if it is written out."""
-    node = call.args[1] if len(call.args) > 1 else None
-    for keyword in call.keywords:
-        node = keyword.value if keyword.arg == "axis_name" else node
+    """The axis name of a collective, if it is a literal or a constant."""
+    node = argument_at(call, 1, "axis_name")
     if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == 1:
         node = node.elts[0]
     value = file.only(node) if node is not None else None
@@ -185,7 +179,7 @@ def axis_of(file: File, call: ast.Call) -> object:
 
 
 def axis_name(mapped: Mapped) -> object:
-    """The axis name of a pmapped function, if it is written out."""
+    """The axis name of a pmapped function, if it is a literal or a constant."""
     located = mapped.keywords.get("axis_name")
     value = located.file.only(located.node) if located else None
     return value.value if isinstance(value, Constant) else None

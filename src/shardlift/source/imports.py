@@ -1,6 +1,6 @@
-"""Changing import statements: names that move to another module, and names that go.
+"""Edits of import statements: moving names to another module, and removing names.
 
-Only the names at issue are touched: comments, line breaks and the order of the rest stay.
+Comments, line breaks and the order of the other names do not change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def moved(
     to: Mapping[ast.alias, tuple[str, str] | None],
     called: Mapping[ast.alias, str] = MappingProxyType({}),
 ) -> tuple[Edit, ...]:
-    """Import some names of a statement from elsewhere: `to` says from which module, as what.
+    """Import some names of a statement from other modules: `to` has the new modules and names.
 
     What the file calls them stays (`tree_map` from `jax.tree_util`, `trunc as fix`), unless
     `called` says otherwise. None takes a name out, and so does an import that is there already.
@@ -65,7 +65,7 @@ def _imported_at_top(file: File, besides: ast.ImportFrom) -> set[tuple[str, str,
 
 
 def dropped(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:
-    """Take names out of a statement; the whole statement if none is left."""
+    """Remove names from a statement; delete the statement if none is left."""
     if len(aliases) < len(statement.names):
         return tuple(_without(file, statement, aliases))
     return (deleted(file, statement),)
@@ -81,7 +81,7 @@ def _as(name: str, bound: str) -> str:
 
 
 def _without(file: File, statement: Import, aliases: Collection[ast.alias]) -> Iterator[Edit]:
-    """Cut out some names, but not all, and the commas and lines that were theirs."""
+    """Remove some names, but not all, with their commas and lines."""
     names = statement.names
     first = 0
     while first < len(names):
@@ -96,7 +96,7 @@ def _without(file: File, statement: Import, aliases: Collection[ast.alias]) -> I
 
 
 def _cut_run(file: File, names: list[ast.alias], first: int, last: int) -> Edit:
-    """Cut out neighbours; what is before them, or after, stays a list of names."""
+    """Remove adjacent names so that the names before and after them remain a list."""
     start, end = position(names[first]), end_of(names[last])
     in_brackets = file.text(file.index.parents[names[first]]).endswith(")")
     rest = line_bytes(file, end[0])[end[1] :]

@@ -1,16 +1,17 @@
-"""What the text proves of a value's structure: whether it is one array, or a tuple of what.
+"""Inference of structures: whether a value is one array or a tuple, as far as the source proves.
 
-A pmapped function may be given any tree, so a parameter is unknown until a call shows what it is.
-Operators prove more than names: a tuple can be added to a tuple and multiplied by an int, and has
-no other arithmetic. Methods prove nothing of an unknown value: a NamedTuple may have a `mean`. It
-is assumed that a class of the program with arithmetic of its own is no tree that `[0]` looks into.
+A pmapped function may be called with any tree, so a parameter is unknown unless a call shows what
+it is. Operators prove a lot: a tuple can be added to a tuple and multiplied by an int, and has no
+other arithmetic. Methods of an unknown value prove nothing: a NamedTuple may have a `mean`. Classes
+of the project with their own arithmetic are assumed not to be indexed by `[0]`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from shardlift.source.array_functions import (
     ARRAYS,
@@ -23,9 +24,8 @@ from shardlift.source.array_functions import (
 )
 from shardlift.source.certainty import is_certain
 from shardlift.source.file import File
-from shardlift.source.idioms import TREE_MAPS
+from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.reaching import every_reaching
-from shardlift.source.resolve import returns
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.structure import (
     Leaf,
@@ -45,12 +45,12 @@ from shardlift.source.wrappers import SAME_RESULT, given, is_plain
 _VALUE_AND_GRAD = frozenset(
     {"jax.value_and_grad", "equinox.filter_value_and_grad", "flax.nnx.value_and_grad"}
 )
-_MOST_STEPS = 2_000  # expressions that are looked at for one question
-_DEEPEST = 60  # expressions that wait for one another
+_MOST_STEPS = 2_000  # expressions per question
+_DEEPEST = 60  # nested expressions
 
 
 def output_structure(mapped: Mapped, call: ast.Call, file: File | None) -> Structure:
-    """What a call of a pmapped function returns; `file` is that of the call, if it is known."""
+    """The structure that a call of a pmapped function returns; `file` is the file of the call."""
     static = "static_broadcasted_argnums" in mapped.keywords
     traced = mapped.transform.origin.startswith("jax.") and not static
     caller = Caller(Inference(file), call, traced) if file is not None else None
@@ -59,45 +59,44 @@ def output_structure(mapped: Mapped, call: ast.Call, file: File | None) -> Struc
 
 @dataclass(frozen=True)
 class Caller:
-    """The arguments that a function is called with, where they are known."""
+    """A call of a function, where the structures of its arguments are inferred."""
 
     inference: Inference
     call: ast.Call
-    traced: bool = False  # what was a number is an array inside
+    traced: bool = False  # numbers are arrays inside the function
 
     def given(self, function: Known, name: str) -> Structure:
-        """What a parameter is."""
+        """The structure of a parameter."""
         expression = given(function, name, self.call)
-        found = self.inference.of(expression) if expression is not None else None
-        return as_arrays(found) if self.traced else found
+        structure = self.inference.of(expression) if expression is not None else None
+        return as_arrays(structure) if self.traced else structure
 
 
 @dataclass
 class Inference:
-    """Structures of the expressions of one file, for what is known of the parameters."""
+    """Structures of the expressions of one file, for known structures of parameters."""
 
     file: File
     parameters: Mapping[ast.arg, Structure] = field(default_factory=dict)
-    # What a name is taken to be while that is being proven, by its bindings.
+    # The structure that a name is assumed to have during a proof, by its bindings.
     assumed: Mapping[frozenset[ast.AST], Leaf] = field(default_factory=dict)
     steps: list[ast.AST] = field(default_factory=list)
     waiting: set[ast.AST] = field(default_factory=set)
     known: dict[ast.AST, Structure] = field(default_factory=dict)
 
     def of(self, node: ast.expr) -> Structure:
-        """What an expression is made of; None if that is not proven."""
+        """The structure of an expression; None if it is not proven."""
         if node in self.known:
             return self.known[node]
         too_much = len(self.waiting) > _DEEPEST or len(self.steps) > _MOST_STEPS
-        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        method = _BY_TYPE.get(type(node))
         if method is None or too_much or node in self.waiting:
             return None
         self.steps.append(node)
         self.waiting.add(node)
-        found: Structure = method(node)
+        structure = self.known[node] = method(self, node)
         self.waiting.discard(node)
-        self.known[node] = found
-        return found
+        return structure
 
     # ---- expressions
 
@@ -112,8 +111,6 @@ class Inference:
         kind = tuple if isinstance(node, ast.Tuple) else list
         return Parts(kind, dict(enumerate(self.of(element) for element in node.elts)))
 
-    _list = _tuple
-
     def _dict(self, node: ast.Dict) -> Structure:
         parts: dict[int | str, Structure] = {}
         for key, value in zip(node.keys, node.values, strict=True):
@@ -122,24 +119,24 @@ class Inference:
             parts[key.value] = self.of(value)
         return Parts(dict, parts)
 
-    def _ifexp(self, node: ast.IfExp) -> Structure:
+    def _choice(self, node: ast.IfExp) -> Structure:
         return joined([self.of(node.body), self.of(node.orelse)])
 
-    def _boolop(self, node: ast.BoolOp) -> Structure:
+    def _bool_op(self, node: ast.BoolOp) -> Structure:
         return joined([self.of(value) for value in node.values])
 
-    def _namedexpr(self, node: ast.NamedExpr) -> Structure:
+    def _named_expr(self, node: ast.NamedExpr) -> Structure:
         return self.of(node.value)
 
     def _compare(self, _: ast.Compare) -> Structure:
-        return Leaf.NUMBER  # arrays give an array, everything else a bool
+        return Leaf.NUMBER  # arrays give an array, other values a bool
 
-    def _unaryop(self, node: ast.UnaryOp) -> Structure:
+    def _unary_op(self, node: ast.UnaryOp) -> Structure:
         # No tuple has `-x`, `+x` or `~x`; `not x` is a bool.
         negated = not isinstance(node.op, ast.Not) and self.of(node.operand) is Leaf.ARRAY
         return Leaf.ARRAY if negated else Leaf.NUMBER
 
-    def _binop(self, node: ast.BinOp) -> Structure:
+    def _bin_op(self, node: ast.BinOp) -> Structure:
         return combined(node.op, self.of(node.left), self.of(node.right))
 
     def _subscript(self, node: ast.Subscript) -> Structure:
@@ -163,22 +160,25 @@ class Inference:
         key = frozenset(bound)
         if key in self.assumed:
             return self.assumed[key]
-        found = joined(self._bound(binding) for binding in bound)
-        if found is None and len(bound) > 1:
+        structure = joined(self._bound(binding) for binding in bound)
+        if structure is None and len(bound) > 1:
             return self._bound_by_itself(key)
-        return self._unless_changed(node, found) if can_change(found) else found
+        return self._unless_changed(node, structure) if can_change(structure) else structure
 
     def _bound_by_itself(self, bound: frozenset[ast.AST]) -> Structure:
-        """`loss = 0.0`, and `loss = loss + x` in a loop: what it is before, it is afterwards."""
+        """The structure of `loss` in `loss = 0.0` and, in a loop, `loss = loss + x`.
+
+        It is a leaf if assuming a leaf before an iteration proves a leaf after it.
+        """
         for leaf in Leaf:
             inner = replace(self, assumed={**self.assumed, bound: leaf}, known={})
-            found = joined(inner._bound(binding) for binding in bound)
-            if found is leaf or found is Leaf.ARRAY:
+            after = joined(inner._bound(binding) for binding in bound)
+            if after is leaf or after is Leaf.ARRAY:
                 return leaf
         return None
 
     def _bound(self, node: ast.AST) -> Structure:
-        """What one binding gives to its name."""
+        """The structure that one binding gives to its name."""
         if isinstance(node, ast.arg):
             return self.parameters.get(node)
         if not isinstance(node, ast.Name):
@@ -192,8 +192,8 @@ class Inference:
             path.insert(0, parent.elts.index(inner))  # type: ignore[arg-type]
             inner = parent
         if isinstance(parent, ast.AugAssign):
-            found = combined(parent.op, self.of(target), self.of(parent.value))
-            return found if isinstance(found, Leaf) else None
+            result = combined(parent.op, self.of(target), self.of(parent.value))
+            return result if isinstance(result, Leaf) else None
         if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) or not parent.value:
             return None
         whole = self.of(parent.value)
@@ -201,18 +201,18 @@ class Inference:
             whole = whole if isinstance(whole, Leaf) else part(whole, step)
         return whole
 
-    def _unless_changed(self, node: ast.Name, found: Structure) -> Structure:
-        """A list or dict, if no use of its name can put something else into it."""
+    def _unless_changed(self, node: ast.Name, structure: Structure) -> Structure:
+        """The structure of a list or dict, if no use of its name changes it in place."""
         for use in self.file.index.uses(node):
             parent = self.file.index.parents[use]
             if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-                found = _without(found, parent.slice)
-            elif isinstance(use.ctx, ast.Load) and not self._only_reads(use, found):
+                structure = _without(structure, parent.slice)
+            elif isinstance(use.ctx, ast.Load) and not self._only_reads(use, structure):
                 return None
-        return found
+        return structure
 
-    def _only_reads(self, use: ast.expr, found: Structure) -> bool:
-        if not can_change(found):
+    def _only_reads(self, use: ast.expr, structure: Structure) -> bool:
+        if not can_change(structure):
             return True
         parent = self.file.index.parents.get(use)
         while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
@@ -220,7 +220,7 @@ class Inference:
         if isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant):
             key = parent.slice.value
             loaded = isinstance(parent.ctx, ast.Load) and isinstance(key, (int, str))
-            return loaded and self._only_reads(parent, part(found, key))  # type: ignore[arg-type]
+            return loaded and self._only_reads(parent, part(structure, key))  # type: ignore[arg-type]
         if isinstance(parent, ast.Call) and use in parent.args:
             name = self.file.called(parent)
             return name in LIKE_ARGUMENT or name in TREE_MAPS
@@ -236,7 +236,7 @@ class Inference:
         return self._applied(node.func, Caller(self, node))
 
     def _applied(self, function: ast.expr, caller: Caller | None) -> Structure:
-        """What the function that an expression stands for returns."""
+        """The structure that the function which an expression refers to returns."""
         value = self.file.only(function) if is_certain(self.file, function) else None
         if isinstance(value, External):
             return caller.inference.library(value.path, caller.call) if caller else None
@@ -257,13 +257,13 @@ class Inference:
         return self if file is self.file else Inference(file, {}, {}, self.steps, self.waiting)
 
     def of_mapped(self, mapped: Mapped, caller: Caller | None) -> Structure:
-        """What a pmapped function returns: a tree like that of the function itself."""
+        """The structure that a pmapped function returns: that of the function itself."""
         if isinstance(mapped.operand, Located):
             return self._in(mapped.operand.file)._applied(mapped.operand.node, caller)
         return self._returned(mapped.operand, caller) if mapped.operand is not None else None
 
     def _transformed(self, value: Result, caller: Caller | None) -> Structure:
-        """What `jax.jit(f)` and `jax.value_and_grad(f)` return."""
+        """The structure that `jax.jit(f)` or `jax.value_and_grad(f)` returns."""
         if value.path in SAME_RESULT:
             return self._applied(value.call.args[0], caller)
         options = {keyword.arg: keyword.value for keyword in value.call.keywords}
@@ -272,42 +272,38 @@ class Inference:
         if value.path not in _VALUE_AND_GRAD or len(value.call.args) > 2 or not understood:
             return None
         if not has_aux.value:  # type: ignore[attr-defined]
-            return tuple_of(Leaf.ARRAY, None)  # only one scalar has a gradient
+            return tuple_of(Leaf.ARRAY, None)  # the loss is one scalar
         aux = part(self._applied(value.call.args[0], None), 1)
         return tuple_of(tuple_of(Leaf.ARRAY, aux), None)
 
     def _returned(self, function: Known, caller: Caller | None) -> Structure:
-        """What a function of the program returns, on every way through it."""
+        """The structure that a function of the project returns."""
         arguments = function.node.args if isinstance(function.node, FUNCTIONS) else None
         if arguments is None or caller is None:
             return self._inside(function, {})
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        return self._inside(function, {one: caller.given(function, one.arg) for one in named})
+        return self._inside(function, {arg: caller.given(function, arg.arg) for arg in named})
 
     def _inside(self, function: Known, parameters: Mapping[ast.arg, Structure]) -> Structure:
         if not is_plain(function) or not _always_returns(function):
             return None
         around = set(function.file.index.ancestors(function.node))
-        seen = {a: s for a, s in self.parameters.items() if self._owner(a) in around}
+        owner = self.file.index.function_around
+        seen = {arg: s for arg, s in self.parameters.items() if owner(arg) in around}
         inner = Inference(function.file, {**seen, **parameters}, {}, self.steps, self.waiting)
-        return joined([inner.of(expression) for expression in returns(function)])
-
-    def _owner(self, argument: ast.arg) -> ast.AST | None:
-        return next(
-            (n for n in self.file.index.ancestors(argument) if isinstance(n, FUNCTIONS)), None
-        )
+        return joined([inner.of(expression) for expression in function.returns()])
 
     def library(self, path: str, call: ast.Call) -> Structure:
-        """What a function of a library returns."""
+        """The structure that a library function returns."""
         named = {keyword.arg for keyword in call.keywords}
         if path in ARRAYS:
             return Leaf.ARRAY
         if path in NUMBERS:
             return Leaf.NUMBER
         if path == "builtins.sum" and len(call.args) == 1 and not named:
-            return Leaf.NUMBER  # it starts from 0, to which no tuple can be added
+            return Leaf.NUMBER  # the sum starts with 0, and no tuple can be added to 0
         if path == "builtins.dict" and not call.args and None not in named:
-            return Parts(dict, {one.arg or "": self.of(one.value) for one in call.keywords})
+            return Parts(dict, {k.arg or "": self.of(k.value) for k in call.keywords})
         if any(isinstance(arg, ast.Starred) for arg in call.args):
             return None
         if path in ARRAYS_UNLESS:
@@ -321,32 +317,50 @@ class Inference:
         return None
 
     def _tree_mapped(self, call: ast.Call) -> Structure:
-        """A tree like the first, if the function makes one leaf of each leaf."""
+        """The structure of the tree, if the function returns one leaf for each leaf."""
         value, tree = self.file.only(call.args[0]), self.of(call.args[1])
-        one: Structure = None
+        result: Structure = None
         if isinstance(value, External) and value.path in ARRAYS:
-            one = Leaf.ARRAY
+            result = Leaf.ARRAY
         elif isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
             arguments = [*value.node.args.posonlyargs, *value.node.args.args]
             leaves = dict.fromkeys(arguments[: len(call.args) - 1], Leaf.NUMBER)
-            one = self._inside(value, leaves)
-        return tree if isinstance(one, Leaf) and is_all_leaves(tree) else None
+            result = self._inside(value, leaves)
+        return tree if isinstance(result, Leaf) and is_all_leaves(tree) else None
 
 
-def _without(found: Structure, key: ast.expr) -> Structure:
-    """A dict after `d["key"] = value`: the others are as they were."""
+_BY_TYPE: dict[type[ast.expr], Callable[[Inference, Any], Structure]] = {
+    ast.Constant: Inference._constant,
+    ast.Tuple: Inference._tuple,
+    ast.List: Inference._tuple,
+    ast.Dict: Inference._dict,
+    ast.IfExp: Inference._choice,
+    ast.BoolOp: Inference._bool_op,
+    ast.NamedExpr: Inference._named_expr,
+    ast.Compare: Inference._compare,
+    ast.UnaryOp: Inference._unary_op,
+    ast.BinOp: Inference._bin_op,
+    ast.Subscript: Inference._subscript,
+    ast.Attribute: Inference._attribute,
+    ast.Name: Inference._name,
+    ast.Call: Inference._call,
+}
+
+
+def _without(structure: Structure, key: ast.expr) -> Structure:
+    """The structure of a dict after `d["key"] = value`: the other parts do not change."""
     named = isinstance(key, ast.Constant) and isinstance(key.value, str)
-    if not named or not isinstance(found, Parts) or found.kind is not dict:
+    if not named or not isinstance(structure, Parts) or structure.kind is not dict:
         return None
-    return Parts(dict, {**found.of, key.value: None})  # type: ignore[attr-defined]
+    return Parts(dict, {**structure.of, key.value: None})  # type: ignore[attr-defined]
 
 
 def _always_returns(function: Known) -> bool:
-    """Whether every way through a function ends in a `return` with a value, or raises."""
+    """Whether every path through a function ends in a `return` with a value or a `raise`."""
     if isinstance(function.node, ast.Lambda):
         return True
-    found = function.file.index.within(function.node, ast.Return)
-    return all(node.value is not None for node in found) and _ends(function.node.body)
+    statements = function.file.index.within(function.node, ast.Return)
+    return all(node.value is not None for node in statements) and _ends(function.node.body)
 
 
 def _ends(body: list[ast.stmt]) -> bool:

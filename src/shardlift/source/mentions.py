@@ -1,4 +1,4 @@
-"""Every place where a file names a library's pmap: called, as a decorator, or as a value."""
+"""Mentions of pmap: every expression of a file that names the pmap of a library."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from shardlift.source.libraries import PMAPS
 from shardlift.source.reaching import reaching
 from shardlift.source.values import External
-from shardlift.source.wrappers import PMAPS
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
 
-OWN = frozenset({"jax.pmap", "jax.api.pmap"})  # JAX's own, not another library's
+OWN = frozenset({"jax.pmap", "jax.api.pmap"})  # JAX's own pmap
 _LAST = frozenset(path.rpartition(".")[2] for path in PMAPS)
 _LIBRARIES = frozenset(path.partition(".")[0] for path in PMAPS)
-# Functions that look at a function and do not call it.
-_LOOKS = frozenset({"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"})
+# Functions that inspect a function and do not call it.
+_INSPECTIONS = frozenset(
+    {"functools.wraps", "builtins.help", "inspect.signature", "builtins.print"}
+)
 Name = ast.Attribute | ast.Name
 
 
 class Use(StrEnum):
-    """What is done with pmap where it is named."""
+    """How pmap is used where it is mentioned."""
 
     CALL = "call"  # jax.pmap(f)
     DECORATOR = "decorator"  # @jax.pmap, @partial(jax.pmap, …)
-    VALUE = "value"  # handed on: train(transform=jax.pmap)
+    VALUE = "value"  # train(transform=jax.pmap)
     COMPARED = "compared"  # transform is jax.pmap
 
 
 @dataclass(frozen=True, eq=False)
 class Mention:
-    """An expression that can only be a library's pmap."""
+    """An expression that can only be the pmap of a library."""
 
     name: Name
     path: str  # the library's name for it
@@ -48,16 +50,16 @@ class Mention:
 
 
 def find_mentions(file: File) -> Iterator[Mention]:
-    """Each mention of a file; names that are only looked at (`jax.pmap.__doc__`) are none.
+    """Find every mention in a file.
 
-    Nor is a name that the program itself made for pmap (`pmap = jax.pmap`): it changes where it
-    is made.
+    A name that is only inspected (`jax.pmap.__doc__`) is not a mention. Neither is a name that the
+    program assigns itself (`pmap = jax.pmap`): it changes together with the assignment.
     """
     for name in _candidates(file):
         value = file.only(name)
         if not isinstance(value, External) or value.path not in PMAPS:
             continue
-        if _is_imported(file, name) and not _is_looked_at(file, name):
+        if _is_imported(file, name) and not _is_inspected(file, name):
             use, node = _use(file, name)
             yield Mention(name, value.path, use, node)
 
@@ -75,9 +77,9 @@ def _candidates(file: File) -> Iterator[Name]:
             yield name
 
 
-def _is_looked_at(file: File, name: Name) -> bool:
+def _is_inspected(file: File, name: Name) -> bool:
     parent = file.index.parents.get(name)
-    return isinstance(parent, ast.Attribute) or file.called(parent) in _LOOKS
+    return isinstance(parent, ast.Attribute) or file.called(parent) in _INSPECTIONS
 
 
 def _use(file: File, name: Name) -> tuple[Use, ast.expr]:
@@ -124,7 +126,7 @@ def _is_from_library(file: File, alias: ast.alias) -> bool:
 
 
 def _is_imported_there(file: File, module: tuple[str, ...], name: str) -> bool:
-    """Whether another file of the project has the name by an import, not by an assignment."""
+    """Whether another file of the project imports the name, and does not assign it."""
     other = file.project.module(module, file.path)
     if other is None or other is file:
         return False

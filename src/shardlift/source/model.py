@@ -1,10 +1,11 @@
-"""What `check` and `migrate` say: spans, edits, findings, and the rule object that makes them."""
+"""Records of `check` and `migrate`: spans, edits, matches, findings and rules."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -18,44 +19,44 @@ CHANGELOG = "https://docs.jax.dev/en/latest/changelog.html"
 SHARD_MAP = "https://docs.jax.dev/en/latest/notebooks/shard_map.html"
 MULTI_PROCESS = "https://docs.jax.dev/en/latest/multi_process.html"
 
-# One file of text, or several by path: rules that look across files need the second form.
+# The text of one file, or of several by path for rules that need more than one file.
 Example = str | Mapping[str, str]
 Version = tuple[int, ...]
 
 
 class Effect(StrEnum):
-    """What happens when a finding is left as it is."""
+    """What happens if the code of a finding does not change."""
 
-    REMOVED = "removed"  # the name is gone: an error as soon as it is reached
-    BROKEN = "broken"  # raises, or hangs
-    WRONG = "wrong"  # runs, and the numbers are not those that pmap gave
-    SLOW = "slow"  # runs, and moves or copies more than it must
-    OLD = "old"  # runs; what `migrate` rewrites
+    REMOVED = "removed"  # using the removed name raises an error
+    BROKEN = "broken"  # raises an error, or hangs
+    WRONG = "wrong"  # runs, but the numbers differ from those of pmap
+    SLOW = "slow"  # runs, but moves or copies more data than necessary
+    OLD = "old"  # runs; `migrate` rewrites it
 
 
 class Migrated(StrEnum):
     """What `migrate` does about the findings of a rule."""
 
     NO = "no"
-    BY_EDITS = "by edits"  # it makes the rule's own edits, and lists the matches without any
-    BY_STEP = "by step"  # a step of its own rewrites what the rule reports
+    BY_EDITS = "by edits"  # it applies the edits of the rule, and lists matches without edits
+    BY_STEP = "by step"  # it has a step of its own for the findings of the rule
 
 
 class Kind(StrEnum):
     """What a change does."""
 
     SITE = "site"  # a function is mapped here
-    VALUE = "value"  # pmap itself is handed on: the functions are mapped elsewhere
+    VALUE = "value"  # pmap itself is passed as a value; functions are mapped elsewhere
     PLACEMENT = "placement"  # values are placed on devices, or read from them by flax
     READ = "read"  # the first row of an output is read
     NAME = "name"  # a name or an option that JAX no longer has
     CHECK_VMA = "check_vma"  # the check of `--strict-vma` at a site
-    DEVICE_AXIS = "device axis"  # it follows from the sites whose arrays lose the device axis
+    DEVICE_AXIS = "device axis"  # follows from sites whose arrays lose the device axis
 
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A stretch of text: lines from 1, columns in characters from 0, within a cell if any."""
+    """A part of a text or of a notebook cell. Lines start at 1, columns (characters) at 0."""
 
     line: int
     column: int
@@ -66,7 +67,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Edit:
-    """A stretch of text and what takes its place; the program stays the same by construction."""
+    """A replacement of a part of a text. Edits do not change what a program computes."""
 
     span: Span
     replacement: str
@@ -74,11 +75,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class Match:
-    """What a rule, or a step of `migrate`, has to say about a node.
+    """What a rule, or a step of `migrate`, reports for a node.
 
-    `message` is what is wrong there, or why it stays as it is; `edits`, if there are any, change
-    it. Edits that need `imports`, whole statements, or `helpers`, functions that `migrate` writes
-    once per package, are made by `migrate` only.
+    `message` says what is wrong, or why it is not changed. `edits` correct it. If they need
+    `imports` (statements) or `helpers` (functions that `migrate` writes once per package), only
+    `migrate` applies them.
     """
 
     node: ast.AST
@@ -88,13 +89,13 @@ class Match:
     helpers: frozenset[str] = frozenset()
     kind: Kind = Kind.NAME
     skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
-    # Nodes besides `node` at which functions are mapped by what the edits change.
+    # Other nodes at which functions are mapped by the code that the edits change.
     sites: tuple[ast.AST, ...] = ()
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule at a line."""
+    """A rule that matches at a span."""
 
     code: str
     path: str
@@ -103,12 +104,27 @@ class Finding:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
+class Suppression:
+    """A noqa comment. Without codes, it suppresses every finding on its line."""
+
+    node: ast.AST  # a node without content that has the comment's position
+    codes: tuple[str, ...]
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The shardlift codes that suppressed nothing."""
+        return tuple(c for c in self.codes if c.startswith("SL") and c not in self.used)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """One thing that `check` looks for.
 
-    `explain` is the docstring of the rule's module; `bad` and `good` are executed as tests and
-    shown as documentation. In a bad example every reported line ends in a comment with the code.
+    `explain` is the docstring of the rule's module. `bad` and `good` are examples: they are tests,
+    and part of the documentation. In a bad example, every line that is reported ends in a comment
+    with the code.
     """
 
     code: str
@@ -118,13 +134,17 @@ class Rule:
     advice: str
     explain: str
     reference: str
-    visit: Callable[[File], Iterator[Match]]
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
-    # A file is parsed, and the rule run, only if it says one of these words or names of JAX.
+    visit: Callable[[File], Iterator[Match]] = lambda _: iter(())
+    # Called after all other rules, with each noqa comment that has unused codes.
+    visit_unused: Callable[[File, Suppression], Iterator[Match]] = lambda *_: iter(())
+    # A file is parsed, and the rule run, only if the file contains one of these words or names of
+    # JAX, and the pattern if there is one.
     words: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    # The first JAX release in which the finding holds.
+    pattern: re.Pattern[bytes] | None = None
+    # The first JAX version that the rule applies to.
     since: Version = (0,)
     # The flax that the bad examples are for, if it is not the newest one.
     flax: Version | None = None
@@ -132,5 +152,5 @@ class Rule:
 
 
 def version(text: str) -> Version:
-    """Read a version: `0.10.2.dev1` is `(0, 10, 2)`. Raises ValueError for anything else."""
+    """Parse a version: `0.10.2.dev1` is `(0, 10, 2)`. Raises ValueError if it is not one."""
     return Release(text).release

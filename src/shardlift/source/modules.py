@@ -1,17 +1,17 @@
-"""Module names: of libraries, and of files."""
+"""Module names of libraries and of files."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
-# Libraries are known by name, also when their own source is among the files given.
+# Libraries are recognised by name, even if their own source is part of the project.
 LIBRARIES = frozenset(
     {"jax", "jaxlib", "flax", "equinox", "objax", "haiku", "optax", "numpy", "functools"}
 )
 
 
 def module_parts(path: str) -> tuple[str, ...]:
-    """`src/pkg/mod.py` is `("src", "pkg", "mod")`; a package is its folder."""
+    """The module name of a path: `src/pkg/mod.py` is `("src", "pkg", "mod")`."""
     pure = PurePath(path)
     if pure.suffix != ".py":
         return ()

@@ -1,4 +1,4 @@
-"""Notebooks: the code cells of an .ipynb as one Python text, and the way back to cell and line."""
+"""Notebooks: the code cells of an .ipynb file as one Python text, and back to cell and line."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shardlift.source.edits import LINE_END
+
 # Cell magics whose body is ordinary Python that runs in the notebook's own namespace.
 _PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px")
-# Line magics that run the rest of their line, and the options that come before it.
+# Line magics that run the rest of their line, and the options before it.
 _OPTION = r"-(?:[slDT]\s*\S+|[a-zA-Z]\s*\d*)\s+"
 _RUNS_LINE = re.compile(rf"^(\s*)(%(?:time|timeit|prun)\s+(?:{_OPTION})*)(\S.*)$")
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*|[\w,()][\w\s,()]*=\s*[%!].*)$")
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
 class Cells:
     """Where each code cell starts in the joined text."""
 
-    numbers: tuple[int, ...]  # as Jupyter counts: every cell of the notebook, from 1
+    numbers: tuple[int, ...]  # the number of each cell, counting all cells from 1
     first_lines: tuple[int, ...]
-    broken: tuple[int, ...] = ()  # cells that are not Python: left out, named, counted
+    broken: tuple[int, ...] = ()  # the numbers of cells that are not Python
 
     def locate(self, line: int) -> tuple[int, int]:
-        """The cell, and the line in it, of a line of the joined text."""
+        """The cell of a line of the joined text, and the line in that cell."""
         index = bisect_right(self.first_lines, line) - 1
         return self.numbers[index], line - self.first_lines[index] + 1
 
 
 def read_notebook(text: str) -> tuple[str, Cells]:
-    """The joined Python text of a notebook, each line kept on a line of its own."""
+    """The joined Python text of a notebook, with one line per line of a code cell."""
     document = json.loads(text)
     if not isinstance(document, dict) or not isinstance(document.get("cells"), list):
         raise ValueError("not a notebook of format 4: it has no list of cells")
@@ -57,21 +58,21 @@ def read_notebook(text: str) -> tuple[str, Cells]:
 
 
 def source_of_cell(cell: Mapping[str, Any]) -> str:
-    """The text of a cell, which a notebook may hold as one string or line by line."""
+    """The text of a cell, which is a string or a list of lines."""
     source = cell.get("source", "")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         return "".join(source)
     if not isinstance(source, str):
-        raise ValueError("a cell has a source that is neither text nor lines of text")
+        raise ValueError("the source of a cell is neither a string nor a list of strings")
     return source
 
 
 def python_of_cell(source: str) -> str:
-    """The cell with its magics and shell lines replaced by `pass`, line for line.
+    """The text of a cell in which magics and shell lines are replaced by `pass`.
 
-    What `%time` and its like run is kept, at its column.
+    Code after `%time` and similar magics is kept, at the same column.
     """
-    lines = _LINE_END.split(source)
+    lines = LINE_END.split(source)
     if lines[0].startswith("%%") and not lines[0].startswith(_PYTHON_CELLS):
         return "\n" * (len(lines) - 1)
     if is_python(source):
@@ -83,9 +84,14 @@ def is_python(text: str) -> bool:
     """Whether a text can be parsed."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes are the business of other tools
+            warnings.simplefilter("ignore")  # such as those for invalid escapes
             ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested deeply
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):
         return False
     return True
 

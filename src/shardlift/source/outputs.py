@@ -1,4 +1,4 @@
-"""What a pmapped function returns, as far as its source says."""
+"""Outputs of pmapped functions: which expressions they are, and what they consist of."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from dataclasses import replace
 from shardlift.source.certainty import is_certain
 from shardlift.source.file import File
 from shardlift.source.inference import output_structure
-from shardlift.source.resolve import returns
+from shardlift.source.libraries import PMAPS, TO_HOST
 from shardlift.source.sites import mapped_function
 from shardlift.source.structure import Leaf, Parts, Structure, part
 from shardlift.source.values import Constant, Mapped, Output
-from shardlift.source.wrappers import PMAPS, is_plain, keeps_result
+from shardlift.source.wrappers import is_plain, keeps_result
 
-_TO_HOST = frozenset({"numpy.asarray", "numpy.array", "jax.device_get"})
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
-# Those whose outputs are those of pmap; objax reduces them as it is told.
+# The pmaps that return the outputs as they are; objax reduces them.
 _RETURN_ARRAYS = PMAPS - {"objax.Parallel"}
 
 
 def returned(mapped: Mapped, path: tuple[int | str, ...] = ()) -> list[tuple[File, ast.expr]]:
-    """What the mapped function returns at a path, on every way through it; nothing if unknown."""
+    """The expressions that a mapped function returns at a path; empty if one is not known."""
     function = mapped_function(mapped)
     if function is None or not is_plain(function):
         return []
-    found: list[tuple[File, ast.expr]] = []
-    for node in returns(function):
+    expressions: list[tuple[File, ast.expr]] = []
+    for node in function.returns():
         element: ast.expr | None = node
         for step in path:
             element = _element(function.file, element, step)
         if element is None:
             return []
-        found.append((function.file, function.file.definition(element)))
-    return found
+        expressions.append((function.file, function.file.definition(element)))
+    return expressions
 
 
 def _element(file: File, node: ast.expr | None, step: int | str) -> ast.expr | None:
@@ -49,7 +48,7 @@ def _element(file: File, node: ast.expr | None, step: int | str) -> ast.expr | N
 
 
 def output_of(file: File, node: ast.expr) -> Output | None:
-    """The output of a pmapped function that an expression is, if it can be nothing else."""
+    """The output of a pmapped function that an expression is, if it cannot be anything else."""
     if isinstance(node, ast.Subscript) and (index := _integer(node)) is not None:
         return _element_of(file, node, index)
     value = file.only(node)
@@ -73,7 +72,7 @@ def _integer(node: ast.Subscript) -> int | None:
 
 
 def _is_sure(mapped: Mapped) -> bool:
-    """Whether a call of a mapped function returns what pmap does, along an axis of devices."""
+    """Whether calling a mapped function returns the outputs of pmap, along a device axis."""
     decorated = mapped.file.index.parents.get(mapped.node)
     decorators = getattr(decorated, "decorator_list", [])
     if mapped.node in decorators and not all(keeps_result(mapped.file, d) for d in decorators):
@@ -83,21 +82,21 @@ def _is_sure(mapped: Mapped) -> bool:
 
 
 def structure(output: Output, file: File) -> Structure:
-    """What an output is made of, as far as the text proves it."""
+    """The structure of an output, as far as the source proves it."""
     here = file if output.call in file.index.parents else None
-    found = output_structure(output.mapped, output.call, here)
+    result = output_structure(output.mapped, output.call, here)
     for step in output.path:
-        found = part(found, step)
-    return found
+        result = part(result, step)
+    return result
 
 
 def is_array(output: Output, file: File) -> bool:
-    """Whether an output is proven to be one array, so that an integer picks a device."""
+    """Whether an output is proven to be one array, so that an integer index selects a device."""
     return isinstance(structure(output, file), Leaf)
 
 
 def device_index(file: File, node: ast.Subscript) -> Output | None:
-    """The output of which an integer index picks a device; None if it may be a tuple's element."""
+    """The output in which an integer index selects a device; None if it may be a tuple."""
     if _integer(node) is None or not isinstance(node.ctx, ast.Load):
         return None
     output = output_of(file, node.value)
@@ -115,13 +114,14 @@ def _maps_out(mapped: Mapped) -> bool:
 
 
 def is_scalar(file: File, node: ast.Subscript, output: Output | None = None) -> bool:
-    """`float(x[0])`, `f"{x[0]:.3f}"`: JAX and numpy refuse that to an array with an axis.
+    """Whether `x[0]` must be a scalar: `float(x[0])`, `f"{x[0]:.3f}"`.
 
-    Every array of a tuple that pmap returned has the axis of the devices, so `x` is no tuple. An
-    array of one element has an `item()` too: on one device that would prove nothing.
+    JAX and numpy raise an error for an array with an axis. Every array in a tuple that pmap
+    returned has the device axis, so `x` is not a tuple. `x[0].item()` proves nothing: on one device
+    it also works for an array of one element.
     """
     if output is not None and not output.mapped.transform.origin.startswith(("jax.", "flax.")):
-        return False  # equinox returns a float as it is
+        return False  # equinox returns floats without a device axis
     parent = file.index.parents.get(node)
     if isinstance(parent, ast.FormattedValue):
         texts = getattr(parent.format_spec, "values", [])
@@ -131,13 +131,13 @@ def is_scalar(file: File, node: ast.Subscript, output: Output | None = None) -> 
 
 
 def fetched(file: File, node: ast.expr) -> ast.expr | None:
-    """What a call brings to the host whole: the argument of device_get or of np.asarray."""
+    """The argument of `jax.device_get` or `np.asarray`, which copy all of it to the host."""
     node = file.definition(node)
-    if isinstance(node, ast.Call) and node.args and file.called(node) in _TO_HOST:
+    if isinstance(node, ast.Call) and node.args and file.called(node) in TO_HOST:
         return node.args[0]
     return None
 
 
 def may_be_output(file: File, node: ast.expr) -> bool:
-    """Whether an expression is, on some path, what a pmapped function returned."""
+    """Whether an expression may be the output of a pmapped function."""
     return any(isinstance(value, Output) for value in file.values(node))

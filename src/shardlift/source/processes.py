@@ -9,7 +9,7 @@ from shardlift.source.file import File
 
 _NAMES = frozenset({"process_index", "process_count", "host_id", "host_count"})
 _SIGNS = re.compile(rf"{'|'.join(sorted(_NAMES))}|distributed")
-# Helpers that `migrate` writes ask for processes in any program.
+# Functions that `migrate` writes: they use these names in programs of one process too.
 WRITTEN_BY_MIGRATE = frozenset(
     {
         "device_mesh",
@@ -24,12 +24,12 @@ WRITTEN_BY_MIGRATE = frozenset(
 
 
 def may_be_for_many(text: str) -> bool:
-    """Whether a text is worth parsing for the question."""
+    """Whether a text is worth parsing to find out."""
     return "jax" in text and _SIGNS.search(text) is not None
 
 
 def is_for_many(file: File) -> bool:
-    """Whether the file itself asks which process it is, counts processes, or joins a job."""
+    """Whether a file asks for the process index or count, or calls `jax.distributed`."""
     calls = (call for call in file.index.nodes(ast.Call) if _asks(file.called(call) or ""))
     return any(not _is_in_helper(file, call) for call in calls)
 

@@ -1,4 +1,4 @@
-"""The files that are looked at together, and how an import finds its way from one to another."""
+"""The files that are analysed together, and how imports between them are resolved."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import takewhile
 
 from shardlift.source.file import File
 from shardlift.source.modules import LIBRARIES, module_parts
@@ -14,14 +15,14 @@ from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError
 from shardlift.source.values import Value
 
-# What the resolver follows into another file: pmap, first replicas, counts of devices.
+# What the resolver follows into other files: pmap, first replicas, device counts.
 _MATTERS = re.compile(r"pmap|Parallel|device_count|devices\(|tree_?\.?map[^\n]*\n?[^\n]*\[0\]")
 
 _UNREADABLE = (UnreadableError, OSError, KeyError, RecursionError, MemoryError)
 
 
 class Project:
-    """Reads a file when it is first asked for, and keeps what it parsed."""
+    """A set of files. Each is read and parsed when it is first needed."""
 
     def __init__(
         self,
@@ -29,7 +30,7 @@ class Project:
         read: Callable[[str], Source],
         settings: Settings = Settings(),
     ) -> None:
-        """`paths` is what imports may find; `read` is called for those that are needed."""
+        """Create a project of `paths`; `read` is called for the files that are needed."""
         self._paths = tuple(paths)
         self._read = read
         self.settings = settings
@@ -43,34 +44,32 @@ class Project:
 
     @classmethod
     def of(cls, *sources: Source, settings: Settings = Settings()) -> Project:
-        """A project of texts that are already at hand."""
+        """A project of texts that are already in memory."""
         texts = {source.path: source for source in sources}
         return cls(texts, texts.__getitem__, settings)
 
     @cached_property
     def many_processes(self) -> bool:
-        """Whether the settings, or any of the files, say that several processes run it."""
+        """Whether several processes run the project, by its settings or else by its files."""
         if self.settings.many_processes is not None:
             return self.settings.many_processes
         return any(self._is_for_many_processes(path) for path in self._paths)
 
     def _is_for_many_processes(self, path: str) -> bool:
-        known = self._files.get(path)
-        if known is None and not may_be_for_many(self._text(path)):
+        if self._files.get(path) is None and not may_be_for_many(self._text(path)):
             return False
         file = self._open(path)
         return file is not None and is_for_many(file)
 
     def file(self, path: str, source: Source | None = None) -> File:
-        """The parsed file; raises what its reading raised."""
-        found = self._files.get(path)
-        if found is None:
-            found = File(source or self._read(path), self)
-            self._files[path] = found
-        return found
+        """The parsed file. Raises an error if it cannot be read or parsed."""
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = File(source or self._read(path), self)
+        return file
 
     def trim(self, most: int = 3_000_000) -> bool:
-        """Drop what was parsed once there is much of it (in characters); True if it was."""
+        """Drop all parsed files if they have more than `most` characters; True if so."""
         sizes = (len(file.source.text) for file in self._files.values() if file is not None)
         if sum(sizes) < most:
             return False
@@ -79,16 +78,16 @@ class Project:
         return True
 
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
-        """Whether a dotted name is a module among the files."""
+        """Whether a dotted name is a module of the project."""
         return self._find(parts, near) is not None
 
     def module(self, parts: tuple[str, ...], near: str) -> File | None:
-        """The file of a dotted module name, if it is among the files and can be read."""
+        """The file of a module, if it is part of the project and can be read."""
         path = self._find(parts, near)
         return self._open(path) if path is not None else None
 
     def exported(self, parts: tuple[str, ...], name: str, near: str) -> tuple[Value, ...]:
-        """What a name of a module stands for; nothing if there is no such module or name."""
+        """The values of a name of a module; empty if there is no such module or name."""
         path = self._find(parts, near)
         if path is None or path == near or not self._may_matter(path, name):
             return ()
@@ -96,26 +95,24 @@ class Project:
         return module.exported(name) if module is not None else ()
 
     def is_matched_elsewhere(self, pattern: re.Pattern[str], path: str) -> bool:
-        """Whether a pattern is found in any of the files but one."""
+        """Whether a pattern occurs in any file except one."""
         return any(pattern.search(self._text(other)) for other in self._paths if other != path)
 
     def _find(self, parts: tuple[str, ...], near: str) -> str | None:
-        """The file of a dotted module name, as an import in the file `near` would mean it."""
+        """The path of the module that an import in the file `near` refers to."""
         if not parts or parts[0] in LIBRARIES:
             return None
-        matches = [
-            (full, path) for full, path in self._by_name.get(parts[-1], ()) if _ends(full, parts)
-        ]
+        named = self._by_name.get(parts[-1], ())
+        matches = [(full, path) for full, path in named if full[-len(parts) :] == parts]
         if len(matches) < 2:
             return matches[0][1] if matches else None
         home = module_parts(near)
-        ranked = sorted(matches, key=lambda item: (-_common(item[0], home), len(item[0])))
-        if _same_rank(ranked[0][0], ranked[1][0], home):
-            return None  # two files fit equally well: leave it alone
-        return ranked[0][1]
+        ranked = sorted((-_common(full, home), len(full), path) for full, path in matches)
+        # If two files fit equally well, neither is chosen.
+        return ranked[0][2] if ranked[0][:2] != ranked[1][:2] else None
 
     def _may_matter(self, path: str, name: str) -> bool:
-        """Whether a file is worth parsing for a name: it has to do with pmap, or passes it on."""
+        """Whether a file is worth parsing for a name: it uses pmap, or imports the name."""
         if path in self._files:
             return True
         text = self._text(path)
@@ -126,7 +123,7 @@ class Project:
         )
 
     def _text(self, path: str) -> str:
-        """The text of a file; nothing if it cannot be read."""
+        """The text of a file; empty if it cannot be read."""
         if path not in self._texts:
             try:
                 self._texts[path] = self._read(path).text
@@ -143,18 +140,7 @@ class Project:
         return self._files[path]
 
 
-def _ends(full: tuple[str, ...], parts: tuple[str, ...]) -> bool:
-    return full[-len(parts) :] == parts
-
-
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
-
-
-def _same_rank(one: tuple[str, ...], other: tuple[str, ...], home: tuple[str, ...]) -> bool:
-    return _common(one, home) == _common(other, home) and len(one) == len(other)
+    """The number of leading parts that two module names have in common."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,59 +1,48 @@
-"""Which bindings of a name can be the one that a use of it sees.
+"""Reaching bindings: which assignments, imports and definitions a use of a name may refer to.
 
-An approximation, in the order of the text: the last binding above the use that is certain to
-have run, and those in between that may have. Inside a loop, what the loop binds further down too.
+An approximation in source order: the last binding above the use that has certainly run, and the
+bindings in between that may have run. Inside a loop, also those further down in the loop.
 """
 
 from __future__ import annotations
 
 import ast
 
-from shardlift.source.scopes import LOOPS, Index, Scope, end, position
+from shardlift.source.scopes import COMPREHENSIONS, LOOPS, Index, end, position
 
 _Guard = tuple[ast.AST, str]
 _TRIES = (ast.Try, ast.TryStar)
 _LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_END = (1 << 60, 0)  # after everything that is written
+_END = (1 << 60, 0)  # after the last line
 
 
 def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
     """The nodes that may have bound the name where it is used."""
-    scope: Scope | None = index.scope_of[use]
-    crossed = False
-    while scope is not None:
-        bound = scope.names.get(use.id)
-        if bound and not (crossed and isinstance(scope.node, ast.ClassDef)):
-            if len(bound) == 1:
-                return bound
-            return afterwards(index, bound) if crossed else _before(index, bound, use)
-        crossed = crossed or not scope.is_comprehension
-        scope = scope.parent
-    return []
+    scope, is_outer = index.binding_scope(use)
+    bound = scope.names[use.id] if scope is not None else []
+    if len(bound) < 2:
+        return bound
+    return afterwards(index, bound) if is_outer else _before(index, bound, use)
 
 
 def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
-    """As `reaching`, but where the order cannot be told from the text, every binding there is.
+    """Like `reaching`, but every binding where the source order does not decide.
 
-    That is so for names of an outer function or of the module, which may be read before they are
-    bound anew, and for those that a function binds by `global` or `nonlocal`.
+    That is the case for names of an outer function or of the module, which may be read before they
+    are bound again, and for names that a function binds by `global` or `nonlocal`.
     """
     if any(use.id in node.names for node in index.nodes(ast.Nonlocal)):
         return []
-    scope: Scope | None = index.scope_of[use]
-    crossed = False
-    while scope is not None:
-        bound = scope.names.get(use.id)
-        if bound and not (crossed and isinstance(scope.node, ast.ClassDef)):
-            elsewhere = any(index.scope_of.get(node, scope) is not scope for node in bound)
-            return list(bound) if crossed or elsewhere else reaching(index, use)
-        crossed = crossed or not scope.is_comprehension
-        scope = scope.parent
-    return []
+    scope, is_outer = index.binding_scope(use)
+    if scope is None:
+        return []
+    bound = scope.names[use.id]
+    is_elsewhere = any(index.scope_of.get(node, scope) is not scope for node in bound)
+    return list(bound) if is_outer or is_elsewhere else reaching(index, use)
 
 
 def afterwards(index: Index, bound: list[ast.AST]) -> list[ast.AST]:
-    """Seen from a function that runs later: back to the last binding that always happens."""
+    """The bindings that a function may see which runs later."""
     result: list[ast.AST] = []
     for node in reversed(bound):
         result.append(node)
@@ -80,7 +69,7 @@ def _before(index: Index, bound: list[ast.AST], use: ast.Name) -> list[ast.AST]:
     if certain is not None:
         inside = set(guards(index, certain))
         loops = [guard for guard in loops if guard not in inside]
-    # An earlier turn may have bound it further down, or in the branch that this turn does not take.
+    # An earlier iteration may have bound the name further down or in another branch.
     for node in bound if loops else ():
         if node not in result and set(loops) & set(guards(index, node)):
             result.append(node)
@@ -88,7 +77,7 @@ def _before(index: Index, bound: list[ast.AST], use: ast.Name) -> list[ast.AST]:
 
 
 def guards(index: Index, node: ast.AST) -> tuple[_Guard, ...]:
-    """The branches and loops, up to the nearest function or class, that decide whether it runs."""
+    """The branches and loops, up to the nearest function or class, that decide if a node runs."""
     known = index.guards.get(node)
     if known is None:
         known = index.guards[node] = _guards(index, node)
@@ -107,45 +96,39 @@ def _guards(index: Index, node: ast.AST) -> tuple[_Guard, ...]:
 
 
 def _branch(parent: ast.AST, node: ast.AST) -> str | None:
-    """The part of a statement that a node is in, if that may be left out."""
+    """The part of a statement that a node is in, if that part may not run."""
     where = position(node)
-    if isinstance(parent, (ast.ExceptHandler, ast.match_case, *_COMPREHENSIONS)):
+    if isinstance(parent, (ast.ExceptHandler, ast.match_case, *COMPREHENSIONS)):
         return "body"
     if isinstance(parent, ast.BoolOp):
         return "body" if where > end(parent.values[0]) else None
     if isinstance(parent, ast.IfExp):
-        return "body" if where < position(parent.test) else _after(parent.test, where)
+        if where < position(parent.test):
+            return "body"
+        return "orelse" if where > end(parent.test) else None
     if isinstance(parent, ast.With):
         return "body" if _swallows(parent) and where >= position(parent.body[0]) else None
     if not isinstance(parent, (ast.If, *LOOPS, *_TRIES)):
         return None
     if isinstance(parent, _TRIES):
-        # What is in a finally runs; handlers count for themselves.
-        parts = [("body", parent.body), ("orelse", parent.orelse)]
-        inside = (name for name, part in parts if part and _holds(part, where))
+        # A `finally` always runs; handlers are parents of their own.
+        parts = {"body": parent.body, "orelse": parent.orelse}
+        inside = (n for n, p in parts.items() if p and position(p[0]) <= where <= end(p[-1]))
         return next(inside, None)
     if parent.orelse and where >= position(parent.orelse[0]):
         return "orelse"
     return "body" if where >= position(parent.body[0]) else None
 
 
-def _after(test: ast.expr, where: tuple[int, int]) -> str | None:
-    return "orelse" if where > end(test) else None
-
-
-def _holds(part: list[ast.stmt], where: tuple[int, int]) -> bool:
-    return position(part[0]) <= where <= end(part[-1])
-
-
 def _swallows(node: ast.With) -> bool:
-    """`with suppress(…)`: what is inside may end early, and the program goes on."""
+    """Whether a `with` uses `suppress(…)`: its body may stop early while the program goes on."""
     calls = (item.context_expr for item in node.items)
     functions = (call.func for call in calls if isinstance(call, ast.Call))
     return any(getattr(f, "attr", getattr(f, "id", "")) == "suppress" for f in functions)
 
 
 def _is_over(guard: _Guard, here: tuple[int, int]) -> bool:
-    """Whether a place is only reached if the body of a try before it was run to its end."""
+    """Whether a place is only reached if the body of an earlier `try` ran to its end."""
     node, branch = guard
     if not isinstance(node, _TRIES) or branch != "body" or here <= end(node):
         return False
@@ -160,7 +143,7 @@ def _exclusive(one: tuple[_Guard, ...], other: tuple[_Guard, ...]) -> bool:
 
 
 def _takes_effect(index: Index, node: ast.AST) -> tuple[int, int]:
-    """From where on a binding can be seen: `f = g(f)` binds `f` after the call."""
+    """The position from which a binding is visible: `f = g(f)` binds `f` after the call."""
     known = index.effective.get(node)
     if known is None:
         known = index.effective[node] = _effect(index, node)

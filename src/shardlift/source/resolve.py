@@ -1,7 +1,7 @@
-"""Names, aliases, wrappers: what an expression stands for, across the files given.
+"""Resolution: the values that an expression may have, across the files of a project.
 
-Everything is looked up on demand and remembered. A value that is not understood is `UNKNOWN`,
-never a guess; where the program has a choice (`jax.pmap if n > 1 else jax.jit`), all of them.
+Everything is looked up on demand and cached. A value that is not understood is `UNKNOWN`, never a
+guess. Where the program has a choice (`jax.pmap if n > 1 else jax.jit`), all values are listed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from shardlift.source.modules import LIBRARIES, module_parts
 from shardlift.source.reaching import afterwards, reaching
-from shardlift.source.scopes import FUNCTIONS, Function
+from shardlift.source.scopes import FUNCTIONS, is_static
 from shardlift.source.values import (
     UNKNOWN,
     Argument,
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 _MOST_ALTERNATIVES = 6
 _DEEPEST = 60
 _BUILTINS = frozenset(dir(builtins))
-# Calls that hand back the function that they are given.
-_SEE_THROUGH = frozenset({"builtins.staticmethod", "functools.wraps", "builtins.classmethod"})
+# Functions that return the function that they are called with.
+_IDENTITIES = frozenset({"builtins.staticmethod", "builtins.classmethod"})
 _SCALARS = (str, int, float, bool, type(None))
 
 
 class Resolver:
-    """Looks expressions of one file up."""
+    """Resolves the expressions of one file."""
 
     def __init__(self, file: File) -> None:
-        """Nothing is looked up until it is asked for."""
+        """Create the caches, empty."""
         self.file = file
         self._known: dict[ast.AST, tuple[Value, ...]] = {}
         self._paths: dict[str, tuple[Value, ...]] = {}
@@ -54,37 +54,35 @@ class Resolver:
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.AST]]] | None = None
 
     def values(self, node: ast.AST) -> tuple[Value, ...]:
-        """Everything that a node may stand for; never empty."""
-        found = self._known.get(node)
-        if found is not None:
-            return found
+        """All values that a node may have; never empty."""
+        values = self._known.get(node)
+        if values is not None:
+            return values
         if type(node) is ast.Name:
             bound = reaching(self.file.index, node)
             if len(bound) == 1 and bound[0] in self._bound:
                 # Most names are bound once and used often: `jnp`, `self`, the parameters.
-                found = self._known[node] = self._bound[bound[0]]
-                return found
+                values = self._known[node] = self._bound[bound[0]]
+                return values
         if node in self._busy or len(self._busy) > _DEEPEST:
             return (UNKNOWN,)
         self._busy.add(node)
         try:
-            result = _unique(self._values(node))
+            values = self._known[node] = _unique(self._values(node))
         finally:
             self._busy.discard(node)
-        self._known[node] = result
-        return result
+        return values
 
     def exported(self, name: str) -> tuple[Value, ...]:
-        """What a module-level name stands for once the module has run; empty if there is none."""
+        """The values of a module-level name after the module has run; empty if there is none."""
         bound = self.file.index.module.names.get(name)
         if not bound:
             return ()
-        return _unique(
-            v for node in afterwards(self.file.index, bound) for v in self._binding(node)
-        )
+        last = afterwards(self.file.index, bound)
+        return _unique(value for node in last for value in self._binding(node))
 
     def bound(self, node: ast.AST) -> tuple[Value, ...]:
-        """What a binding, such as the alias of an import, gives to its name."""
+        """The values that a binding, such as the alias of an import, gives to its name."""
         return _unique(self._binding(node))
 
     def _values(self, node: ast.AST) -> Iterator[Value]:
@@ -163,12 +161,12 @@ class Resolver:
         return ".".join((*package, module)) if module else ".".join(package)
 
     def path(self, dotted: str) -> tuple[Value, ...]:
-        """What a dotted name stands for: something in the files given, or a library's name."""
-        found = self._paths.get(dotted)
-        if found is None:
-            self._paths[dotted] = (External(dotted),)  # an import cycle ends here
-            found = self._paths[dotted] = _unique(self._path(dotted))
-        return found
+        """The values of a dotted name, which belongs to the project or to a library."""
+        values = self._paths.get(dotted)
+        if values is None:
+            self._paths[dotted] = (External(dotted),)  # ends an import cycle
+            values = self._paths[dotted] = _unique(self._path(dotted))
+        return values
 
     def _path(self, dotted: str) -> Iterator[Value]:
         parts = tuple(dotted.split("."))
@@ -192,12 +190,12 @@ class Resolver:
         assert isinstance(function, FUNCTIONS)
         owner = self.file.index.parents.get(function)
         first = [*function.args.posonlyargs, *function.args.args][:1]
-        if isinstance(owner, ast.ClassDef) and first == [node] and not _static(function):
+        if isinstance(owner, ast.ClassDef) and first == [node] and not is_static(function):
             return Instance(owner, self.file)
         return Argument(node, function)
 
     def _assigned(self, target: ast.expr) -> Iterator[Value]:
-        """The value that an assignment, a loop or a with gives to a name."""
+        """The values that an assignment or a loop gives to a name."""
         path: list[int] = []
         node: ast.AST = target
         parents = self.file.index.parents
@@ -229,38 +227,35 @@ class Resolver:
             functions = [f for f in known if _runs_to_its_return(f)]
             if len(functions) == len(self.values(value.func)):
                 for function in functions:
-                    for returned in returns(function):
+                    for returned in function.returns():
                         yield from function.file.resolver._unpacked(returned, path)
                 return
-        for found in self.values(value):
-            if isinstance(found, Output):
-                yield Output(found.mapped, found.call, (*found.path, *path))
+        for whole in self.values(value):
+            if isinstance(whole, Output):
+                yield Output(whole.mapped, whole.call, (*whole.path, *path))
             else:
-                yield Element(found)
+                yield Element(whole)
 
     def _item(self, base: Value, index: ast.expr) -> Value:
-        # An integer may pick an element of a tuple or a device: that is for rules to decide.
+        # An integer selects an element of a tuple or a device: `outputs` decides which.
         key = index.value if isinstance(index, ast.Constant) else None
         if isinstance(base, Output) and isinstance(key, str):
             return Output(base.mapped, base.call, (*base.path, key))
         return UNKNOWN
 
     def attribute(self, base: Value, name: str) -> Iterator[Value]:
-        """What an attribute of a value stands for."""
+        """The values of an attribute."""
         if isinstance(base, External):
             yield from self.path(f"{base.path}.{name}")
         elif isinstance(base, Output):
             yield Output(base.mapped, base.call, (*base.path, name))
-        elif isinstance(base, Instance) or (
-            isinstance(base, Known) and isinstance(base.node, ast.ClassDef)
-        ):
-            assert isinstance(base.node, ast.ClassDef)
+        elif isinstance(base, (Instance, Known)) and isinstance(base.node, ast.ClassDef):
             yield from base.file.resolver.member(base.node, name)
         else:
             yield UNKNOWN
 
     def member(self, owner: ast.ClassDef, name: str, depth: int = 0) -> Iterator[Value]:
-        """A class attribute, a method, or what any method assigns to `self.name`."""
+        """The values of a class attribute or method, and those assigned to `self.name`."""
         if self._attributes is None:
             self._attributes = self._find_attributes()
         bound = self.file.index.opens[owner].names.get(name, [])
@@ -275,14 +270,14 @@ class Resolver:
                     yield from value.file.resolver.member(value.node, name, depth + 1)
 
     def _find_attributes(self) -> dict[ast.ClassDef, dict[str, list[ast.AST]]]:
-        found: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
+        attributes: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
         for node in self.file.index.nodes(ast.Attribute):
             if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
                 for value in self.values(node.value):
                     if isinstance(value, Instance) and value.file is self.file:
-                        names = found.setdefault(value.node, {})
+                        names = attributes.setdefault(value.node, {})
                         names.setdefault(node.attr, []).append(node)
-        return found
+        return attributes
 
     def _call(self, node: ast.Call) -> Iterator[Value]:
         for function in self.values(node.func):
@@ -314,17 +309,17 @@ class Resolver:
                     yield filled(transform, node, self.file)
                 else:
                     yield apply(transform, node, self.file, skip=1)
-        elif path in _SEE_THROUGH and len(node.args) == 1 and path != "functools.wraps":
+        elif path in _IDENTITIES and len(node.args) == 1:
             yield from self.values(node.args[0])
         else:
             yield Result(path, node, self.file)
 
     def _inlined(self, function: Known, call: ast.Call) -> Iterator[Value]:
-        """A call of a function at hand: what it returns, its parameters put in."""
+        """The values that a function of the project returns for the arguments of a call."""
         if function.node in function.file.index.generators:
             yield UNKNOWN
             return
-        for returned in returns(function):
+        for returned in function.returns():
             for value in function.file.values(returned):
                 if isinstance(value, Argument) and value.function is function.node:
                     argument = given(function, value.node.arg, call)
@@ -347,44 +342,15 @@ class Resolver:
         yield current
 
 
-def returns(function: Known) -> list[ast.expr]:
-    """The expressions that a function returns; none for a class or a coroutine."""
-    node, known = function.node, function.file.returned
-    if node not in known:
-        body = node.body if isinstance(node, ast.FunctionDef) else []
-        known[node] = [node.body] if isinstance(node, ast.Lambda) else list(_returned(body))
-    return known[node]
-
-
-def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
-    for statement in body:
-        if isinstance(statement, ast.Return) and statement.value is not None:
-            yield statement.value
-        elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for field in ("body", "orelse", "finalbody"):
-                yield from _returned(getattr(statement, field, []))
-            for handler in getattr(statement, "handlers", []):
-                yield from _returned(handler.body)
-            for case in getattr(statement, "cases", []):
-                yield from _returned(case.body)
-
-
 def _runs_to_its_return(function: Known) -> bool:
     is_generator = function.node in function.file.index.generators
     return isinstance(function.node, FUNCTIONS) and not is_generator
 
 
 def _is_after_star(elements: list[ast.expr], node: ast.AST) -> bool:
-    """Whether a target comes after a starred one, and so is counted from the end."""
+    """Whether a target follows a starred one, so that its position counts from the end."""
     before = elements[: elements.index(node)]  # type: ignore[arg-type]
     return any(isinstance(element, ast.Starred) for element in before)
-
-
-def _static(function: Function) -> bool:
-    return any(
-        isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
-        for decorator in getattr(function, "decorator_list", [])
-    )
 
 
 def _unique(values: Iterator[Value]) -> tuple[Value, ...]:

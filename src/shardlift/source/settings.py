@@ -1,4 +1,4 @@
-"""What the files of a project are read for: the same for `check` and `migrate`."""
+"""Settings of a project, for both `check` and `migrate`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shardlift.source.target import NEWEST, NEWEST_FLAX
 
 @dataclass(frozen=True)
 class Settings:
-    """Given to a project when it is made."""
+    """Settings that a project is created with."""
 
-    target: Version = NEWEST  # the JAX that findings and removed names are for
+    target: Version = NEWEST  # the JAX version that findings are for
     flax: Version = NEWEST_FLAX  # the flax that goes with it
     kinds: frozenset[Kind] = frozenset(Kind)  # the changes that `migrate` makes
-    many_processes: bool | None = None  # whether several processes run it; None: the files tell
+    many_processes: bool | None = None  # whether several processes run it; None: look in the files

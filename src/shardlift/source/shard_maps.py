@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardlift.source.scopes import positional
+from shardlift.source.libraries import NAMED_SHARDINGS
+from shardlift.source.scopes import FUNCTIONS, Function, argument_at, positional
 from shardlift.source.sites import function_of
-from shardlift.source.values import Constant, Known, Located, Partial, Result
+from shardlift.source.values import Constant, Known, Partial, Result
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -33,8 +34,15 @@ class ShardMap:
     decorates: bool = False
 
     @property
+    def function(self) -> Function | None:
+        """The body, if it is defined in the same file."""
+        if self.body is None or self.body.file is not self.file:
+            return None
+        return self.body.node if isinstance(self.body.node, FUNCTIONS) else None
+
+    @property
     def checks_vma(self) -> bool | None:
-        """Whether varying axes are tracked; None when it cannot be told."""
+        """Whether varying axes are tracked; None if that is not known."""
         node = self.keywords.get("check_vma") or self.keywords.get("check_rep")
         if node is None:
             return None if "**" in self.keywords else True
@@ -42,7 +50,7 @@ class ShardMap:
         return bool(value.value) if isinstance(value, Constant) else None
 
     def spec_of(self, parameter: str) -> tuple[object, ...] | None:
-        """The spec of a parameter as a tuple of axis names; None when it cannot be told."""
+        """The spec of a parameter as a tuple of axis names; None if it is not known."""
         if self.body is None or isinstance(self.body.node, ast.ClassDef):
             return None
         names = positional(self.body.node)
@@ -56,58 +64,52 @@ class ShardMap:
 
     @property
     def out_spec(self) -> tuple[object, ...] | None:
-        """The spec of the output, where there is one for all of it."""
+        """The spec of the output, if there is one for the whole output."""
         node = self.keywords.get("out_specs")
         return spec(self.file, node) if node is not None else None
 
 
 def find_shard_maps(file: File) -> list[ShardMap]:
-    """Every shard_map call of a file, and every decorator that is one."""
-    found: list[ShardMap] = []
-    taken: set[ast.AST] = set()
+    """Every shard_map call and every shard_map decorator of a file."""
+    shard_maps: dict[ast.Call, ShardMap] = {}
     for function in file.index.nodes(ast.FunctionDef):
         for decorator in function.decorator_list:
             value = file.only(decorator)
-            call = _decorating(value)
-            if call is not None and isinstance(decorator, ast.Call):
-                taken.add(decorator)
-                body = Known(function, file)
-                found.append(_made(file, decorator, call, body, skip=call[1]))
-    for node in file.index.nodes(ast.Call):
-        name = file.called(node)
-        if name in SHARD_MAPS and node not in taken:
-            operand = node.args[0] if node.args else _keyword(node, "f")
-            body_of = function_of(file, operand) if operand is not None else None
-            found.append(_made(file, node, (name or NEW, 0), body_of, skip=0))
-    return found
+            name = _decorator_name(value)
+            if name is not None and isinstance(decorator, ast.Call):
+                shard_maps[decorator] = _shard_map(
+                    file, decorator, name, Known(function, file), isinstance(value, Partial)
+                )
+    for call in file.index.nodes(ast.Call):
+        name = file.called(call)
+        if name in SHARD_MAPS and call not in shard_maps:
+            operand = argument_at(call, 0, "f")
+            body = function_of(file, operand) if operand is not None else None
+            shard_maps[call] = _shard_map(file, call, name or NEW, body)
+    return list(shard_maps.values())
 
 
-def _decorating(value: object) -> tuple[str, int] | None:
+def _decorator_name(value: object) -> str | None:
+    """The shard_map that a decorator applies: `@partial(shard_map, …)`, `@jax.shard_map(…)`."""
     if isinstance(value, Partial):
-        target = value.function
-        path = getattr(target, "path", None)
-        return (path, 1) if path in SHARD_MAPS else None
-    if isinstance(value, Result) and value.path == NEW:
-        return (value.path, 0) if not value.call.args else None
-    return None
+        path = getattr(value.function, "path", None)
+        return path if path in SHARD_MAPS else None
+    is_new = isinstance(value, Result) and value.path == NEW and not value.call.args
+    return NEW if is_new else None
 
 
-def _made(
-    file: File, node: ast.Call, call: tuple[str, int], body: Known | None, skip: int
+def _shard_map(
+    file: File, call: ast.Call, name: str, body: Known | None, is_partial: bool = False
 ) -> ShardMap:
-    keywords = {keyword.arg or "**": keyword.value for keyword in node.keywords}
-    if call[0] == OLD:
-        names = _OLD_ORDER[1:] if skip else _OLD_ORDER
-        keywords |= dict(zip(names, node.args[skip:], strict=False))
-    return ShardMap(file, node, call[0], keywords, body, decorates=bool(skip) or not node.args)
-
-
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((k.value for k in call.keywords if k.arg == name), None)
+    keywords = {keyword.arg or "**": keyword.value for keyword in call.keywords}
+    if name == OLD:
+        names, arguments = _OLD_ORDER[is_partial:], call.args[is_partial:]
+        keywords |= dict(zip(names, arguments, strict=False))
+    return ShardMap(file, call, name, keywords, body, decorates=is_partial or not call.args)
 
 
 def spec(file: File, node: ast.expr) -> tuple[object, ...] | None:
-    """`P('i', None)` as `('i', None)`; None for anything that is not written out."""
+    """`P('i', None)` as `('i', None)`; None if an entry is not known."""
     value = file.only(node)
     if not isinstance(value, Result) or value.path not in _SPECS or value.call.keywords:
         return None
@@ -120,9 +122,20 @@ def spec(file: File, node: ast.expr) -> tuple[object, ...] | None:
     return tuple(entries)
 
 
-def unwrapped(file: File, node: ast.expr) -> Iterator[Located]:
-    """The expression, and what it wraps: `jax.jit(f)` is `f` too."""
-    yield Located(node, file)
+def placement(file: File, node: ast.expr) -> tuple[File, ast.expr] | None:
+    """The second argument of the `jax.device_put` that made a value, and its file."""
     value = file.only(node)
-    if isinstance(value, Result) and value.path in ("jax.jit", "jax.pjit") and value.call.args:
-        yield from unwrapped(value.file, value.call.args[0])
+    if not isinstance(value, Result) or value.path != "jax.device_put" or len(value.call.args) < 2:
+        return None
+    return value.file, value.file.definition(value.call.args[1])
+
+
+def placed_spec(file: File, node: ast.expr) -> tuple[object, ...] | None:
+    """The spec that `jax.device_put(x, NamedSharding(mesh, spec))` places a value with."""
+    placed = placement(file, node)
+    if placed is None:
+        return None
+    where, place = placed
+    if not isinstance(place, ast.Call) or where.called(place) not in NAMED_SHARDINGS:
+        return None
+    return spec(where, place.args[1]) if len(place.args) == 2 else None

@@ -1,4 +1,4 @@
-"""pmap sites: every place where a function is pmapped, with what a rewrite needs to know."""
+"""pmap sites: every place where a function is pmapped, with what rules and rewrites need."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from shardlift.source.libraries import PMAPS
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform
-from shardlift.source.wrappers import PMAPS, as_transform
+from shardlift.source.wrappers import as_transform
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
 
 
 class Role(StrEnum):
-    """What a site does."""
+    """What happens at a site."""
 
     MAP = "map"  # a function is pmapped
-    WRAPPER = "wrapper"  # a name is made to stand for pmap: alias, partial, function around it
-    REFERENCE = "reference"  # pmap itself is handed to something as a value
+    WRAPPER = "wrapper"  # pmap gets another name: an alias, a partial, a function around it
+    REFERENCE = "reference"  # pmap itself is passed as a value
 
 
 class Usage(StrEnum):
-    """How a mapped function comes about."""
+    """How pmap is applied."""
 
     DECORATOR = "decorator"
     CALL = "call"
@@ -45,19 +46,18 @@ class Site:
     operand: ast.expr | Known | None = None
     keywords: Mapping[str, Located] = field(default_factory=dict)
     targets: tuple[str, ...] = ()  # the names that it is assigned to: `p_step`, `self.step`
-    rebinds: bool = False  # f = pmap(f)
-    otherwise: tuple[str, ...] = ()  # what else the same expression may be: `jax.jit`
+    otherwise: tuple[str, ...] = ()  # other functions that may be used instead: `jax.jit`
     scope: str = ""  # the dotted name of the function or class around it
     mapped: Mapped | None = None
 
     @property
     def function(self) -> Known | None:
-        """The def or lambda that is pmapped, where it can be found."""
+        """The def or lambda that is pmapped, if it is known."""
         return mapped_function(self.mapped) if self.mapped else None
 
     @property
     def operand_kind(self) -> str:
-        """`def`, `lambda`, `name`, `method`, `partial`, `call`, or `other`."""
+        """The kind of operand: `def`, `lambda`, `name`, `method`, `partial`, `call` or `other`."""
         operand = self.operand
         if operand is None or isinstance(operand, Known):
             return "def"
@@ -69,16 +69,16 @@ class Site:
 
 
 def find_sites(file: File) -> list[Site]:
-    """Every site of a file, in the order of the text."""
-    found = [*_mapped_calls(file), *_decorators(file), *_wrappers(file)]
-    inside = {id(node) for site in found for node in ast.walk(site.node)}
-    values = [m for m in file.mentions if m.use is not Use.COMPARED and id(m.name) not in inside]
-    found += [_reference(file, mention) for mention in values]
-    return sorted(found, key=lambda site: file.span(site.node))
+    """Every site of a file, in source order."""
+    sites = [*_calls(file), *_decorators(file), *_wrappers(file)]
+    inside = {node for site in sites for node in ast.walk(site.node)}
+    values = [m for m in file.mentions if m.use is not Use.COMPARED and m.name not in inside]
+    sites += [_reference(file, mention) for mention in values]
+    return sorted(sites, key=lambda site: file.span(site.node))
 
 
 def mapped_function(mapped: Mapped) -> Known | None:
-    """The def or lambda behind a mapped function: through names, methods and partials."""
+    """The def or lambda that is mapped, through names, methods and partials."""
     operand = mapped.operand
     if operand is None or isinstance(operand, Known):
         return operand
@@ -86,7 +86,7 @@ def mapped_function(mapped: Mapped) -> Known | None:
 
 
 def function_of(file: File, node: ast.expr) -> Known | None:
-    """The one def or lambda that an expression stands for, partials looked through."""
+    """The def or lambda that an expression refers to, if there is only one; through partials."""
     if isinstance(node, ast.Call) and node.args and file.called(node) == "functools.partial":
         return function_of(file, node.args[0])
     value = file.only(node)
@@ -95,22 +95,14 @@ def function_of(file: File, node: ast.expr) -> Known | None:
     return None
 
 
-def find_mapped_calls(file: File) -> Iterator[tuple[ast.Call, Mapped]]:
-    """What `File.mapped_calls` remembers."""
-    for call in file.index.nodes(ast.Call):
-        mapped = surely_mapped(file, call.func)
-        if mapped is not None:
-            yield call, mapped
-
-
 def surely_mapped(file: File, node: ast.expr) -> Mapped | None:
-    """The pmapped function that an expression stands for, if it can be nothing else."""
+    """The pmapped function that an expression refers to, if it cannot be anything else."""
     value = file.only(node)
     return value if isinstance(value, Mapped) and value.transform.certain else None
 
 
-def _mapped_calls(file: File) -> Iterator[Site]:
-    decorators = {id(d) for f in file.index.nodes(ast.FunctionDef) for d in f.decorator_list}
+def _calls(file: File) -> Iterator[Site]:
+    decorators = {d for f in file.index.nodes(ast.FunctionDef) for d in f.decorator_list}
     for call in file.index.nodes(ast.Call):
         functions = file.values(call.func)
         partial = any(isinstance(f, External) and f.path == "functools.partial" for f in functions)
@@ -121,7 +113,7 @@ def _mapped_calls(file: File) -> Iterator[Site]:
                 others = tuple(f.path for f in functions if isinstance(f, External))
                 yield _site(file, value, tuple(o for o in others if o not in PMAPS and not partial))
                 break
-            if isinstance(value, Transform) and id(call) not in decorators and not partial:
+            if isinstance(value, Transform) and call not in decorators and not partial:
                 break
 
 
@@ -130,8 +122,6 @@ def _site(file: File, mapped: Mapped, otherwise: tuple[str, ...]) -> Site:
     expression = operand.node if isinstance(operand, Located) else operand
     parent = file.index.parents.get(node)
     immediate = isinstance(parent, ast.Call) and parent.func is node
-    targets = () if immediate else _targets(file, node)
-    name = _dotted(expression) if isinstance(expression, ast.expr) else None
     return Site(
         file=file,
         node=node,
@@ -140,8 +130,7 @@ def _site(file: File, mapped: Mapped, otherwise: tuple[str, ...]) -> Site:
         usage=Usage.IMMEDIATE if immediate else Usage.CALL,
         operand=expression,
         keywords=mapped.keywords,
-        targets=targets,
-        rebinds=name is not None and name in targets,
+        targets=() if immediate else _targets(file, node),
         otherwise=otherwise,
         scope=scope_name(file, node),
         mapped=mapped,
@@ -149,7 +138,7 @@ def _site(file: File, mapped: Mapped, otherwise: tuple[str, ...]) -> Site:
 
 
 def _is_wrapper_body(file: File, mapped: Mapped) -> bool:
-    """Whether the pmap is the inside of a function that wraps pmap."""
+    """Whether a pmap call is part of a function that wraps pmap."""
     if not isinstance(mapped.operand, Located):
         return False
     for value in file.values(mapped.operand.node):
@@ -175,22 +164,22 @@ def _decorators(file: File) -> Iterator[Site]:
                     keywords=transform.keywords,
                     targets=(function.name,),
                     scope=scope_name(file, function),
-                    mapped=_mapped_by(file, function, decorator),
+                    mapped=_mapped_by(file, function, decorator, transform),
                 )
                 break
 
 
-def _mapped_by(file: File, function: ast.FunctionDef, decorator: ast.expr) -> Mapped | None:
+def _mapped_by(
+    file: File, function: ast.FunctionDef, decorator: ast.expr, transform: Transform
+) -> Mapped:
     value = file.only(function)
     if isinstance(value, Mapped) and value.node is decorator:
         return value
-    transform = next((t for v in file.values(decorator) if (t := as_transform(v))), None)
-    known = Known(function, file)
-    return Mapped(transform, known, decorator, file, transform.keywords) if transform else None
+    return Mapped(transform, Known(function, file), decorator, file, transform.keywords)
 
 
 def _wrappers(file: File) -> Iterator[Site]:
-    """`pmap = jax.pmap`, `pmap = partial(jax.pmap, …)`, `pmap = jax.pmap if … else jax.jit`."""
+    """The sites of `pmap = jax.pmap`, `pmap = partial(jax.pmap, …)` and their like."""
     statements: list[ast.Assign | ast.AnnAssign | ast.Return] = [
         *file.index.nodes(ast.Assign),
         *file.index.nodes(ast.AnnAssign),
@@ -200,11 +189,10 @@ def _wrappers(file: File) -> Iterator[Site]:
         if not isinstance(statement.value, (ast.Call, ast.Attribute, ast.Name, ast.IfExp)):
             continue
         values = file.values(statement.value)
-        transforms = [v for v in values if not isinstance(v, Known) and as_transform(v)]
-        if not transforms:
+        transforms = (as_transform(v) for v in values if not isinstance(v, Known))
+        transform = next(filter(None, transforms), None)
+        if transform is None:
             continue
-        transform = as_transform(transforms[0])
-        assert transform is not None
         yield Site(
             file=file,
             node=statement.value,
@@ -230,7 +218,7 @@ def _reference(file: File, mention: Mention) -> Site:
 
 
 def _targets(file: File, node: ast.AST) -> tuple[str, ...]:
-    """The names that the value of an expression is given to, choices looked through."""
+    """The names that the value of an expression, or of a choice around it, is assigned to."""
     parent = file.index.parents.get(node)
     while isinstance(parent, (ast.IfExp, ast.NamedExpr)) and node is not getattr(
         parent, "test", None
@@ -238,11 +226,10 @@ def _targets(file: File, node: ast.AST) -> tuple[str, ...]:
         if isinstance(parent, ast.NamedExpr):
             return (parent.target.id,)
         node, parent = parent, file.index.parents.get(parent)
-    if isinstance(parent, ast.Assign):
-        return tuple(name for target in parent.targets if (name := _dotted(target)))
-    if isinstance(parent, ast.AnnAssign):
-        return tuple(name for name in [_dotted(parent.target)] if name)
-    return ()
+    if not isinstance(parent, (ast.Assign, ast.AnnAssign)):
+        return ()
+    targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+    return tuple(name for target in targets if (name := _dotted(target)))
 
 
 def _dotted(node: ast.AST) -> str | None:

@@ -1,4 +1,4 @@
-"""Whole statements: taking one out, putting others in its place or below it."""
+"""Edits of whole statements: deleting, replacing, and inserting below."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shardlift.source.model import Edit
 
 
 def deleted(file: File, statement: ast.stmt) -> Edit:
-    """Take a statement out, with its lines; `pass` is left where a block would be empty."""
+    """Delete a statement with its lines, or replace it by `pass` if its block would be empty."""
     if is_only_one(file, statement):
         return file.replace(statement, "pass")
     block = _block(file, statement)
@@ -24,7 +24,7 @@ def deleted(file: File, statement: ast.stmt) -> Edit:
 
 
 def taken_out(file: File, key: ast.AST) -> tuple[Edit, ...]:
-    """Take out `f("key", …)` or `d["key"] = …` if it is a statement that does nothing else."""
+    """Delete `f("key", …)` or `d["key"] = …` if the statement does nothing else."""
     holder = file.index.parents.get(key)
     statement = file.index.parents.get(holder) if holder is not None else None
     if isinstance(statement, ast.Assign):
@@ -35,14 +35,14 @@ def taken_out(file: File, key: ast.AST) -> tuple[Edit, ...]:
 
 
 def in_place(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
-    """Several statements in the place of one."""
+    """Replace one statement by several."""
     if not _starts_line(file, statement):
         return file.replace(statement, "; ".join(texts))
     return file.replace(statement, f"{newline(file)}{_margin(file, statement)}".join(texts))
 
 
 def below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
-    """New statements after one that stays, and after the comment on its line."""
+    """Insert statements after a statement and the comment on its line."""
     line, column = statement.end_lineno or 0, statement.end_col_offset or 0
     if not alone(file, statement):
         return Edit(file.stretch(line, column, line, column), "; " + "; ".join(texts))
@@ -52,22 +52,22 @@ def below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
 
 
 def alone(file: File, statement: ast.stmt) -> bool:
-    """Whether nothing but a comment shares the lines of a statement."""
+    """Whether a statement shares its lines with nothing but a comment."""
     rest = line_bytes(file, statement.end_lineno or 0)[statement.end_col_offset or 0 :].strip()
     return _starts_line(file, statement) and (not rest or rest.startswith(b"#"))
 
 
 def is_only_one(file: File, statement: ast.stmt) -> bool:
-    """Whether a block, other than the module, would be empty without a statement."""
+    """Whether a statement is the only one of its block, which is not the module."""
     in_module = isinstance(file.index.parents[statement], ast.Module)
     return not in_module and len(_block(file, statement)) == 1
 
 
 def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
-    """Delete a stretch; an `end` without a column is the start of that line."""
+    """Delete the text between two positions; an `end` without a column is the start of a line."""
     if isinstance(end, int):
-        # The last line of a file may have no line after it; that of a cell has another cell's, or
-        # the one that ends the joined text.
+        # There may be no line after the last one of a file. In a notebook, the next line belongs to
+        # another cell, or ends the joined text.
         cells = file.source.cells
         last = end > len(file.lines) - (cells is not None)
         last = last or (cells is not None and end in cells.first_lines)
@@ -76,12 +76,12 @@ def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
 
 
 def line_bytes(file: File, number: int) -> bytes:
-    """A line as `ast` counts its columns."""
+    """A line in bytes, because `ast` counts columns in bytes."""
     return file.lines[number - 1].encode()
 
 
 def newline(file: File) -> str:
-    """How the lines of a file end."""
+    """The line end that a file uses."""
     return "\r\n" if "\r\n" in file.source.text else "\n"
 
 
@@ -94,7 +94,7 @@ def _starts_line(file: File, statement: ast.stmt) -> bool:
 
 
 def _block(file: File, statement: ast.stmt) -> list[ast.stmt]:
-    """The statements among which one stands."""
+    """The block that a statement belongs to."""
     parent = file.index.parents[statement]
     blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
     return next(block for block in blocks if isinstance(block, list) and statement in block)

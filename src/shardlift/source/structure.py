@@ -1,4 +1,4 @@
-"""What a value is made of: one leaf of a tree, or a tuple, list or dict of parts."""
+"""The structure of a value: one leaf of a tree, or a tuple, list or dict of parts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Key = int | str
 
 
 class Leaf(Enum):
-    """One leaf of a tree: what a pmapped function returns as one array."""
+    """One leaf of a tree, which a pmapped function returns as one array."""
 
-    ARRAY = auto()  # an array of JAX, or a float: no operator takes it together with a tuple
-    NUMBER = auto()  # any leaf: it may be an int, and `2 * (x, y)` is a tuple
+    ARRAY = auto()  # a JAX array or a float: no operator combines it with a tuple
+    NUMBER = auto()  # any leaf, perhaps an int: `2 * (x, y)` is a tuple
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A tuple, a list or a dict, of which each part is known or not."""
+    """A tuple, list or dict. Each part is known or not."""
 
     kind: type
     of: Mapping[Key, Structure]
@@ -27,8 +27,8 @@ class Parts:
 
 Structure = Leaf | Parts | None  # None where nothing is proven
 
-_REPEATS = (ast.Mult, ast.Add)  # what sequences know of arithmetic
-_MERGES = (ast.BitOr, ast.BitAnd, ast.BitXor)  # what dicts and sets do
+_REPEATS = (ast.Mult, ast.Add)  # the operators of sequences
+_MERGES = (ast.BitOr, ast.BitAnd, ast.BitXor)  # the operators of dicts and sets
 
 
 def part(whole: Structure, key: Key) -> Structure:
@@ -42,20 +42,20 @@ def tuple_of(*parts: Structure) -> Parts:
 
 
 def joined(structures: Iterable[Structure]) -> Structure:
-    """What is certain of a value that is one of several."""
-    found = list(structures)
-    if found and all(isinstance(one, Leaf) for one in found):
-        return found[0] if len(set(found)) == 1 else Leaf.NUMBER
-    parts = [one for one in found if isinstance(one, Parts)]
-    kinds = {(one.kind, frozenset(one.of)) for one in parts}
-    if len(kinds) != 1 or len(parts) != len(found):
+    """The structure that several possible values have in common."""
+    every = list(structures)
+    if every and all(isinstance(structure, Leaf) for structure in every):
+        return every[0] if len(set(every)) == 1 else Leaf.NUMBER
+    wholes = [structure for structure in every if isinstance(structure, Parts)]
+    kinds = {(whole.kind, frozenset(whole.of)) for whole in wholes}
+    if len(kinds) != 1 or len(wholes) != len(every):
         return None
-    first = parts[0]
-    return Parts(first.kind, {key: joined(one.of[key] for one in parts) for key in first.of})
+    first = wholes[0]
+    return Parts(first.kind, {key: joined(w.of[key] for w in wholes) for key in first.of})
 
 
 def combined(operator: ast.operator, left: Structure, right: Structure) -> Structure:
-    """What an operator makes of two values, where it does not raise."""
+    """The structure of the result of an operator, if it does not raise an error."""
     if Leaf.ARRAY in (left, right):
         return Leaf.ARRAY
     if isinstance(operator, ast.Mult):
@@ -63,8 +63,7 @@ def combined(operator: ast.operator, left: Structure, right: Structure) -> Struc
     if isinstance(operator, (*_REPEATS, *_MERGES)):
         if Leaf.NUMBER in (left, right):
             return Leaf.NUMBER
-        concatenated = isinstance(operator, ast.Add) and isinstance(left, Parts)
-        return _concatenated(left, right) if concatenated else None
+        return _concatenated(left, right) if isinstance(operator, ast.Add) else None
     # No tuple, list or dict has `-`, `/`, `//`, `%`, `**`, `@` or shifts.
     return Leaf.ARRAY if isinstance(operator, (ast.Div, ast.MatMult)) else Leaf.NUMBER
 
@@ -78,21 +77,21 @@ def _concatenated(left: Structure, right: Structure) -> Structure:
 
 
 def can_change(structure: Structure) -> bool:
-    """Whether something may be put into a value later: it is a list or dict, or holds one."""
+    """Whether a value may be changed in place: it is a list or dict, or contains one."""
     if not isinstance(structure, Parts):
         return False
     return structure.kind is not tuple or any(map(can_change, structure.of.values()))
 
 
 def is_all_leaves(structure: Structure) -> bool:
-    """Whether every part of a value is known, down to its leaves."""
+    """Whether all parts of a value are known, down to the leaves."""
     if isinstance(structure, Parts):
         return all(map(is_all_leaves, structure.of.values()))
     return structure is not None
 
 
 def as_arrays(structure: Structure) -> Structure:
-    """The same with all leaves traced: what was a number is an array."""
+    """The structure after tracing: numbers are arrays."""
     if isinstance(structure, Parts):
-        return Parts(structure.kind, {k: as_arrays(one) for k, one in structure.of.items()})
+        return Parts(structure.kind, {k: as_arrays(part) for k, part in structure.of.items()})
     return Leaf.ARRAY if structure is Leaf.NUMBER else structure

@@ -1,4 +1,4 @@
-"""Reading: bytes in, Python text out, or a sentence that says why not."""
+"""Source text: decoding and parsing files, with an error message if that fails."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from shardlift.source.notebook import Cells, read_notebook
 
 @dataclass(frozen=True)
 class Source:
-    """The Python text of one file; of a notebook, its code cells joined."""
+    """The Python text of a file, or the joined code cells of a notebook."""
 
     path: str
     text: str
     cells: Cells | None = None
 
 
-# Characters of Python that are parsed: a tree of them takes some 300 times as many bytes.
+# The longest text that is parsed, in characters: its tree takes about 300 times as many bytes.
 LARGEST = 8_000_000
 
 
 class UnreadableError(ValueError):
-    """The file is not Python that can be parsed; the message says where."""
+    """A file cannot be decoded or parsed; the message says why and where."""
 
 
 def read_source(path: str, content: bytes) -> Source:
-    """Decode a file as Python would (PEP 263), a notebook as JSON."""
-    text = _decoded(path, content)
+    """Decode a file as Python does (PEP 263), or a notebook as JSON."""
+    text = _decode(path, content)
     if not path.endswith(".ipynb"):
         return Source(path, text)
     try:
         code, cells = read_notebook(text)
     except RecursionError:
         raise UnreadableError("not a notebook: nested too deeply") from None
-    except ValueError as error:  # not JSON, not of format 4, a number of thousands of digits
+    except ValueError as error:  # not JSON, not of format 4, a number with too many digits
         raise UnreadableError(f"not a notebook: {error}") from error
     return Source(path, code, cells)
 
 
-def _decoded(path: str, content: bytes) -> str:
+def _decode(path: str, content: bytes) -> str:
     try:
         if path.endswith(".ipynb"):
             return content.decode("utf-8-sig")
@@ -54,18 +54,18 @@ def _decoded(path: str, content: bytes) -> str:
 
 
 def parse_source(source: Source) -> Module:
-    """Parse, with the one message a person needs when it is not Python 3."""
+    """Parse a text. The error for a text that is not Python 3 names the line."""
     if len(source.text) > LARGEST:
         size = f"{len(source.text) / 1e6:.0f} million characters of Python"
-        raise UnreadableError(f"{size}; no more than {LARGEST / 1e6:.0f} are parsed")
+        raise UnreadableError(f"{size}, which is more than the limit of {LARGEST / 1e6:.0f}")
     try:
         with warnings.catch_warnings():
-            # Invalid escapes and the like are the business of other tools.
+            # Warnings such as those for invalid escapes are the business of other tools.
             warnings.simplefilter("ignore")
             return parse(source.text, source.path)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
-        # Python 2, or newer than the Python that runs this: which one it was is part of the answer.
+        # The text may be Python 2, or newer than the Python that runs this: name the version.
         by = f"as Python {sys.version_info.major}.{sys.version_info.minor} reads it"
         raise UnreadableError(f"{where}{error.msg} ({by})") from error
     except (RecursionError, MemoryError):

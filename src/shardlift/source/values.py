@@ -1,4 +1,4 @@
-"""What an expression can stand for, as far as pmap code needs to know."""
+"""The values that an expression may have, as far as rules and rewrites need them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Could be anything."""
+    """A value that is not understood."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,19 @@ class External:
 
 @dataclass(frozen=True)
 class Known:
-    """A function or class that the files define."""
+    """A function or class that is defined in the project."""
 
     node: Function | ast.ClassDef
     file: File = field(repr=False)
 
+    def returns(self) -> list[ast.expr]:
+        """The expressions that a function returns; none for a class or a coroutine."""
+        return self.file.index.returns(self.node)
+
 
 @dataclass(frozen=True)
 class Instance:
-    """An object of a class that the files define; `self`, mostly."""
+    """An object of a class that is defined in the project, often `self`."""
 
     node: ast.ClassDef
     file: File = field(repr=False)
@@ -50,7 +54,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Argument:
-    """A parameter, seen from inside its function."""
+    """A parameter, inside its function."""
 
     node: ast.arg
     function: Function
@@ -58,7 +62,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Located:
-    """An expression together with the file that it stands in."""
+    """An expression and its file."""
 
     node: ast.expr
     file: File = field(repr=False)
@@ -75,20 +79,14 @@ class Partial:
 
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """Something that maps a function over devices when it is called with one: pmap, dressed up.
+    """pmap, or a wrapper of it: calling it with a function maps that function over devices."""
 
-    `origin` is the library's own name; `keywords` is what the wrappers on the way have filled in;
-    `chain` names those wrappers, outermost first; `operand` is the position at which the
-    outermost one takes the function, and `operand_name` the name of that parameter. A wrapper
-    that may also do something else, such as jit on a single device, is not `certain`.
-    """
-
-    origin: str
-    keywords: Mapping[str, Located] = field(default_factory=dict)
-    chain: tuple[str, ...] = ()
-    operand: int = 0
-    operand_name: str = "fun"
-    certain: bool = True
+    origin: str  # the library's name, such as `jax.pmap`
+    keywords: Mapping[str, Located] = field(default_factory=dict)  # those the wrappers pass
+    chain: tuple[str, ...] = ()  # the names of the wrappers, outermost first
+    operand: int = 0  # the position of the function among the outermost wrapper's parameters
+    operand_name: str = "fun"  # the name of that parameter
+    certain: bool = True  # False if a wrapper may do something else, such as jit on one device
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +95,15 @@ class Mapped:
 
     transform: Transform
     operand: Located | Known | None
-    # The call or the decorated def where it happens.
-    node: ast.AST
+    node: ast.AST  # the call or the decorator
     file: File = field(repr=False)
-    # What the call says, over what the wrappers said.
+    # The keywords of the call, and those of the wrappers that it does not override.
     keywords: Mapping[str, Located] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What a call of a pmapped function returns, or a part of it by indices and attributes."""
+    """The result of calling a pmapped function, or the part of it at a path."""
 
     mapped: Mapped
     call: ast.Call
@@ -115,7 +112,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Result:
-    """What a call of a library function returns; `path` is the function's name."""
+    """The result of calling a library function; `path` is the name of the function."""
 
     path: str
     call: ast.Call
@@ -124,7 +121,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Element:
-    """One element of something that is iterated over or unpacked."""
+    """One element of a value that is iterated over or unpacked."""
 
     of: Value
 

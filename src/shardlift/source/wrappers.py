@@ -1,4 +1,4 @@
-"""pmap by other means: partials, projects' own functions around it, decorator factories."""
+"""Wrappers of pmap: partials, functions of the project around it, decorator factories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shardlift.source.scopes import FUNCTIONS, Function, positional
+from shardlift.source.libraries import PMAPS
+from shardlift.source.scopes import FUNCTIONS, Function, is_static, keyword_value, positional
 from shardlift.source.values import (
     Argument,
     External,
@@ -24,20 +25,10 @@ from shardlift.source.values import (
 if TYPE_CHECKING:
     from shardlift.source.file import File
 
-PMAPS = frozenset(
-    {
-        "jax.pmap",
-        "jax.api.pmap",
-        "equinox.filter_pmap",
-        "flax.nnx.pmap",
-        "flax.experimental.nnx.pmap",
-        "objax.Parallel",
-    }
-)
-# How each spells its second positional parameter.
+# The name of the second positional parameter, where it is not `axis_name`.
 _SECOND = {"objax.Parallel": "vc"}
 _OPERAND_NAMES = ("fun", "f", "func", "fn")
-# Transforms whose functions return what the function that they are given returns, as a tree.
+# Transforms that do not change the tree structure of a function's result.
 SAME_RESULT = frozenset(
     f"jax.{name}" for name in ("jit", "vmap", "checkpoint", "remat", "custom_jvp", "custom_vjp")
 )
@@ -48,7 +39,7 @@ _PLAIN_DECORATORS = SAME_RESULT | {
 
 
 def as_transform(value: Value) -> Transform | None:
-    """The value as something that pmaps the function that it is called with, if it is that."""
+    """The transform that a value is, if calling it with a function pmaps the function."""
     if isinstance(value, Transform):
         return value
     if isinstance(value, External):
@@ -56,14 +47,14 @@ def as_transform(value: Value) -> Transform | None:
     if isinstance(value, Known) and isinstance(value.node, ast.FunctionDef):
         known = value.file.wrappers
         if value.node not in known:
-            known[value.node] = None  # a function that calls itself ends here
+            known[value.node] = None  # ends the recursion of a function that calls itself
             known[value.node] = _wrapper(value)
         return known[value.node]
     return None
 
 
 def is_plain(function: Known) -> bool:
-    """Whether a call of a function returns what its `return` statements say."""
+    """Whether calling a function gives the value of one of its `return` statements."""
     node = function.node
     if isinstance(node, ast.Lambda):
         return True
@@ -73,7 +64,7 @@ def is_plain(function: Known) -> bool:
 
 
 def keeps_result(file: File, decorator: ast.expr) -> bool:
-    """Whether a decorator is known to leave what a function returns as it is."""
+    """Whether a decorator is known to keep the result of a function as it is."""
     value = file.only(decorator)
     if isinstance(value, Partial):
         value = value.function
@@ -84,7 +75,10 @@ def keeps_result(file: File, decorator: ast.expr) -> bool:
 
 
 def apply(transform: Transform, call: ast.Call, file: File, skip: int = 0) -> Value:
-    """What calling a transform gives: a mapped function, or the transform filled further in."""
+    """The result of calling a transform: a mapped function, or a transform with more keywords.
+
+    The first `skip` positional arguments are not the transform's: `partial` takes one itself.
+    """
     operand = _operand(transform, call, skip)
     if operand is None:
         return filled(transform, call, file, skip)
@@ -93,19 +87,16 @@ def apply(transform: Transform, call: ast.Call, file: File, skip: int = 0) -> Va
 
 
 def filled(transform: Transform, call: ast.Call, file: File, skip: int = 1) -> Transform:
-    """The transform with the keywords of a partial on top of its own."""
+    """The transform with the keywords of a partial in addition to its own."""
     keywords = {**transform.keywords, **_keywords(transform, call, file, skip)}
     return replace(transform, keywords=keywords)
 
 
 def given(function: Known, parameter: str, call: ast.Call) -> ast.expr | None:
-    """The expression that a call gives to a parameter, if it can be told."""
-    for keyword in call.keywords:
-        if keyword.arg == parameter:
-            return keyword.value
-    node = function.node
-    assert isinstance(node, FUNCTIONS)
-    names = positional(node)[_bound(function) :]
+    """The expression that a call passes for a parameter, if that can be determined."""
+    if (by_keyword := keyword_value(call, parameter)) is not None:
+        return by_keyword
+    names = _explicit_parameters(function)
     if parameter in names:
         place = names.index(parameter)
         before = call.args[: place + 1]
@@ -115,10 +106,10 @@ def given(function: Known, parameter: str, call: ast.Call) -> ast.expr | None:
 
 
 def _operand(transform: Transform, call: ast.Call, skip: int) -> ast.expr | None:
-    names = (transform.operand_name, *_OPERAND_NAMES) if not transform.chain else ()
-    for keyword in call.keywords:
-        if keyword.arg == transform.operand_name or keyword.arg in names:
-            return keyword.value
+    names = (transform.operand_name, *(() if transform.chain else _OPERAND_NAMES))
+    for one in call.keywords:
+        if one.arg in names:
+            return one.value
     arguments = call.args[skip:]
     if len(arguments) > transform.operand:
         operand = arguments[transform.operand]
@@ -127,16 +118,16 @@ def _operand(transform: Transform, call: ast.Call, skip: int) -> ast.expr | None
 
 
 def _keywords(transform: Transform, call: ast.Call, file: File, skip: int) -> dict[str, Located]:
-    found = {k.arg: Located(k.value, file) for k in call.keywords if k.arg is not None}
+    keywords = {k.arg: Located(k.value, file) for k in call.keywords if k.arg is not None}
     arguments = call.args[skip:]
     if not transform.chain and len(arguments) > 1:
-        found[_SECOND.get(transform.origin, "axis_name")] = Located(arguments[1], file)
-    found.pop(transform.operand_name, None)
-    return found
+        keywords[_SECOND.get(transform.origin, "axis_name")] = Located(arguments[1], file)
+    keywords.pop(transform.operand_name, None)
+    return keywords
 
 
 def _wrapper(function: Known) -> Transform | None:
-    """A function that returns the pmap of one of its own arguments."""
+    """The transform that a function is, if it returns the pmap of one of its arguments."""
     for mapped in _mapped_inside(function):
         operand = mapped.operand
         if not isinstance(operand, Located):
@@ -148,56 +139,52 @@ def _wrapper(function: Known) -> Transform | None:
 
 
 def _around(function: Known, mapped: Mapped, argument: Argument) -> Transform:
-    node = function.node
-    assert isinstance(node, ast.FunctionDef)
-    names = positional(node)[_bound(function) :]
+    assert isinstance(function.node, ast.FunctionDef)
+    names = _explicit_parameters(function)
     name = argument.node.arg
     place = names.index(name) if name in names else 0
-    chain = (node.name, *mapped.transform.chain)
+    chain = (function.node.name, *mapped.transform.chain)
     certain = mapped.transform.certain and is_plain(function) and _always_maps(function)
     return Transform(mapped.transform.origin, mapped.keywords, chain, place, name, certain)
 
 
 def _always_maps(function: Known) -> bool:
-    """Whether a wrapper has one way through, and pmap is on it."""
-    from shardlift.source.resolve import returns
-
-    found = [function.file.values(returned) for returned in returns(function)]
-    if len(found) != 1 or len(found[0]) != 1:
-        return False
-    value = found[0][0]
+    """Whether a wrapper has a single result, and that is pmapped."""
+    value = _only_result(function)
     if isinstance(value, Known):
-        inner = [value.file.values(returned) for returned in returns(value)]
-        result = inner[0][0] if len(inner) == 1 and len(inner[0]) == 1 else None
+        result = _only_result(value)
         return isinstance(result, Output) and not result.path and is_plain(value)
     return isinstance(value, Mapped)
 
 
+def _only_result(function: Known) -> Value | None:
+    returned = function.returns()
+    return function.file.only(returned[0]) if len(returned) == 1 else None
+
+
 def _mapped_inside(function: Known) -> Iterator[Mapped]:
-    from shardlift.source.resolve import returns
-
-    for returned in returns(function):
-        for value in function.file.values(returned):
-            if isinstance(value, Mapped):
-                yield value
-            elif isinstance(value, Known) and _inside(value.node, function.node):
-                # A closure that calls the mapped function: what it returns is an output.
-                for inner in returns(value):
-                    for found in value.file.values(inner):
-                        if isinstance(found, Output):
-                            yield found.mapped
+    for value in _results(function):
+        if isinstance(value, Mapped):
+            yield value
+        elif isinstance(value, Known) and _is_inside(value.node, function.node):
+            # A closure that calls the mapped function returns an output of it.
+            for result in _results(value):
+                if isinstance(result, Output):
+                    yield result.mapped
 
 
-def _inside(inner: ast.AST, outer: Function | ast.ClassDef) -> bool:
-    first, last = inner.lineno, inner.end_lineno or 0  # type: ignore[attr-defined]
-    return outer.lineno < first and last <= (outer.end_lineno or 0)
+def _results(function: Known) -> Iterator[Value]:
+    for returned in function.returns():
+        yield from function.file.values(returned)
 
 
-def _bound(function: Known) -> int:
-    """1 for a method, whose `self` the call does not name."""
+def _is_inside(inner: Function | ast.ClassDef, outer: Function | ast.ClassDef) -> bool:
+    return outer.lineno < inner.lineno and (inner.end_lineno or 0) <= (outer.end_lineno or 0)
+
+
+def _explicit_parameters(function: Known) -> list[str]:
+    """The positional parameters that a call names: not the `self` of a method."""
+    assert isinstance(function.node, FUNCTIONS)
     owner = function.file.index.parents.get(function.node)
-    static = any(
-        isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
-        for decorator in getattr(function.node, "decorator_list", [])
-    )
-    return int(isinstance(owner, ast.ClassDef) and not static)
+    is_bound = isinstance(owner, ast.ClassDef) and not is_static(function.node)
+    return positional(function.node)[is_bound:]

@@ -18,9 +18,11 @@ from typing import NamedTuple
 
 from shardlift.capture import files, values
 from shardlift.capture.schema import SCHEMA, Capture
+from shardlift.launch.diagnosis import Diagnosis
 from shardlift.launch.job import launch
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import RunOptions, part_of
+from shardlift.launch.watchdog import WhenStuck
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
 from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
@@ -29,6 +31,7 @@ from shardlift.verify.compare.processes import of_processes
 from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
 
 DEVICES = 8
+STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
 SEED = 0  # of what a program draws without a seed of its own, by random and numpy.random
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
@@ -39,6 +42,8 @@ Tell = Callable[[str], None]
 class CannotRunError(Exception):
     """The target is neither a program nor a capture, or there is nothing to compare."""
 
+    diagnosis: Diagnosis | None = None  # of a job that was ended because it was stuck
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -47,6 +52,7 @@ class Settings:
     tolerance: Tolerance
     devices: int | None = None  # of each process
     processes: int = 1
+    stuck_after: float = STUCK_AFTER  # with several processes; 0 waits for ever
     keep: int = KEEP
     tapped: int = TAPPED
     replay: bool = True
@@ -181,16 +187,16 @@ def has_accelerator() -> bool:
 
 
 def run_taped(
-    source: Source, options: RunOptions, processes: int, env: Mapping[str, str],
-    reference: str | None, verbose: bool,
+    source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str],
+    reference: str | None,
 ) -> tuple[int, str]:  # fmt: skip
     """Run a program; its exit status, and the end of what it printed if it failed."""
     assert source.program is not None
-    if processes > 1:
-        return _run_in_many(source.program, options, processes, env, verbose)
+    if settings.processes > 1:
+        return _run_in_many(source, options, settings, env)
     argument = to_json(source.program, options, reference)
     command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
-    if verbose:
+    if settings.verbose:
         return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
     done = subprocess.run(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
@@ -199,22 +205,45 @@ def run_taped(
 
 
 def _run_in_many(
-    program: Program, options: RunOptions, processes: int, env: Mapping[str, str], verbose: bool
+    source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str]
 ) -> tuple[int, str]:
+    assert source.program is not None
     lines: list[str] = []
 
     def emit(process: int, _: str, line: str) -> None:
         lines.append(f"[{process}] {line}")
-        if verbose:
+        if settings.verbose:
             print(lines[-1], file=sys.stderr)
 
     done = launch(
-        program, processes=processes, devices=None, emit=emit, options=options, environ=env
+        source.program,
+        processes=settings.processes,
+        devices=None,
+        emit=emit,
+        options=options,
+        environ=env,
+        when_stuck=_end_when_stuck(settings.stuck_after),
     )
     if done.interrupted:
         raise KeyboardInterrupt
+    if done.stuck:
+        raise _stuck_error(source, done.stuck)
     why = done.failure.traceback if done.failure else ""
     return done.status, _end_of(why or "\n".join(lines)) if done.status else ""
+
+
+def _end_when_stuck(after: float) -> WhenStuck | None:
+    """A job that is stuck is ended: whoever waits for a verdict sees nothing of the program."""
+    return WhenStuck(after, report=lambda _: None, end=True) if after else None
+
+
+def _stuck_error(source: Source, diagnosis: Diagnosis) -> CannotRunError:
+    error = CannotRunError(
+        f"{source.text} was stuck and was ended: for {diagnosis.seconds:.0f} s none of its "
+        f"{len(diagnosis.states)} processes had used the CPU or printed anything (--stuck-after)"
+    )
+    error.diagnosis = diagnosis
+    return error
 
 
 def _end_of(text: str) -> str:
@@ -304,7 +333,7 @@ def record(
     reference = before.path if before is not None and replay else None
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
-    status, error = run_taped(source, options, settings.processes, env, reference, settings.verbose)
+    status, error = run_taped(source, options, settings, env, reference)
     parts = [part_of(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -1,4 +1,4 @@
-"""The rules, one a file; a new file in this folder is a new rule."""
+"""The rules, one per file. A new file in this folder is a new rule."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from shardlift.source.model import Rule
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Every rule by its code, in the order of the codes."""
-    found: dict[str, Rule] = {}
+    """Every rule by its code, sorted by code."""
+    rules: dict[str, Rule] = {}
     for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue
         rule = importlib.import_module(f"{__name__}.{module.name}").RULE
         assert isinstance(rule, Rule)
-        if rule.code in found:
+        if rule.code in rules:
             raise ValueError(f"two rules have the code {rule.code}")
-        found[rule.code] = rule
-    return dict(sorted(found.items()))
+        rules[rule.code] = rule
+    return dict(sorted(rules.items()))

@@ -1,7 +1,7 @@
-"""All replicas of a pmap output are brought to the host, and all but one are thrown away.
+"""All replicas of a pmap output are copied to the host, but only one is used.
 
-`jax.device_get(x)[0]` copies as many times the bytes as there are devices. Take the local piece
-first: `jax.device_get(x.addressable_shards[0].data)`.
+`jax.device_get(x)[0]` copies the data once per device. Select the local shard first:
+`jax.device_get(x.addressable_shards[0].data)`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from shardlift.source.outputs import fetched, is_array, may_be_output, output_of
 
 
 def visit(file: File) -> Iterator[Match]:
-    """`[0]` or an unreplicate of what `jax.device_get` or `np.asarray` made of a pmap output."""
+    """`[0]` or unreplicate, applied to `jax.device_get` or `np.asarray` of a pmap output."""
     for node in file.index.nodes(ast.Subscript):
         whole = fetched(file, node.value) if is_zero(node.slice) else None
         output = output_of(file, whole) if whole is not None else None
         if output is not None and is_array(output, file):
-            yield Match(node, "all replicas are fetched to the host to keep the first")
+            yield Match(node, "all replicas are copied to the host, and only the first is used")
     for call, tree in file.unreplications:
         whole = fetched(file, tree)
         if whole is not None and may_be_output(file, whole):
-            yield Match(call, "all replicas are fetched to the host to keep the first")
+            yield Match(call, "all replicas are copied to the host, and only the first is used")
 
 
 RULE = Rule(
     code="SL404",
     name="all-replicas-fetched",
     effect=Effect.SLOW,
-    summary="device_get of all replicas, of which one is used",
-    advice="Fetch x.addressable_shards[0].data only, or return it with out_axes=None.",
+    summary="device_get of all replicas where one is used",
+    advice="Fetch only x.addressable_shards[0].data, or return it with out_axes=None.",
     explain=__doc__,
     reference=f"{GUIDE}#option-2-access-local-data-directly",
     visit=visit,

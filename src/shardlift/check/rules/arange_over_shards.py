@@ -1,7 +1,7 @@
-"""A loop over `jnp.arange` picks the rows of a pmap output one by one.
+"""A loop over `jnp.arange` indexes a pmap output row by row.
 
-The index is then an array, not a number, and each row is a gather that cannot be decided when
-the program is written. `range` is a little better; `.addressable_shards` moves nothing at all.
+The index is an array and not a number, so each row is a gather whose source is only known at run
+time. `range` is slightly better. A loop over `.addressable_shards` moves no data at all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shardlift.source.values import Element, Result
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A pmap output indexed with the variable of a loop over `jnp.arange`."""
+    """A pmap output that is indexed by the variable of a loop over `jnp.arange`."""
     for node in file.index.nodes(ast.Subscript):
         if isinstance(node.slice, ast.Name) and isinstance(node.ctx, ast.Load):
             index = file.only(node.slice)
@@ -24,15 +24,15 @@ def visit(file: File) -> Iterator[Match]:
             traced = isinstance(source, Result) and source.path == "jax.numpy.arange"
             output = output_of(file, node.value) if traced else None
             if output is not None and is_array(output, file):
-                yield Match(node, f"`{file.brief(node)}` is a gather for each turn of the loop")
+                yield Match(node, f"`{file.brief(node)}` is a gather in each iteration of the loop")
 
 
 RULE = Rule(
     code="SL403",
     name="arange-over-shards",
     effect=Effect.SLOW,
-    summary="a loop over jnp.arange picks the shards of a pmap output",
-    advice="Loop over x.addressable_shards, or over range().",
+    summary="a loop over jnp.arange that indexes a pmap output",
+    advice="Loop over x.addressable_shards or range().",
     explain=__doc__,
     reference=f"{GUIDE}#jaxruntimeerror-invalid-argument-copyarrays-same-size",
     visit=visit,

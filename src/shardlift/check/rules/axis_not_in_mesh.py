@@ -1,7 +1,7 @@
 """A collective in a shard_map body names an axis that the mesh does not have.
 
-Under pmap the name came with `axis_name`. In a shard_map it has to be an axis of the mesh: any
-other is an error when the body is traced.
+For pmap, `axis_name` defines the name. In a shard_map it must be an axis of the mesh: any other
+name is an error when the body is traced.
 """
 
 from __future__ import annotations
@@ -12,47 +12,42 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of, collectives
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.scopes import argument_at
 from shardlift.source.values import Constant, Result
 
-_MESHES = {"jax.make_mesh": 1, "jax.sharding.Mesh": 1, "jax.experimental.maps.Mesh": 1}
+_MESHES = frozenset({"jax.make_mesh", "jax.sharding.Mesh", "jax.experimental.maps.Mesh"})
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A literal axis name in the body, against the literal names of the mesh."""
+    """Literal axis names in the body that are not among the literal names of the mesh."""
     for shard_map in file.shard_maps:
-        mesh, body = shard_map.keywords.get("mesh"), shard_map.body
+        mesh, body = shard_map.keywords.get("mesh"), shard_map.function
         axes = _axes(file, mesh) if mesh is not None else None
-        if axes is None or body is None or body.file is not file:
+        if axes is None or body is None or _binds_axes(file, body):
             continue
-        if not isinstance(body.node, FUNCTIONS) or _binds_axes(file, body.node):
-            continue
-        for call, _ in collectives(file, body.node):
+        for call, _ in collectives(file, body):
             axis = axis_of(file, call)
             if isinstance(axis, str) and axis not in axes:
                 listed = ", ".join(map(repr, axes))
-                yield Match(call, f"the mesh has {listed}, and no axis {axis!r}")
+                yield Match(call, f"the mesh has no axis {axis!r}, only {listed}")
 
 
 def _axes(file: File, node: ast.expr) -> tuple[str, ...] | None:
     value = file.only(node)
     if not isinstance(value, Result) or value.path not in _MESHES:
         return None
-    place = _MESHES[value.path]
-    names = value.call.args[place] if len(value.call.args) > place else None
-    for keyword in value.call.keywords:
-        names = keyword.value if keyword.arg == "axis_names" else names
+    names = argument_at(value.call, 1, "axis_names")
     if names is None:
         return None
     names = value.file.definition(names)
     elements = names.elts if isinstance(names, (ast.Tuple, ast.List)) else [names]
-    found = [value.file.only(element) for element in elements]
-    texts = [v.value for v in found if isinstance(v, Constant) and isinstance(v.value, str)]
-    return tuple(texts) if len(texts) == len(found) else None
+    values = [value.file.only(element) for element in elements]
+    texts = [v.value for v in values if isinstance(v, Constant) and isinstance(v.value, str)]
+    return tuple(texts) if len(texts) == len(values) else None
 
 
 def _binds_axes(file: File, body: ast.AST) -> bool:
-    """Whether the body brings axis names of its own, by vmap, pmap or an inner shard_map."""
+    """Whether the body defines axis names itself, by vmap, pmap or an inner shard_map."""
     return any(
         keyword.arg in ("axis_name", "spmd_axis_name", "axis_names")
         for call in ast.walk(body)

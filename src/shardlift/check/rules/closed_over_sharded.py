@@ -1,7 +1,7 @@
 """The body of a shard_map closes over an array that is sharded.
 
-It is not cut to this device's block: the body sees all of it, and broadcasts against it. With one
-device nothing is wrong; with eight, an `(8, 3)` result becomes `(64, 3)`, without a word.
+shard_map does not split it: the body sees the whole array and broadcasts against it. On one device
+the result is right; on eight, an `(8, 3)` result becomes `(64, 3)` without any error.
 """
 
 from __future__ import annotations
@@ -11,54 +11,33 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
-from shardlift.source.scopes import FUNCTIONS, Function
-from shardlift.source.shard_maps import spec
-from shardlift.source.values import Output, Result
-
-_SHARDINGS = ("jax.NamedSharding", "jax.sharding.NamedSharding")
+from shardlift.source.shard_maps import placed_spec
+from shardlift.source.values import Output
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A free variable of the body that was placed with a non-empty spec, or that pmap returned."""
+    """Free variables of the body that are placed with a non-empty spec, or come from pmap."""
     for shard_map in file.shard_maps:
-        body = shard_map.body
-        if body is None or body.file is not file or not isinstance(body.node, FUNCTIONS):
-            continue
+        body = shard_map.function
         seen: set[str] = set()
-        for name in file.index.within(body.node, ast.Name):
-            free = isinstance(name.ctx, ast.Load) and _is_free(file, name, body.node)
-            if free and name.id not in seen and _is_sharded(file, name):
+        for name in file.index.within(body, ast.Name) if body is not None else ():
+            if name.id not in seen and _is_free(file, name, body) and _is_sharded(file, name):
                 seen.add(name.id)
-                yield Match(name, f"`{name.id}` is sharded, and the body sees the whole of it")
+                yield Match(name, f"`{name.id}` is sharded, but the body sees the whole array")
 
 
-def _is_free(file: File, name: ast.Name, body: Function) -> bool:
-    scope = file.index.scope_of.get(name)
-    while scope is not None:
-        if name.id in scope.names:
-            return True
-        if scope.node is body:
-            scope = scope.parent
-            while scope is not None:
-                if name.id in scope.names:
-                    return True
-                scope = scope.parent
-            return False
-        scope = scope.parent
-    return False
+def _is_free(file: File, name: ast.Name, body: ast.AST | None) -> bool:
+    """Whether a name is read here and bound outside the body."""
+    scope, _ = file.index.binding_scope(name)
+    if scope is None or not isinstance(name.ctx, ast.Load):
+        return False
+    return body not in (scope.node, *file.index.ancestors(scope.node))
 
 
 def _is_sharded(file: File, node: ast.expr) -> bool:
-    value = file.only(node)
-    if isinstance(value, Output):
+    if isinstance(file.only(node), Output):
         return True
-    if not isinstance(value, Result) or value.path != "jax.device_put" or len(value.call.args) < 2:
-        return False
-    place = value.file.definition(value.call.args[1])
-    if not isinstance(place, ast.Call) or value.file.called(place) not in _SHARDINGS:
-        return False
-    entries = spec(value.file, place.args[1]) if len(place.args) == 2 else None
-    return bool(entries) and any(entry is not None for entry in entries or ())
+    return any(entry is not None for entry in placed_spec(file, node) or ())
 
 
 _HEAD = (
@@ -71,7 +50,7 @@ RULE = Rule(
     name="closed-over-sharded",
     effect=Effect.WRONG,
     summary="a shard_map body closes over a sharded array",
-    advice="Pass it as an argument, with a spec of its own.",
+    advice="Pass it as an argument with its own spec.",
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,

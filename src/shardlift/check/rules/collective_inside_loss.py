@@ -1,7 +1,8 @@
 """A pmapped body differentiates a loss that contains `psum` or `pmean`.
 
-Under pmap the transpose of `psum` is `psum`, so the gradient is that of the sum over all devices.
-`jax.shard_map` keeps that only with `check_vma=False`; by its default the numbers change.
+Under pmap the transpose of `psum` is `psum`, so the result is the gradient of the sum over all
+devices. `jax.shard_map` does the same only with `check_vma=False`; with its default, the numbers
+change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from shardlift.source.sites import Role
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A gradient through a reduction, in the body of a pmapped function."""
+    """Gradients through a reduction in the body of a pmapped function."""
     for site in file.sites:
         function = site.function if site.role is Role.MAP else None
         if function is None or function.file is not file:
@@ -24,7 +25,7 @@ def visit(file: File) -> Iterator[Match]:
         if isinstance(function.node, FUNCTIONS):
             for gradient in gradients(file, function.node):
                 if loss_is_reduced(gradient):
-                    text = "a gradient through a collective: keep check_vma=False when this moves"
+                    text = "a gradient through a collective: use check_vma=False in the shard_map"
                     yield Match(gradient.call, text)
 
 
@@ -36,8 +37,8 @@ RULE = Rule(
     code="SL503",
     name="collective-inside-loss",
     effect=Effect.OLD,
-    summary="a gradient through a collective, whose value depends on check_vma",
-    advice="Move it with check_vma=False, or take the collective out of the loss.",
+    summary="a gradient through a collective depends on check_vma",
+    advice="Migrate it with check_vma=False, or move the collective out of the loss.",
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,

@@ -1,7 +1,7 @@
 """A batch is reshaped to `(devices, batch // devices, …)` so that pmap can map over it.
 
-The axis is pmap's, not the data's. Under `jax.shard_map`, `P('axis')` splits the batch as it is,
-and a body that was written for the extra axis sees blocks of another rank (SL705 to SL708).
+Only pmap needs this axis. In `jax.shard_map`, `P('axis')` splits the batch without it, and a body
+that was written for pmap gets blocks of another rank (SL705 to SL708).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A reshape by the device count that reaches a pmapped function; flax's `shard`."""
+    """Reshapes by the device count whose result is passed to pmap, and flax's `shard`."""
     seen: set[ast.expr] = set()
     for call, _ in file.mapped_calls:
         for argument in call.args:
@@ -24,10 +24,10 @@ def visit(file: File) -> Iterator[Match]:
             reshaped = _is_reshape(where, inner) and stacked_by(where, inner) is not None
             if made not in seen and reshaped:
                 seen.add(made)
-                yield Match(made, "a leading axis of devices is made by hand for pmap")
+                yield Match(made, "a reshape adds a device axis for pmap")
     for call in file.index.nodes(ast.Call):
         if file.called(call) == "flax.training.common_utils.shard":
-            yield Match(call, "a leading axis of devices is made for pmap")
+            yield Match(call, "shard() adds a device axis for pmap")
 
 
 def _is_reshape(file: File, node: ast.expr) -> bool:
@@ -38,8 +38,8 @@ RULE = Rule(
     code="SL304",
     name="device-axis-by-hand",
     effect=Effect.OLD,
-    summary="a batch is given a leading axis of devices",
-    advice="With shard_map keep the batch flat: P('axis') splits its first axis.",
+    summary="a batch gets a leading device axis",
+    advice="With shard_map, keep the batch flat: P('axis') splits its first axis.",
     explain=__doc__,
     reference=f"{GUIDE}#input-data-preparation",
     visit=visit,

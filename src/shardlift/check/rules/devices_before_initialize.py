@@ -1,6 +1,7 @@
-"""JAX is asked about its devices before `jax.distributed.initialize` is called.
+"""JAX is asked for its devices before `jax.distributed.initialize` is called.
 
-The first such question starts the backend, with this process alone; `initialize` then refuses.
+The first such call starts the backend for this process alone, and `initialize` then raises an
+error.
 """
 
 from __future__ import annotations
@@ -14,25 +15,15 @@ from shardlift.source.reaching import guards
 from shardlift.source.scopes import position
 from shardlift.source.sites import scope_name
 
-_STARTS = frozenset(
-    f"jax.{name}"
-    for name in (
-        "devices",
-        "local_devices",
-        "device_count",
-        "local_device_count",
-        "process_index",
-        "process_count",
-        "default_backend",
-        "random.PRNGKey",
-        "random.key",
-        "device_put",
-    )
+_NAMES = (
+    "devices local_devices device_count local_device_count process_index process_count "
+    "default_backend random.PRNGKey random.key device_put"
 )
+_STARTS = frozenset(f"jax.{name}" for name in _NAMES.split())
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A question above `initialize`, in the same function or at the same level of the module."""
+    """Calls above `initialize` that start the backend, in the same function or module body."""
     calls = file.index.nodes(ast.Call)
     for start in calls:
         if file.called(start) != "jax.distributed.initialize":
@@ -41,12 +32,12 @@ def visit(file: File) -> Iterator[Match]:
         for call in calls:
             above = position(call) < position(start) and file.called(call) in _STARTS
             beside = above and scope_name(file, call) == scope_name(file, start)
-            if beside and set(guards(file.index, call)) <= around and not _deferred(file, call):
-                text = f"{file.brief(call)} starts the backend before initialize() below"
+            if beside and set(guards(file.index, call)) <= around and not _in_lambda(file, call):
+                text = f"{file.brief(call)} starts the backend before initialize() is called"
                 yield Match(call, text)
 
 
-def _deferred(file: File, call: ast.Call) -> bool:
+def _in_lambda(file: File, call: ast.Call) -> bool:
     return any(isinstance(parent, ast.Lambda) for parent in file.index.ancestors(call))
 
 
@@ -54,7 +45,7 @@ RULE = Rule(
     code="SL607",
     name="devices-before-initialize",
     effect=Effect.BROKEN,
-    summary="devices are counted before jax.distributed.initialize",
+    summary="JAX is used before jax.distributed.initialize",
     advice="Call jax.distributed.initialize() first.",
     explain=__doc__,
     reference=MULTI_PROCESS,

@@ -1,7 +1,7 @@
-"""A donated argument arrives on one device and is spread out, so it is copied before it is freed.
+"""A donated argument is not yet on its devices, so it is copied before it is freed.
 
-Donation is free when the input already lies as the pmapped function wants it. Otherwise it is
-copied first and deleted after: for a moment the memory is needed twice.
+Donation costs nothing if the input already has the sharding of the pmapped function. Otherwise it
+is copied first and deleted afterwards, which needs the memory twice for a moment.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from shardlift.source.values import Constant, Mapped
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A donated position that is given an array stacked or reshaped on the spot."""
+    """Donated arguments that are stacked or reshaped in the call."""
     for call, mapped in file.mapped_calls:
         for place in donated(mapped):
             if place < len(call.args) and stacked_by(file, call.args[place]) is not None:
-                argument = call.args[place]
-                yield Match(
-                    argument, f"argument {place} is donated, but has to be spread out first"
-                )
+                text = f"argument {place} is donated, but must be resharded first"
+                yield Match(call.args[place], text)
 
 
 def donated(mapped: Mapped) -> tuple[int, ...]:
-    """The positions that a pmapped function donates, where they are written out."""
+    """The positions that a pmapped function donates, as far as they are literals."""
     located = mapped.keywords.get("donate_argnums")
     if located is None:
         return ()
@@ -41,8 +39,8 @@ RULE = Rule(
     code="SL305",
     name="donated-after-reshard",
     effect=Effect.SLOW,
-    summary="a donated input is resharded first, which takes twice the memory",
-    advice="Place it once, before the loop, with the sharding of the step.",
+    summary="a donated input is resharded first, which needs twice the memory",
+    advice="Place it once before the loop, with the sharding of the step.",
     explain=__doc__,
     reference=f"{GUIDE}#buffer-donation-with-donate-argnums",
     visit=visit,

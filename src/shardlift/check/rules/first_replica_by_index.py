@@ -1,11 +1,10 @@
-"""The output of a pmapped function is indexed with an integer to get one device's part of it.
+"""The output of a pmapped function is indexed with an integer to read the part of one device.
 
-Outputs have a NamedSharding now: JAX has to assume that row 0 is wanted everywhere, and gathers
-the array before it slices. On 8 CPU devices that is 680 µs where the old pmap took 25; in a
-program of many processes it can fail outright, as no process has all the devices.
+Outputs have a NamedSharding now: JAX must assume that every device needs row 0, and gathers the
+array before it slices. On 8 CPU devices this takes 680 µs, where the old pmap took 25. In a program
+of many processes it can raise an error, because no process has all devices.
 
-Reported only where the text proves that one array is indexed: the first element of a tuple is
-none of that.
+Reported only where the source proves that an array is indexed, and not a tuple.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def visit(file: File) -> Iterator[Match]:
             if not file.many_processes:
                 yield Match(node, f"`{what}` gathers a pmap output from all devices")
             else:
-                yield Match(node, f"`{what}` gathers across processes, and may raise CopyArrays")
+                yield Match(node, f"`{what}` gathers across processes and may raise CopyArrays")
 
 
 RULE = Rule(

@@ -1,7 +1,7 @@
-"""An input of pmap is given a leading axis of all devices, not of this process's own.
+"""An input of pmap has one row for each device of the job, not of this process.
 
-A pmapped function takes host-local arrays: each process hands in as many rows as it has devices.
-`jax.device_count()` counts the whole job, and is right only while there is a single process.
+A pmapped function takes host-local arrays: each process passes as many rows as it has devices.
+`jax.device_count()` counts all processes, so it is right only if there is one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """Reshape, split or stack by the global count, given to a pmapped function."""
+    """Inputs of pmapped functions that are reshaped, split or stacked by the global count."""
     if not file.many_processes:
         return
     seen: set[ast.expr] = set()
@@ -26,14 +26,14 @@ def visit(file: File) -> Iterator[Match]:
             count = stacked_by(file, argument)
             if count is not None and count not in seen and device_count(file, count) == "global":
                 seen.add(count)
-                yield Match(count, "pmap wants a row for each local device, not for all of them")
+                yield Match(count, "pmap needs one row per local device, not per device of the job")
 
 
 RULE = Rule(
     code="SL604",
     name="global-device-count",
     effect=Effect.BROKEN,
-    summary="a leading axis of all devices, in a program of many processes",
+    summary="a leading axis of all devices in a program of many processes",
     advice="Use jax.local_device_count().",
     explain=__doc__,
     reference=MULTI_PROCESS,

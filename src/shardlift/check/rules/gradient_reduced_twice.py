@@ -1,8 +1,8 @@
-"""A gradient is reduced by hand in a shard_map that has already reduced it.
+"""A collective reduces a gradient that shard_map has already reduced.
 
-With `check_vma=True`, the default, a gradient with respect to a value that is the same on all
-devices (`P()`) is summed over the devices for you. A `pmean` on top, right under pmap, gives a
-result as many times too large as there are devices. Adam hides it; the moments do not.
+With `check_vma=True`, the default, shard_map sums the gradient with respect to a value that is
+equal on all devices (`P()`). The `pmean` that pmap needed then gives a result that is too large by
+the number of devices. With Adam, the parameters barely show it; the moments do.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """pmean or psum of a gradient with respect to a `P()` parameter, with a plain loss."""
+    """pmean or psum of the gradient for a `P()` parameter, where the loss has no collective."""
     for shard_map, gradient in checked_gradients(file):
         name = gradient.parameter
         if shard_map.spec_of(name) == () and not loss_is_reduced(gradient):
             for call in reductions_of(file, gradient):
-                text = f"the gradient for `{name}`, P(), is summed already: n times too large"
+                text = f"shard_map has already summed the gradient for `{name}`: n times too large"
                 yield Match(call, text)
 
 
@@ -34,8 +34,8 @@ RULE = Rule(
     code="SL501",
     name="gradient-reduced-twice",
     effect=Effect.WRONG,
-    summary="a gradient is averaged by hand where shard_map has summed it",
-    advice="Pass check_vma=False to keep what pmap did, or drop the collective (and divide).",
+    summary="a gradient is reduced again after shard_map has summed it",
+    advice="Pass check_vma=False to get what pmap did, or remove the collective (and divide).",
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,

@@ -1,8 +1,8 @@
-"""In a default shard_map, a gradient is taken through a collective with respect to stacked values.
+"""In a default shard_map, a gradient for sharded parameters goes through a collective.
 
-With `check_vma=True` the transpose of `psum` is not `psum`, as it is under pmap. For parameters
-that are stacked, one copy a device, the gradient of a `pmean`ed loss comes out as many times
-too small as there are devices.
+With `check_vma=True`, the transpose of `psum` is not `psum`, as it is under pmap. For parameters
+that are stacked, with one copy per device, the gradient of a loss with a `pmean` is too small by
+the number of devices.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A gradient, through psum or pmean, with respect to a parameter that is sharded."""
+    """Gradients through psum or pmean with respect to a sharded parameter."""
     for shard_map, gradient in checked_gradients(file):
         if shard_map.spec_of(gradient.parameter) and loss_is_reduced(gradient):
-            text = f"the gradient for `{gradient.parameter}` is not pmap's: n times smaller"
+            text = f"the gradient for `{gradient.parameter}` is n times smaller than under pmap"
             yield Match(gradient.call, text)
 
 
@@ -31,8 +31,8 @@ RULE = Rule(
     code="SL502",
     name="gradient-through-collective",
     effect=Effect.WRONG,
-    summary="a gradient through pmean, for stacked parameters",
-    advice="Pass check_vma=False to keep what pmap did, or pass the parameters with P().",
+    summary="a gradient through pmean for stacked parameters",
+    advice="Pass check_vma=False to get what pmap did, or pass the parameters with P().",
     explain=__doc__,
     reference=SHARD_MAP,
     visit=visit,

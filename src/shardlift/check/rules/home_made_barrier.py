@@ -1,7 +1,7 @@
-"""Processes wait for one another by way of a pmapped `psum` whose result nobody looks at.
+"""A pmapped `psum` whose result is not used makes processes wait for each other.
 
-The new pmap does not synchronise where the old one did: misaligned barriers halt the accelerator.
-`jax.experimental.multihost_utils.sync_global_devices` is made for it.
+The new pmap does not synchronise where the old one did, and barriers that do not match halt the
+accelerator. Use `jax.experimental.multihost_utils.sync_global_devices` instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import REDUCTIONS, device_count
+from shardlift.source.idioms import device_count
+from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.outputs import returned
 from shardlift.source.values import Mapped
@@ -21,17 +22,17 @@ _FILLERS = frozenset(
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A pmapped psum of ones, one a device, in a function that says so, or that counts them."""
+    """A pmapped psum of one number per device, in a function for waiting or for counting."""
     for call, mapped in file.mapped_calls:
         if len(call.args) == 1 and _only_reduces(mapped):
             filler = file.definition(call.args[0])
             if file.called(filler) in _FILLERS and _only_waits(file, call):
-                yield Match(call, "a barrier made of pmap: use sync_global_devices(name)")
+                yield Match(call, "a barrier made with pmap: use sync_global_devices(name)")
 
 
 def _only_reduces(mapped: Mapped) -> bool:
-    found = list(returned(mapped))
-    return len(found) == 1 and found[0][0].called(found[0][1]) in REDUCTIONS
+    results = returned(mapped)
+    return len(results) == 1 and results[0][0].called(results[0][1]) in REDUCTIONS
 
 
 def _only_waits(file: File, call: ast.Call) -> bool:
@@ -56,7 +57,7 @@ def _counts_in(file: File, call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:
-    """`x[0] == jax.device_count()`: a check that everyone came."""
+    """`x[0] == jax.device_count()`, which checks that every device took part."""
     sides = [test.left, *test.comparators]
     counted = any(file.called(side) == "jax.device_count" for side in sides)
     return counted and any(
@@ -68,7 +69,7 @@ RULE = Rule(
     code="SL602",
     name="home-made-barrier",
     effect=Effect.BROKEN,
-    summary="a barrier between processes made of a pmapped psum",
+    summary="a barrier between processes made with a pmapped psum",
     advice="Use jax.experimental.multihost_utils.sync_global_devices('name').",
     explain=__doc__,
     reference=f"{GUIDE}#jaxruntimeerror-internal-core-halted-unexpectedly",

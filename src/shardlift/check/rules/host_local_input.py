@@ -1,7 +1,7 @@
-"""An array that differs from process to process is passed straight to a jitted shard_map.
+"""A jitted shard_map gets an array that differs from process to process.
 
-Unlike pmap, a jitted shard_map takes global arrays: a plain array is taken for the whole, equal on
-every process. Stitch the local parts first, with `jax.make_array_from_process_local_data`.
+Unlike pmap, a jitted shard_map takes global arrays: a plain array counts as the whole array, equal
+in every process. Join the local parts first, with `jax.make_array_from_process_local_data`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from shardlift.source.file import File
 from shardlift.source.idioms import device_count, stacked_by
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 
-_MINE = frozenset({"jax.process_index", "jax.local_device_count", "jax.local_devices"})
-_STITCHED = (
+_LOCAL = frozenset({"jax.process_index", "jax.local_device_count", "jax.local_devices"})
+_JOINS = (
     "make_array_from_process_local_data",
     "make_array_from_single_device_arrays",
     "make_array_from_callback",
@@ -25,13 +25,13 @@ _STITCHED = (
 
 
 def visit(file: File) -> Iterator[Match]:
-    """An argument made from this process's index or its own device count."""
+    """Arguments that are made from the index or the device count of this process."""
     if not file.many_processes:
         return
     for call, _ in shard_map_calls(file):
         for argument in call.args:
             if _is_local(file, argument):
-                yield Match(argument, "this process's part is taken for the whole array")
+                yield Match(argument, "the local part counts as the whole array")
 
 
 def _is_local(file: File, node: ast.expr) -> bool:
@@ -43,9 +43,9 @@ def _is_local(file: File, node: ast.expr) -> bool:
         return False
     calls = [inner for inner in ast.walk(made) if isinstance(inner, ast.Call)]
     names = [file.called(inner) or "" for inner in calls]
-    if any(name.endswith(_STITCHED) for name in names):
+    if any(name.endswith(_JOINS) for name in names):
         return False
-    return isinstance(made, (ast.Call, ast.Subscript)) and any(name in _MINE for name in names)
+    return isinstance(made, (ast.Call, ast.Subscript)) and any(name in _LOCAL for name in names)
 
 
 RULE = Rule(

@@ -1,7 +1,8 @@
-"""A layer, or a random function, is given a block that still carries the device axis.
+"""A layer or a random function is called with a block that still has the device axis.
 
-Layers count dimensions: a convolution takes the device axis for the batch, an Equinox module
-written for one example gets a stack. A key of shape `(1, 2)` is refused: it is an array of keys.
+Layers count dimensions: a convolution treats the device axis as the batch, and an Equinox module
+for one example gets a stack of examples. A key of shape `(1, 2)` is an array of keys, which random
+functions reject.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.check.pmap_bodies import is_block, pmap_bodies
+from shardlift.check.rules._examples import BLOCK_HEAD, SHARD_MAP
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 
@@ -27,7 +29,7 @@ _KEYED = frozenset(
 
 
 def visit(file: File) -> Iterator[Match]:
-    """`model.apply(params, x)` with a block as the data; a random function with one as the key."""
+    """`model.apply(params, x)` with a block as data, and random functions with a block as key."""
     for body, names in pmap_bodies(file):
         for call in file.index.within(body, ast.Call):
             if file.called(call) in _KEYED and call.args:
@@ -38,40 +40,36 @@ def visit(file: File) -> Iterator[Match]:
             elif isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
                 for argument in call.args[1:]:
                     if is_block(file, argument, body, names):
-                        text = (
-                            f"a layer is given `{file.text(argument)}` with the device axis on it"
-                        )
+                        text = f"a layer gets `{file.text(argument)}`, which has the device axis"
                         yield Match(call, text)
                         break
 
 
-_HEAD = "import jax\nfrom jax.sharding import PartitionSpec as P\nn = jax.device_count()\n"
-_RUN = (
-    "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
-    "y = g(jax.random.split(key, n))\n"
-)
+_RUN = f"{SHARD_MAP}y = g(jax.random.split(key, n))\n"
 
 RULE = Rule(
     code="SL708",
     name="layer-on-block",
     effect=Effect.WRONG,
     summary="a layer or a random function on a block with the device axis",
-    advice="Take the axis off first: x.squeeze(0), key[0].",
+    advice="Remove the axis first: x.squeeze(0), key[0].",
     explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
     visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "def f(key):\n    return jax.random.normal(key, (4,))  # SL708\n" + _RUN,
-        _HEAD + "def f(x):\n    return model.apply(params, x)  # SL708\np = jax.pmap(f)\n"
+        BLOCK_HEAD + "def f(key):\n    return jax.random.normal(key, (4,))  # SL708\n" + _RUN,
+        BLOCK_HEAD + "def f(x):\n    return model.apply(params, x)  # SL708\np = jax.pmap(f)\n"
         "s = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n",
     ),
     good=(
-        _HEAD + "def f(key):\n    return jax.random.normal(key[0], (4,))[None]\n" + _RUN,
-        _HEAD + "def f(key):\n    key = key.squeeze(0)\n    return model.apply(p, key)\n" + _RUN,
-        _HEAD + "def f(x):\n    return model.apply(params, x)\n"
+        BLOCK_HEAD + "def f(key):\n    return jax.random.normal(key[0], (4,))[None]\n" + _RUN,
+        BLOCK_HEAD
+        + "def f(key):\n    key = key.squeeze(0)\n    return model.apply(p, key)\n"
+        + _RUN,
+        BLOCK_HEAD + "def f(x):\n    return model.apply(params, x)\n"
         "s = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = s(x)\n",
-        _HEAD + "def f(x):\n    return model.apply(params, x)\np = jax.pmap(f)\n",
-        _HEAD + "def f(x):\n    return x.apply(params)\n" + _RUN,
+        BLOCK_HEAD + "def f(x):\n    return model.apply(params, x)\np = jax.pmap(f)\n",
+        BLOCK_HEAD + "def f(x):\n    return x.apply(params)\n" + _RUN,
     ),
 )

@@ -15,20 +15,20 @@ from shardlift.source.sites import surely_mapped
 
 
 def visit(file: File) -> Iterator[Match]:
-    """`.lower(…)` of something that can only be a pmapped function."""
+    """`.lower(…)` of a function that is certainly pmapped."""
     if not file.many_processes:
         return
     for call in file.index.nodes(ast.Call):
         method = call.func if isinstance(call.func, ast.Attribute) else None
         if method and method.attr == "lower" and surely_mapped(file, method.value):
-            yield Match(call, "what a pmap is lowered to takes and gives global arrays")
+            yield Match(call, "a lowered pmap takes and returns global arrays")
 
 
 RULE = Rule(
     code="SL603",
     name="lowered-pmap",
     effect=Effect.BROKEN,
-    summary=".lower() of a pmapped function, in a program of many processes",
+    summary=".lower() of a pmapped function in a program of many processes",
     advice="Convert around it with multihost_utils.host_local_array_to_global_array and back.",
     explain=__doc__,
     reference=f"{GUIDE}#using-jax-stages-lowered-returned-by-jax-pmap-f-lower-args",

@@ -1,7 +1,7 @@
 """`jax.make_mesh` is called with a keyword for the sizes that it does not have.
 
-The first parameter was `axis_shapes` up to JAX 0.10 and is `axis_sizes` in 0.12; `shape`, which the
-migration guide shows, it never was. By position it works in all of them.
+The first parameter is `axis_shapes` up to JAX 0.10 and `axis_sizes` in 0.12. It was never `shape`,
+which the migration guide shows. Passing it by position works in every version.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Edit, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """The keyword, where the target's make_mesh has no such parameter."""
+    """Keywords that make_mesh does not have in the target version."""
     for call in file.index.nodes(ast.Call):
         if file.called(call) != "jax.make_mesh":
             continue
         for keyword in call.keywords:
-            if keyword.arg is not None and _unknown(file, keyword.arg):
-                edits: tuple[Edit, ...] = ()
-                if not call.args and keyword is call.keywords[0]:
-                    edits = (file.replace(keyword, file.text(keyword.value)),)
-                text = f"jax.make_mesh has no parameter {keyword.arg}: give it by position"
+            if keyword.arg is not None and _is_unknown(file, keyword.arg):
+                is_first = not call.args and keyword is call.keywords[0]
+                edits = (file.replace(keyword, file.text(keyword.value)),) if is_first else ()
+                text = f"jax.make_mesh has no parameter {keyword.arg}: pass it by position"
                 yield Match(keyword, text, edits)
 
 
-def _unknown(file: File, name: str) -> bool:
+def _is_unknown(file: File, name: str) -> bool:
     if name == "shape":
         return True
     if name == "axis_shapes":
@@ -40,7 +39,7 @@ RULE = Rule(
     name="make-mesh-keyword",
     effect=Effect.BROKEN,
     summary="a keyword that jax.make_mesh does not have",
-    advice="Give the sizes by position (a safe fix).",
+    advice="Pass the sizes by position (safe fix).",
     explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     visit=visit,

@@ -1,7 +1,7 @@
-"""A pmapped function is given an array that was placed on one device, or whole on all of them.
+"""A pmapped function is called with an array that is on one device, or whole on every device.
 
-The old pmap moved such an input where it belonged. The new one raises, as jit does: the sharding
-of the argument is not the one that the mapped axis asks for.
+The old pmap moved such an input to its devices. The new one raises, as jit does: the sharding of
+the argument is not the sharding that the mapped axis needs.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.shard_maps import spec
-from shardlift.source.values import Constant, Mapped, Result
+from shardlift.source.shard_maps import placed_spec, placement
+from shardlift.source.values import Constant, Mapped
 
 _DEVICES = frozenset({"jax.devices", "jax.local_devices"})
 
 
 def visit(file: File) -> Iterator[Match]:
-    """An argument that comes straight from `jax.device_put` onto the wrong place."""
+    """Arguments that `jax.device_put` placed on one device, or whole on every device."""
     for call, mapped in file.mapped_calls:
         if not _maps_axis_zero(mapped):
             continue
         for argument in call.args:
             where = _placed(file, argument)
             if where:
-                yield Match(argument, f"a mapped input was placed {where}: pmap raises")
+                yield Match(argument, f"a mapped input is placed {where}: pmap raises an error")
 
 
 def _maps_axis_zero(mapped: Mapped) -> bool:
@@ -37,26 +37,18 @@ def _maps_axis_zero(mapped: Mapped) -> bool:
 
 
 def _placed(file: File, node: ast.expr) -> str | None:
-    value = file.only(node)
-    if not isinstance(value, Result) or value.path != "jax.device_put" or len(value.call.args) < 2:
-        return None
-    place = value.file.definition(value.call.args[1])
+    where, place = placement(file, node) or (file, None)
     if isinstance(place, ast.Subscript) and isinstance(place.slice, ast.Constant):
-        return "on one device" if value.file.called(place.value) in _DEVICES else None
-    name = value.file.called(place)
-    if name in ("jax.NamedSharding", "jax.sharding.NamedSharding"):
-        assert isinstance(place, ast.Call)
-        if len(place.args) == 2 and spec(value.file, place.args[1]) == ():
-            return "whole on every device"
-    return None
+        return "on one device" if where.called(place.value) in _DEVICES else None
+    return "whole on every device" if placed_spec(file, node) == () else None
 
 
 RULE = Rule(
     code="SL303",
     name="misplaced-input",
     effect=Effect.BROKEN,
-    summary="an input of a pmapped function was placed elsewhere",
-    advice="Place it along the mapped axis: NamedSharding(mesh, P('axis')); or in_axes=None.",
+    summary="an input of a pmapped function has the wrong placement",
+    advice="Place it with NamedSharding(mesh, P('axis')), or use in_axes=None.",
     explain=__doc__,
     reference=f"{GUIDE}#valueerror-received-incompatible-devices",
     visit=visit,

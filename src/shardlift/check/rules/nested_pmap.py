@@ -1,7 +1,7 @@
 """A pmapped function is pmapped again, or called inside another pmapped function.
 
-The pmap of JAX 0.8 and later knows nothing of the axes inside it, and raises: the context mesh
-does not match. One `shard_map` over a mesh of two axes says the same.
+Since JAX 0.8 pmap does not know the axes of an inner pmap and raises an error: the context mesh
+does not match. Use one `shard_map` over a mesh with two axes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shardlift.source.values import Known, Located
 
 
 def visit(file: File) -> Iterator[Match]:
-    """pmap of a pmap; two pmap decorators; a pmapped function whose body calls another."""
+    """pmap of a pmap, two pmap decorators, or a pmapped body that calls a pmapped function."""
     inner = dict(file.mapped_calls)
     for site in file.sites:
         if site.role is not Role.MAP or site.mapped is None or not site.transform.certain:
@@ -24,17 +24,17 @@ def visit(file: File) -> Iterator[Match]:
         operand = site.mapped.operand
         inside = surely_mapped(operand.file, operand.node) if isinstance(operand, Located) else None
         if inside is not None:
-            yield Match(site.node, "pmap of a function that is pmapped already: it raises")
+            yield Match(site.node, "pmap of a function that is already pmapped raises an error")
             continue
         function = site.operand if isinstance(site.operand, Known) else site.function
         if function is None or function.file is not file:
             continue
         if site.usage is Usage.DECORATOR and _mapped_below(file, function.node, site.node):
-            yield Match(site.node, "a second pmap on top of another: it raises")
+            yield Match(site.node, "a second pmap decorator raises an error")
             continue
         for call in file.index.within(function.node, ast.Call):
             if call in inner and inner[call].node is not site.node:
-                yield Match(call, "a pmapped function is called inside a pmapped one: it raises")
+                yield Match(call, "calling a pmapped function inside another one raises an error")
 
 
 def _mapped_below(file: File, function: ast.AST, decorator: ast.AST) -> bool:
@@ -50,7 +50,7 @@ RULE = Rule(
     name="nested-pmap",
     effect=Effect.BROKEN,
     summary="a pmap inside a pmap",
-    advice="Use one jax.shard_map over a mesh with an axis for each.",
+    advice="Use one jax.shard_map over a mesh with one axis for each pmap.",
     explain=__doc__,
     reference=f"{GUIDE}#valueerror-the-context-mesh-should-match-the-mesh-passed-to-shard-map",
     visit=visit,

@@ -1,7 +1,7 @@
-"""`jax.experimental.shard_map.shard_map` has become `jax.shard_map`, with other keywords.
+"""`jax.experimental.shard_map.shard_map` is now `jax.shard_map`, with other keywords.
 
-The old one is deprecated since JAX 0.8. In the new one `check_rep` is `check_vma`, mesh and specs
-are keywords only, and `auto` is gone in favour of `axis_names`, which names the opposite set.
+The old name is deprecated since JAX 0.8. In the new function `check_rep` is `check_vma`, mesh and
+specs are keyword-only, and `axis_names` replaces `auto` and lists the opposite set of axes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shardlift.source.shard_maps import NEW, OLD
 
 
 def visit(file: File) -> Iterator[Match]:
-    """The old import, or the old name in full."""
+    """Imports of the old name, and uses of its full name."""
     for statement in file.index.nodes(ast.ImportFrom):
         of_it = statement.module == "jax.experimental.shard_map"
         if of_it and not is_guarded(file, statement, OLD, NEW):

@@ -1,7 +1,7 @@
 """A pmapped function is called by one process only.
 
-Its devices are those of all processes: the others must make the same call, in the same order, or
-the one that did waits for ever.
+It uses the devices of all processes: the other processes must make the same call, in the same
+order, or the one that called it waits forever.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _INDEX = frozenset({"jax.process_index", "jax.host_id"})
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A call of a pmapped function under `if jax.process_index() == 0`."""
+    """Calls of pmapped functions under `if jax.process_index() == 0`."""
     for call, mapped in file.mapped_calls:
         if "devices" in mapped.keywords or "backend" in mapped.keywords:
             continue
         for node, branch in guards(file.index, call):
-            if isinstance(node, ast.If) and branch == "body" and _one(file, node.test):
+            if isinstance(node, ast.If) and branch == "body" and _is_one_process(file, node.test):
                 yield Match(call, "only one process makes this call: it waits for the others")
                 break
 
 
-def _one(file: File, test: ast.expr) -> bool:
+def _is_one_process(file: File, test: ast.expr) -> bool:
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(_one(file, value) for value in test.values)
+        return any(_is_one_process(file, value) for value in test.values)
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
         return False
     return file.called(file.definition(test.left)) in _INDEX
@@ -40,7 +40,7 @@ RULE = Rule(
     name="one-process-only",
     effect=Effect.BROKEN,
     summary="a pmapped function is called by one process only",
-    advice="Call it on every process; keep the condition around what uses the result.",
+    advice="Call it in every process; keep the condition for the code that uses the result.",
     explain=__doc__,
     reference=MULTI_PROCESS,
     visit=visit,

@@ -1,6 +1,6 @@
-"""pmap itself is handed to something as a value, and cannot be followed from there.
+"""pmap itself is passed as a value, and cannot be followed from there.
 
-What the receiver maps with it is not found by this tool and will not be rewritten.
+shardlift does not find the functions that the receiver maps with it, and does not rewrite them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from shardlift.source.sites import Role
 
 
 def visit(file: File) -> Iterator[Match]:
-    """Every bare mention of pmap that is neither a call nor a name for it."""
+    """Every mention of pmap that neither applies it nor gives it another name."""
     for site in file.sites:
         if site.role is Role.REFERENCE:
-            yield Match(site.node, f"{site.transform.origin} is passed on as a value")
+            yield Match(site.node, f"{site.transform.origin} is passed as a value")
 
 
 RULE = Rule(
     code="SL203",
     name="pmap-as-value",
     effect=Effect.OLD,
-    summary="pmap is handed over as a value",
-    advice="Look where it goes: what it maps there is not in this list.",
+    summary="pmap is passed as a value",
+    advice="Check the receiver: the functions that it maps are not reported.",
     explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
     visit=visit,

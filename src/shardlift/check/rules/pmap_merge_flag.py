@@ -1,7 +1,7 @@
-"""The switch back to the old pmap, `jax_pmap_shmap_merge`, is gone since JAX 0.10.
+"""The option for the old pmap, `jax_pmap_shmap_merge`, was removed in JAX 0.10.
 
-Setting or reading the option raises. The environment variable is worse: it is ignored without
-a word, and the program runs on the new pmap as if it had not been set.
+Setting or reading the option raises an error. The environment variable is ignored without a
+warning, and the program runs with the new pmap.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
 
 
 def visit(file: File) -> Iterator[Match]:
-    """The option as a string or an attribute, the variable as a string."""
+    """The option as a string or an attribute, and the variable as a string."""
     for node in file.index.nodes(ast.Constant):
         is_option = node.value == _OPTION and _is_argument(file, node)
         if is_option and not is_guarded(file, node, _OPTION):
-            text = f"the option {_OPTION} was removed in JAX 0.10: using it raises"
+            text = f"the option {_OPTION} was removed in JAX 0.10: using it raises an error"
             yield Match(node, text, taken_out(file, node))
         elif isinstance(node.value, str) and f"--{_OPTION}" in node.value:
             if _is_value(file, node):
@@ -37,7 +37,7 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _is_argument(file: File, node: ast.AST) -> bool:
-    """`config.update("…", …)`, `FLAGS.read("…")`; a plain mention, or `hasattr`, is none."""
+    """Whether a string is the option in `config.update("…", …)` or `FLAGS.read("…")`."""
     parent = file.index.parents.get(node)
     if not isinstance(parent, ast.Call) or node not in parent.args:
         return False
@@ -45,7 +45,7 @@ def _is_argument(file: File, node: ast.AST) -> bool:
 
 
 def _is_value(file: File, node: ast.AST) -> bool:
-    """A key, an element or an argument: not a docstring, and not something that is printed."""
+    """Whether a string is a key, an element or an argument: not a docstring or a message."""
     parent = file.index.parents.get(node)
     if isinstance(parent, ast.Call):
         called = getattr(parent.func, "attr", None) or getattr(parent.func, "id", None)
@@ -57,8 +57,8 @@ RULE = Rule(
     code="SL104",
     name="pmap-merge-flag",
     effect=Effect.REMOVED,
-    summary="the option that brought the old pmap back is gone",
-    advice="Take it out (a safe fix); what it hid is what the other rules report.",
+    summary="the option for the old pmap, removed in JAX 0.10",
+    advice="Remove it (safe fix); other rules report what it hid.",
     explain=__doc__,
     reference=f"{GUIDE}#help-fix-me-now",
     visit=visit,

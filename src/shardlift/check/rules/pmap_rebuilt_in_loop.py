@@ -1,7 +1,7 @@
-"""A new function is pmapped at each turn of a loop, and traced and compiled each time.
+"""A new function is pmapped, traced and compiled in each iteration of a loop.
 
-pmap remembers what it compiled by the function object; a lambda or a partial made inside the
-loop is another object each time. Measured on 8 CPU devices: 38 ms a call instead of 0.4 ms.
+pmap caches compiled programs by the function object, and a lambda or partial inside the loop is a
+new object each time. Measured on 8 CPU devices: 38 ms per call instead of 0.4 ms.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from shardlift.source.sites import Role, Usage
 
 
 def visit(file: File) -> Iterator[Match]:
-    """pmap of a lambda or a partial, called at once, in the body of a loop."""
+    """pmap of a lambda or partial that is called immediately, in the body of a loop."""
     for site in file.sites:
         if site.role is not Role.MAP or site.usage is not Usage.IMMEDIATE:
             continue
         if site.operand_kind not in ("lambda", "partial"):
             continue
         if any(isinstance(node, LOOPS) for node, _ in guards(file.index, site.node)):
-            kind = "lambda" if site.operand_kind == "lambda" else "partial"
-            yield Match(site.node, f"a new {kind} is pmapped, and compiled, at each turn of a loop")
+            text = f"a new {site.operand_kind} is pmapped and compiled in each iteration"
+            yield Match(site.node, text)
 
 
 RULE = Rule(
     code="SL206",
     name="pmap-rebuilt-in-loop",
     effect=Effect.SLOW,
-    summary="a fresh function is pmapped, and compiled, in a loop",
-    advice="Make the pmapped function once, before the loop.",
+    summary="a new function is pmapped and compiled in each iteration",
+    advice="Create the pmapped function once, before the loop.",
     explain=__doc__,
     reference="https://docs.jax.dev/en/latest/_autosummary/jax.pmap.html",
     visit=visit,

@@ -1,7 +1,7 @@
 """A function is pmapped here.
 
 `jax.pmap` is in maintenance mode: since JAX 0.8 it is a layer over `jax.jit(jax.shard_map(…))`,
-and new code is advised to use that directly. This is the list of what there is to move.
+which new code should use directly. These findings list all sites that can be migrated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shardlift.source.sites import Role, Site, Usage
 
 
 def visit(file: File) -> Iterator[Match]:
-    """Every site that maps a function, by whatever name pmap goes there."""
+    """Every site that maps a function, by pmap or by another name for it."""
     for site in file.sites:
         if site.role is Role.MAP:
             yield Match(site.node, f"{_what(site)} is pmapped{_how(site)}")
@@ -39,7 +39,7 @@ def _how(site: Site) -> str:
     elif site.transform.origin != "jax.pmap":
         parts += f" by {site.transform.origin}"
     if site.otherwise:
-        parts += f", or else given to {site.otherwise[0]}"
+        parts += f", or passed to {site.otherwise[0]}"
     return parts
 
 

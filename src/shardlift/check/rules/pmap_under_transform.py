@@ -1,7 +1,7 @@
-"""A pmapped function is given to `jit`, `vmap`, `grad` or a loop of `lax`.
+"""A pmapped function runs inside `jit`, `vmap`, `grad` or a loop of `lax`.
 
-pmap is meant to be the outermost transform, and is slower under another one. In a program of many
-processes it is worse: the numbers change (SL601).
+pmap should be the outermost transform, and is slower inside another one. In a program of many
+processes, the numbers change too (SL601).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A transform of a pmapped function, or of a function that calls one."""
+    """Transforms of pmapped functions, or of functions that call one."""
     if not file.many_processes:
         for node, transform in mapped_under_transform(file):
-            yield Match(node, f"a pmapped function runs under {transform}: pmap belongs outside")
+            yield Match(node, f"a pmapped function inside {transform}: pmap should be outermost")
 
 
 RULE = Rule(

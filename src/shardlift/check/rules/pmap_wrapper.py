@@ -1,7 +1,7 @@
-"""A name is made to stand for pmap: an alias, a partial, a function around it.
+"""pmap gets another name: an alias, a partial, or a function around it.
 
-Everything that is mapped through the name changes when this line does, so it is the place to
-start: one wrapper rewritten is all of its sites rewritten.
+This is a good place to start a migration: all functions that are mapped by the new name change
+together with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def visit(file: File) -> Iterator[Match]:
 def _message(site: Site) -> str:
     origin = site.transform.origin
     if site.mapped is None and site.targets:
-        return f"`{site.targets[0]}` stands for {origin} from here on"
+        return f"`{site.targets[0]}` is another name for {origin}"
     function = site.scope.rpartition(".")[2]
     return f"`{function}()` wraps {origin}" if function else f"a wrapper of {origin}"
 
@@ -32,8 +32,8 @@ RULE = Rule(
     code="SL202",
     name="pmap-wrapper",
     effect=Effect.OLD,
-    summary="a name is made to stand for pmap",
-    advice="Start here: what is mapped through this name moves with it.",
+    summary="pmap gets another name",
+    advice="Start here: functions that are mapped by this name change with it.",
     explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
     visit=visit,

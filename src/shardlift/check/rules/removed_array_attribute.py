@@ -1,6 +1,6 @@
-"""`.device_buffer` and `.device_buffers` of an array are gone since JAX 0.4.27.
+"""`.device_buffer` and `.device_buffers` of an array were removed in JAX 0.4.27.
 
-They were how pmap programs looked at the pieces of an output one by one.
+pmap programs used them to read the shards of an output one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INSTEAD = {
 
 
 def visit(file: File) -> Iterator[Match]:
-    """The attribute of anything but an object of the project's own."""
+    """The attribute of any value that is not an object of the project."""
     for node in file.index.nodes(ast.Attribute):
         if node.attr in _INSTEAD and isinstance(node.ctx, ast.Load):
             own = any(isinstance(value, (Instance, Known)) for value in file.values(node.value))

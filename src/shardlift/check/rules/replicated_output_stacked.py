@@ -1,7 +1,7 @@
-"""A pmapped function returns what a collective made equal everywhere, stacked once a device.
+"""A pmapped function returns a value that is equal on all devices, one copy per device.
 
-By default `out_axes` is 0: the caller gets as many copies as there are devices, and then takes
-the first. With `out_axes=None` the output is one replicated value, and reading it is free.
+By default `out_axes` is 0: the caller gets one copy for each device and reads the first. With
+`out_axes=None` the output is one replicated value, and reading it costs nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import (
-    REDUCTIONS,
-    TREE_MAPS,
-    axis_name,
-    axis_of,
-    is_zero,
-)
+from shardlift.source.idioms import axis_name, axis_of, is_zero
+from shardlift.source.libraries import REDUCTIONS, TREE_MAPS
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.outputs import fetched, is_array, is_scalar, output_of, returned
 from shardlift.source.sites import Role, Site
@@ -24,7 +19,7 @@ from shardlift.source.values import Output, Value
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A reduction over the site's own axis, of which the file takes the first replica."""
+    """Reductions over the axis of a site, where the file reads the first replica."""
     read = set(_first_replicas(file)) if file.sites else set()
     for site in file.sites:
         plain = site.transform.origin == "jax.pmap" and not site.otherwise
@@ -33,7 +28,7 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
-    """The outputs, by site and place in the tuple, of which only one replica is read."""
+    """The outputs of which one replica is read, as site and position in the tuple."""
     outputs: list[Value | None] = []
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice):
@@ -51,12 +46,12 @@ def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterato
     if site.mapped is None:
         return
     name = axis_name(site.mapped)
-    found = list(returned(site.mapped))
-    if name is None or len(found) != 1:
+    results = returned(site.mapped)
+    if name is None or len(results) != 1:
         return
-    file, node = found[0]
+    file, node = results[0]
     if _equal_everywhere(file, node, name) and (site.node, None) in read:
-        yield Match(site.node, f"the output is equal on all devices ({name!r}): out_axes=None")
+        yield Match(site.node, f"the output is equal on all devices ({name!r}): use out_axes=None")
     elif isinstance(node, ast.Tuple):
         places = [
             place
@@ -66,7 +61,7 @@ def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterato
         if places:
             listed = ", ".join(map(str, places))
             axes = ", ".join("None" if n in places else "0" for n in range(len(node.elts)))
-            text = f"output {listed} is equal on all devices: out_axes=({axes})"
+            text = f"output {listed} is equal on all devices: use out_axes=({axes})"
             yield Match(site.node, text)
 
 
@@ -84,8 +79,8 @@ RULE = Rule(
     code="SL504",
     name="replicated-output-stacked",
     effect=Effect.SLOW,
-    summary="an output that is equal on all devices comes back stacked",
-    advice="Say out_axes=None for it; drop the [0] or unreplicate at the caller.",
+    summary="an output that is equal on all devices is returned stacked",
+    advice="Use out_axes=None for it, and remove the [0] or unreplicate in the caller.",
     explain=__doc__,
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     visit=visit,

@@ -1,7 +1,7 @@
 """A reshape, transpose, squeeze or expand_dims in a shard_map body that was written for pmap.
 
-Each of them counts axes, and there is one more: a transpose swaps others, a squeeze without an
-axis takes off what it finds, a reshape moves the device axis into the data.
+Each of them counts axes, and the block has one more: a transpose swaps other axes, a squeeze
+without an axis removes every axis of size one, a reshape moves the device axis into the data.
 """
 
 from __future__ import annotations
@@ -9,56 +9,50 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.check.pmap_bodies import HEAD, RUN, block_calls, is_block, pmap_bodies
+from shardlift.check.pmap_bodies import block_calls, is_block, pmap_bodies
+from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 _NAMES = (
-    "reshape",
-    "transpose",
-    "squeeze",
-    "expand_dims",
-    "ravel",
-    "swapaxes",
-    "moveaxis",
-    "flip",
-    "roll",
+    *("reshape", "transpose", "squeeze", "expand_dims", "ravel"),
+    *("swapaxes", "moveaxis", "flip", "roll"),
 )
 _FUNCTIONS = frozenset(f"jax.numpy.{name}" for name in _NAMES)
 _METHODS = frozenset({*_NAMES, "flatten"} - {"expand_dims", "moveaxis", "flip", "roll"})
 
 
 def visit(file: File) -> Iterator[Match]:
-    """Such a call on the block itself, and `.T`."""
+    """Calls of these functions on the block itself, and `.T`."""
     for call, name, block in block_calls(file, _FUNCTIONS, _METHODS):
         yield Match(call, f"{name} of `{block}`, which has one axis more than under pmap")
     for body, names in pmap_bodies(file):
         for node in file.index.within(body, ast.Attribute):
             if node.attr in ("T", "mT") and is_block(file, node.value, body, names):
-                yield Match(node, f"`{file.text(node)}` turns the device axis of the block too")
+                yield Match(node, f"`{file.text(node)}` also transposes the device axis")
 
 
 RULE = Rule(
     code="SL707",
     name="reshape-of-block",
     effect=Effect.WRONG,
-    summary="reshape, transpose or squeeze of a block that keeps the device axis",
-    advice="Take the axis off first: x = x.squeeze(0); and put it back on what is returned.",
+    summary="reshape, transpose or squeeze of a block with the device axis",
+    advice="Remove the axis first, as in x = x.squeeze(0), and add it to the result.",
     explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
     visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        HEAD + "def f(x):\n    return jnp.transpose(x)  # SL707\n" + RUN,
-        HEAD + "def f(x):\n    return x.reshape(-1, 4)  # SL707\n" + RUN,
-        HEAD + "def f(x):\n    return x.T  # SL707\n" + RUN,
+        BLOCK_HEAD + "def f(x):\n    return jnp.transpose(x)  # SL707\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    return x.reshape(-1, 4)  # SL707\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    return x.T  # SL707\n" + BLOCK_CALL,
     ),
     good=(
-        HEAD + "def f(x):\n    return x.squeeze(0).T[None]\n" + RUN,
-        HEAD + "def f(x):\n    return jnp.squeeze(x, 0)[None]\n" + RUN,
-        HEAD + "def f(x):\n    y = x + 1\n    return y\n" + RUN,
-        HEAD + "def f(x):\n    return x.T\np = jax.pmap(f)\n",
-        HEAD + "def f(x):\n    return x.T\n"
+        BLOCK_HEAD + "def f(x):\n    return x.squeeze(0).T[None]\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    return jnp.squeeze(x, 0)[None]\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    y = x + 1\n    return y\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    return x.T\np = jax.pmap(f)\n",
+        BLOCK_HEAD + "def f(x):\n    return x.T\n"
         "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = g(x)\n",
     ),
 )

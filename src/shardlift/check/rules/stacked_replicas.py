@@ -1,7 +1,7 @@
-"""A value is copied once for each device along a new leading axis, the way pmap wants replicas.
+"""A value is copied once per device along a new leading axis, as replicas for pmap.
 
-JAX sees an array that is sharded, not one that is replicated: every later `x[0]` is a gather.
-`in_axes=None` under pmap, or `P()` under shard_map, keeps one logical value instead.
+For JAX this array is sharded and not replicated, so every later `x[0]` is a gather. With
+`in_axes=None` in pmap, or `P()` in shard_map, there is one logical value instead.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import TREE_MAPS, stacked_by
+from shardlift.source.idioms import stacked_by
+from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_to"})
 
 
 def visit(file: File) -> Iterator[Match]:
-    """Values repeated by the number of devices and given to pmap."""
+    """Inputs of pmap that are repeated by the number of devices."""
     seen: set[ast.expr] = set()
     for call, _ in file.mapped_calls:
         for argument in call.args:
             made = file.definition(argument)
             if made not in seen and _repeats(file, made) and stacked_by(file, made) is not None:
                 seen.add(made)
-                yield Match(made, "one copy a device is stacked by hand for pmap")
+                yield Match(made, "one copy per device is stacked along a new axis for pmap")
 
 
 def _repeats(file: File, node: ast.expr) -> bool:
@@ -39,8 +40,8 @@ RULE = Rule(
     code="SL301",
     name="stacked-replicas",
     effect=Effect.SLOW,
-    summary="a value is stacked once for each device",
-    advice="Pass it once: in_axes=None with pmap, P() with shard_map.",
+    summary="a value is stacked once per device",
+    advice="Pass it once, with in_axes=None in pmap or P() in shard_map.",
     explain=__doc__,
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     visit=visit,

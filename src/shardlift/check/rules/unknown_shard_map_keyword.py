@@ -1,8 +1,8 @@
-"""`jax.shard_map` is given a keyword of pmap, or of the experimental shard_map.
+"""`jax.shard_map` is called with a keyword of pmap, or of the experimental shard_map.
 
-Specs took the place of axes, the mesh took that of names and devices, and donation and static
-arguments belong to the `jax.jit` around it. `check_rep` is `check_vma`, and `auto` has given way to
-`axis_names`, which names the opposite set. Each of the old words is a TypeError.
+Specs replace axes, and the mesh replaces names and devices. Donation and static arguments belong to
+the `jax.jit` around it. `check_rep` is now `check_vma`, and `axis_names` replaces `auto` and lists
+the opposite set of axes. Each of the old keywords raises a TypeError.
 """
 
 from __future__ import annotations
@@ -11,36 +11,33 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import GUIDE, Edit, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.shard_maps import NEW, OLD
 
 _INSTEAD = {
-    "in_axes": "it is in_specs, with P(...)",
-    "out_axes": "it is out_specs, with P(...)",
-    "axis_name": "the mesh names its axes",
-    "axis_size": "the mesh has its sizes",
-    "devices": "the mesh holds the devices",
-    "backend": "the mesh holds the devices",
-    "donate_argnums": "it goes on the jax.jit around it",
-    "static_broadcasted_argnums": "static_argnums goes on the jax.jit around it",
-    "check_rep": "it is check_vma",
-    "auto": "axis_names lists the manual axes instead",
+    "in_axes": "use in_specs with P(...)",
+    "out_axes": "use out_specs with P(...)",
+    "axis_name": "the mesh has the axis names",
+    "axis_size": "the mesh has the axis sizes",
+    "devices": "the mesh has the devices",
+    "backend": "the mesh has the devices",
+    "donate_argnums": "pass it to the jax.jit around it",
+    "static_broadcasted_argnums": "pass static_argnums to the jax.jit around it",
+    "check_rep": "use check_vma",
+    "auto": "use axis_names, which lists the manual axes",
 }
 
 
 def visit(file: File) -> Iterator[Match]:
-    """Every such keyword of `jax.shard_map`, or of a partial of it."""
+    """Every such keyword of `jax.shard_map` or of a partial of it."""
     for shard_map in file.shard_maps:
         if shard_map.name != NEW or is_guarded(file, shard_map.node, NEW, OLD):
             continue
         for keyword in shard_map.node.keywords:
             if keyword.arg in _INSTEAD:
                 text = f"jax.shard_map has no {keyword.arg}: {_INSTEAD[keyword.arg]}"
-                edits: tuple[Edit, ...] = ()
-                if keyword.arg == "check_rep":
-                    renamed = f"check_vma={file.text(keyword.value)}"
-                    edits = (file.replace(keyword, renamed),)
-                yield Match(keyword, text, edits)
+                edit = file.replace(keyword, f"check_vma={file.text(keyword.value)}")
+                yield Match(keyword, text, (edit,) if keyword.arg == "check_rep" else ())
 
 
 _HEAD = "import jax\nfrom functools import partial\n"
@@ -50,7 +47,7 @@ RULE = Rule(
     name="unknown-shard-map-keyword",
     effect=Effect.BROKEN,
     summary="a keyword that jax.shard_map does not have",
-    advice="jax.jit(jax.shard_map(f, mesh=, in_specs=, out_specs=), donate_argnums=).",
+    advice="Use jax.jit(jax.shard_map(f, mesh=, in_specs=, out_specs=), donate_argnums=).",
     explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     visit=visit,

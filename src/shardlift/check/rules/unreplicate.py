@@ -1,8 +1,9 @@
-"""The first replica of a tree is taken by indexing every leaf with 0.
+"""The first replica of a tree is read by indexing every leaf with 0.
 
-flax's `unreplicate` (up to flax 0.12.2), a project's own `get_first`, or
-`jax.tree.map(lambda x: x[0], tree)`: each leaf is gathered from all devices and sliced. JAX does
-not know that the rows are equal. `shardlift migrate` reads the first row where it lies.
+flax's `unreplicate` (up to flax 0.12.2), a function of the project, or
+`jax.tree.map(lambda x: x[0], tree)`: each leaf is gathered from all devices and sliced, because
+JAX does not know that the rows are equal. `shardlift migrate` reads the first row from its own
+device.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
-from shardlift.source.idioms import REPLICATE, UNREPLICATE
+from shardlift.source.libraries import REPLICATE, UNREPLICATE
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.outputs import fetched, may_be_output
 from shardlift.source.values import Result
 
 
 def visit(file: File) -> Iterator[Match]:
-    """flax's helper anywhere; the others where what they are given came from pmap."""
+    """Every use of flax's helper, and the other forms for trees that come from pmap."""
     for call, tree in file.unreplications:
         if fetched(file, tree) is not None:
             continue
         name = file.called(call) or ""
         if name in UNREPLICATE and fitness(name, file.project.settings) is not Fitness.SLOW:
             continue
-        if name in UNREPLICATE or may_be_output(file, tree) or _stack(file, tree):
+        if name in UNREPLICATE or may_be_output(file, tree) or _is_stacked(file, tree):
             across = ", across processes" if file.many_processes else ""
             yield Match(call, f"every leaf is gathered from all devices{across}, then sliced")
 
 
-def _stack(file: File, node: ast.expr) -> bool:
+def _is_stacked(file: File, node: ast.expr) -> bool:
     value = file.only(node)
     return isinstance(value, Result) and value.path in REPLICATE
 
@@ -40,8 +41,8 @@ RULE = Rule(
     code="SL402",
     name="unreplicate",
     effect=Effect.SLOW,
-    summary="unreplicate, or a tree map of x[0], on what pmap returned",
-    advice="Read each leaf's x.addressable_shards[0].data.squeeze(0), or use out_axes=None.",
+    summary="unreplicate, or a tree map of x[0], on a pmap output",
+    advice="Read x.addressable_shards[0].data.squeeze(0) of each leaf, or use out_axes=None.",
     explain=__doc__,
     reference=f"{GUIDE}#the-unreplicate-anti-pattern",
     visit=visit,

@@ -1,20 +1,24 @@
-"""A `# noqa` comment names a code of ours that nothing on its line is reported for.
+"""A `# noqa` comment names a shardlift code that suppresses nothing on its line.
 
-Such a comment outlives the code that it excused, and would hide the next finding there.
-Codes of other linters, and codes that this run did not look for, are left alone.
+Such a comment is a leftover of code that has changed, and would hide the next finding there. Codes
+of other linters, and codes that this run does not check, are not reported.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import Effect, Match, Rule
+from shardlift.source.model import Effect, Match, Rule, Suppression
 
 
-def visit(_: File) -> Iterator[Match]:
-    """Nothing by itself: the engine knows, once all other rules have run, what was of use."""
-    yield from ()
+def visit_unused(file: File, comment: Suppression) -> Iterator[Match]:
+    """The comment, with an edit that keeps its other codes."""
+    keep = [code for code in comment.codes if code not in comment.unused]
+    edits = (file.replace(comment.node, f"# noqa: {', '.join(keep)}"),) if keep else ()
+    message = f"nothing on this line is suppressed by {', '.join(comment.unused)}"
+    yield Match(comment.node, message, edits)
 
 
 RULE = Rule(
@@ -22,11 +26,12 @@ RULE = Rule(
     name="unused-suppression",
     effect=Effect.OLD,
     summary="a noqa comment that suppresses nothing",
-    advice="Take the code out of the comment.",
+    advice="Remove the code from the comment.",
     explain=__doc__,
     reference="https://docs.astral.sh/ruff/linter/#error-suppression",
-    visit=visit,
+    visit_unused=visit_unused,
     words=("noqa",),
+    pattern=re.compile(rb"noqa\s*:[A-Za-z0-9,\s]*[Ss][Ll][0-9]"),
     bad=(
         "x = 1  # noqa: SL201",
         "import jax\nx = jax.tree.map(f, t)  # noqa: SL105",

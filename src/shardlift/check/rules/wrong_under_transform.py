@@ -1,8 +1,8 @@
-"""In a program of many processes, a pmapped function runs under jit, vmap, grad or a loop of lax.
+"""In a program of many processes, a pmapped function runs inside jit, vmap, grad or a lax loop.
 
-pmap then sees tracers, takes them for this process's own, and does its collectives over the local
-devices only. With 2 processes of 2 devices, a `psum` of 0, 1, 2, 3 gives 5 on the second process.
-The old pmap refused.
+pmap then treats the tracers as local arrays, and its collectives use the local devices only. With 2
+processes of 2 devices, a `psum` of 0, 1, 2, 3 gives 5 in the second process. The old pmap raised an
+error.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
-    """A transform of a pmapped function in a project that several processes run."""
+    """Transforms of pmapped functions in a project that several processes run."""
     if file.many_processes:
         for node, transform in mapped_under_transform(file):
-            yield Match(node, f"pmap under {transform}: collectives stay within each process")
+            yield Match(node, f"pmap inside {transform}: collectives do not cross processes")
 
 
 RULE = Rule(
     code="SL601",
     name="wrong-under-transform",
     effect=Effect.WRONG,
-    summary="pmap under a transform, in a program of many processes",
+    summary="pmap inside a transform in a program of many processes",
     advice="Call the pmapped function itself, or use jax.shard_map inside the transform.",
     explain=__doc__,
     reference=f"{GUIDE}#transforming-jax-pmap-e-g-jax-jit",

@@ -26,7 +26,7 @@ from shardlift.migrate.device_axis.cells import (
 from shardlift.migrate.device_axis.idioms import idiom
 from shardlift.migrate.device_axis.program import Indexed, PendingCall, Program, shared_names
 from shardlift.source.file import File
-from shardlift.source.idioms import TREE_MAPS
+from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.scopes import FUNCTIONS, Scope, positional
 from shardlift.source.values import Instance, Known, Value
 

@@ -10,19 +10,12 @@ import ast
 from typing import NamedTuple
 
 from shardlift.source.file import File
-from shardlift.source.idioms import (
-    TREE_MAPS,
-    UNREPLICATE,
-    device_count,
-    takes_first,
-    unreplicated,
-)
-from shardlift.source.resolve import returns
+from shardlift.source.idioms import device_count, takes_first, unreplicated
+from shardlift.source.libraries import REPLICATE, TREE_MAPS, UNREPLICATE
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Argument, Constant, External, Known, Result
 from shardlift.source.wrappers import given
 
-_REPLICATE = frozenset({"flax.jax_utils.replicate", "jax.device_put_replicated"})
 _SHARD = frozenset({"flax.training.common_utils.shard"})
 _ROWS = frozenset({"flax.training.common_utils.shard_prng_key", "jax.device_put_sharded"})
 _STACKS = frozenset(f"{m}.{f}" for m in ("jax.numpy", "numpy") for f in ("stack", "array"))
@@ -42,7 +35,7 @@ def idiom(file: File, call: ast.Call, inside: Known | None = None) -> Idiom | No
     name = file.called(call)
     if name in TREE_MAPS:
         return _tree_map(file, call)
-    if name in _REPLICATE | _SHARD | _ROWS or name == "jax.random.split":
+    if name in REPLICATE | _SHARD | _ROWS or name == "jax.random.split":
         return _library(file, call, name or "", inside)
     if name in UNREPLICATE or name is None:
         if name in UNREPLICATE and len(call.args) == 1 and not call.keywords:
@@ -65,7 +58,7 @@ def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idi
         return None
     if any(keyword.arg != "devices" for keyword in call.keywords):
         return None
-    kind = "replicate" if name in _REPLICATE else "shard" if name in _SHARD else "rows"
+    kind = "replicate" if name in REPLICATE else "shard" if name in _SHARD else "rows"
     return Idiom(kind, call.args[0])
 
 
@@ -109,7 +102,7 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
     value = file.only(function)
     if not isinstance(value, Known) or not isinstance(value.node, FUNCTIONS):
         return None
-    bodies = returns(value)
+    bodies = value.returns()
     if len(bodies) != 1 or not isinstance(bodies[0], ast.Call):
         return None
     found = _by_hand(value.file, bodies[0])
@@ -204,7 +197,7 @@ def _home_made(file: File, call: ast.Call) -> Idiom | None:
     if not isinstance(value, Known) or not isinstance(value.node, (ast.FunctionDef, ast.Lambda)):
         return None
     tree = unreplicated(file, call)
-    bodies = returns(value)
+    bodies = value.returns()
     if len(bodies) != 1 or not isinstance(bodies[0], ast.Call):
         return None
     if not _does_nothing_else(value) or getattr(value.node, "decorator_list", []):

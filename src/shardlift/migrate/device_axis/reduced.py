@@ -11,9 +11,9 @@ import ast
 
 from shardlift.migrate.device_axis.sites import Key, Site
 from shardlift.source.file import File
-from shardlift.source.idioms import REDUCTIONS, axis_of
+from shardlift.source.idioms import axis_of
+from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.outputs import returned
-from shardlift.source.resolve import returns
 from shardlift.source.scopes import FUNCTIONS, LOOPS
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Constant, Known
@@ -32,7 +32,7 @@ def is_reduced(site: Site, path: tuple[Key, ...]) -> bool:
     if not isinstance(axis.value, str) or not _is_straight(function):
         return False
     found = list(returned(site.mapped, path))
-    return len(found) == len(returns(function)) > 0 and all(
+    return len(found) == len(function.returns()) > 0 and all(
         _reduced(file, expression, axis.value, _DEEPEST) for file, expression in found
     )
 
@@ -63,5 +63,5 @@ def _reduced(file: File, node: ast.expr, axis: str, depth: int) -> bool:
         return False
     if getattr(value.node, "decorator_list", []) or not _is_straight(value):
         return False
-    bodies = returns(value)
+    bodies = value.returns()
     return bool(bodies) and all(_reduced(value.file, body, axis, depth - 1) for body in bodies)

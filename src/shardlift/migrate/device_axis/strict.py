@@ -19,7 +19,7 @@ from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.names import jax_name
 from shardlift.migrate.options import NotLiteralError, literal
 from shardlift.source.file import File
-from shardlift.source.idioms import GRADS
+from shardlift.source.libraries import GRADS
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import FUNCTIONS, end, position, positional
 from shardlift.source.sites import mapped_function

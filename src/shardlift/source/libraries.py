@@ -1,0 +1,25 @@
+"""Names of library functions that rules and rewrites recognise."""
+
+from __future__ import annotations
+
+PMAPS = frozenset(
+    {
+        "jax.pmap",
+        "jax.api.pmap",
+        "equinox.filter_pmap",
+        "flax.nnx.pmap",
+        "flax.experimental.nnx.pmap",
+        "objax.Parallel",
+    }
+)
+TREE_MAPS = frozenset(
+    {"jax.tree.map", "jax.tree_util.tree_map", "jax.tree_map", "jax.tree_multimap"}
+)
+UNREPLICATE = frozenset({"flax.jax_utils.unreplicate", "flax.training.common_utils.unreplicate"})
+REPLICATE = frozenset({"flax.jax_utils.replicate", "jax.device_put_replicated"})
+SHARD = frozenset({"flax.training.common_utils.shard", "jax.device_put_sharded"})
+TO_HOST = frozenset({"numpy.asarray", "numpy.array", "jax.device_get"})
+NAMED_SHARDINGS = frozenset({"jax.NamedSharding", "jax.sharding.NamedSharding"})
+REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
+COLLECTIVES = REDUCTIONS | {"jax.lax.all_gather", "jax.lax.psum_scatter"}
+GRADS = frozenset({"jax.grad", "jax.value_and_grad"})

@@ -9,6 +9,8 @@ import pytest
 from shardlift.check.engine import Options, check_texts
 from shardlift.check.rules import all_rules
 from shardlift.source.model import Example, Rule
+from shardlift.source.settings import Settings
+from shardlift.source.target import NEWEST_FLAX
 
 RULES = list(all_rules().values())
 
@@ -18,7 +20,8 @@ def _texts(example: Example) -> dict[str, str]:
 
 
 def _reported(rule: Rule, example: Example) -> set[tuple[str, int]]:
-    reports = check_texts(_texts(example), Options())
+    settings = Settings(flax=rule.flax or NEWEST_FLAX)
+    reports = check_texts(_texts(example), Options(), settings)
     assert all(report.unreadable is None for report in reports.values())
     return {
         (path, finding.span.line)

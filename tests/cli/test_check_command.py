@@ -161,13 +161,13 @@ def test_a_config_that_is_wrong_exits_2(project: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("metadata", "target"),
     [
-        ('[project]\ndependencies = ["jax>=0.4,<0.6"]', "0.5.999"),
+        ('[project]\ndependencies = ["jax>=0.4,<0.6"]', "0.5.3"),
         ('[project.optional-dependencies]\ngpu = ["jax[cuda12]==0.4.30"]', "0.4.30"),
-        ('[tool.poetry.dependencies]\njax = "^0.4.1"', "0.4.999"),
-        ('[tool.poetry.dependencies]\njax = "^0.4"', "0.4.999"),
-        ('[tool.poetry.dependencies]\njax = "~0.4.1"', "0.4.999"),
+        ('[tool.poetry.dependencies]\njax = "^0.4.1"', "0.4.38"),
+        ('[tool.poetry.dependencies]\njax = "^0.4"', "0.4.38"),
+        ('[tool.poetry.dependencies]\njax = "~0.4.1"', "0.4.38"),
         ('[tool.poetry.dependencies]\njax = "0.4.30"', "0.4.30"),
-        ('[tool.poetry.dependencies]\njax = {version = ">=0.4,<0.6"}', "0.5.999"),
+        ('[tool.poetry.dependencies]\njax = {version = ">=0.4,<0.6"}', "0.5.3"),
         ('[tool.poetry.dependencies]\njax = "*"', "0.12"),
         ('[tool.shardlift]\ntarget-jax = "0.7.2"\n[project]\ndependencies = ["jax<0.5"]', "0.7.2"),
         ("", "0.12"),
@@ -240,3 +240,14 @@ def test_a_rule_is_explained_with_its_examples(code: str) -> None:
 
 def test_a_rule_that_does_not_exist_exits_2() -> None:
     assert CliRunner().invoke(main, ["rule", "SL999"]).exit_code == 2
+
+
+def test_what_is_ahead_of_an_old_pin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("jax<0.5\n")
+    (tmp_path / "a.py").write_text("import jax\ny = jax.tree_map(f, x)\nz = jax.tree_map(f, y)\n")
+    result = CliRunner().invoke(main, ["check", "."])
+    assert result.exit_code == 0
+    assert "0 findings for JAX 0.4.38; 2 for 0.12: --target-jax 0.12" in result.output
+    assert "for JAX 0.12" in CliRunner().invoke(main, ["check", ".", "--target-jax", "0.12"]).output

@@ -6,6 +6,7 @@ import pytest
 
 from shardlift.migrate.placement import rewrite
 from shardlift.migrate.rewrite import Goal
+from shardlift.source.settings import Settings
 from tests.migrate.steps import migrated, refused, results, rewritten
 
 
@@ -184,3 +185,42 @@ def test_a_helper_that_is_there_is_used(home: str | None) -> None:
     text = there + "import flax\nt = flax.jax_utils.replicate(t)\n"
     assert "t = replicate(t)\n" in rewritten(rewrite, text)
     assert not refused(rewrite, text)
+
+
+def test_a_method_of_the_same_name_is_no_obstacle() -> None:
+    text = (
+        "import jax\n\n\nclass Trainer:\n"
+        "    def device_put_replicated(self, x):\n"
+        "        return jax.device_put_replicated(x, jax.local_devices())\n"
+    )
+    assert not refused(rewrite, text)
+    assert "return device_put_replicated(x, jax.local_devices())" in rewritten(rewrite, text)
+    body = "import jax\n\nclass A:\n    replicate = 1\n    x = jax.device_put_replicated(y, z)\n"
+    assert refused(rewrite, body.replace("replicate = 1", "device_put_replicated = 1"))
+
+
+FLAX = (
+    "from flax import jax_utils\n"
+    "from flax.training import common_utils\n"
+    "s = jax_utils.replicate(s)\n"
+    "t = jax_utils.unreplicate(s)\n"
+    "it = jax_utils.prefetch_to_device(it, 2)\n"
+    "b = common_utils.shard(b)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("jax", "flax", "replaced"),
+    [
+        ((0, 12), (0, 12, 12), set()),
+        ((0, 10, 2), (0, 12, 7), set()),
+        ((0, 10, 2), (0, 12, 6), {"replicate", "prefetch_to_device"}),
+        ((0, 10, 2), (0, 12, 4), {"replicate", "prefetch_to_device", "unreplicate"}),
+        ((0, 9, 2), (0, 12, 4), set()),
+        ((0, 9, 2), (0, 12, 2), {"unreplicate"}),
+        ((0, 7, 2), (0, 10), set()),
+    ],
+)
+def test_what_works_stays(jax: tuple[int, ...], flax: tuple[int, ...], replaced: set[str]) -> None:
+    matches = results(rewrite, FLAX, settings=Settings(jax, flax))
+    assert {name for match in matches for name in match.helpers} == replaced

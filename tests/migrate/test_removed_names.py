@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shardlift.migrate.engine import migrate
 from shardlift.migrate.removed_names import rewrite
 from shardlift.migrate.rewrite import Goal
 from tests.migrate.steps import migrated, refused, results
@@ -26,10 +27,43 @@ from tests.migrate.steps import migrated, refused, results
         "import jax\nx = jax.device_put_sharded(xs, d)\n",  # for another step
         "from jax.experimental.shard_map import shard_map\n",  # still works
         "text = 'jax.tree_map'\n",
+        "try:\n    from jax.extend.core import Var\nexcept ImportError:\n"
+        "    from jax.core import Var\n",
+        "import jax\nold = not hasattr(jax, 'tree')\nif old:\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif jax.__version_info__ >= (0, 6):\n    y = 1\n"
+        "else:\n    y = jax.tree_map(f, x)\n",
     ],
 )
 def test_left_alone(text: str) -> None:
-    assert not results(rewrite, text)
+    assert all(match.skipped for match in results(rewrite, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # JAX is optional; it is not this name that the try asks for.
+        "try:\n    import jax\n    from jax import tree_map\nexcept ImportError:\n    jax = None\n",
+        "try:\n    import tensorflow\nexcept ImportError:\n    from jax import tree_map\n",
+        "import jax\ntry:\n    for x in xs:\n        jax.tree_map(f, x)\n"
+        "except Exception:\n    pass\n",
+        "import jax\nif hasattr(config, 'model'):\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif hasattr(jax, 'shard_map'):\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif args.version == 2:\n    y = jax.tree_map(f, x)\n",
+        # The target gets here.
+        "import jax\nif jax.__version_info__ >= (0, 4, 1):\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif jax.__version__ < '0.4':\n    y = 1\nelse:\n    y = jax.tree_map(f, x)\n",
+    ],
+)
+def test_a_guard_for_something_else_hides_nothing(text: str) -> None:
+    after = migrated(text)
+    assert after != text
+    assert "jax.tree.map" in after or "from jax.tree_util import tree_map" in after
+
+
+def test_what_a_guard_hides_is_listed() -> None:
+    text = "import jax\nif hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)\n"
+    skipped = [match.message for match in results(rewrite, text) if match.skipped]
+    assert skipped == ["jax.tree_map is guarded on line 2"]
 
 
 @pytest.mark.parametrize("goal", Goal)
@@ -60,7 +94,7 @@ def test_left_alone(text: str) -> None:
         ),
         (
             "from jax import core\np = core.Primitive('p')\nq = core.Tracer\n",
-            "from jax import core\nimport jax.extend.core\n"
+            "import jax.extend.core\nfrom jax import core\n"
             "p = jax.extend.core.Primitive('p')\nq = core.Tracer\n",
         ),
         ("from jax.core import Jaxpr\nx: Jaxpr\n", "from jax.extend.core import Jaxpr\nx: Jaxpr\n"),
@@ -70,7 +104,7 @@ def test_left_alone(text: str) -> None:
         ),
         (
             "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",
-            "from jax.sharding import PartitionSpec\nfrom jax.example_libraries import stax\n"
+            "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
             "x = PartitionSpec(), stax.Dense\n",
         ),
         (
@@ -83,12 +117,107 @@ def test_left_alone(text: str) -> None:
         ),
         (
             "from jax import partial, jit\n@partial(jit, static_argnums=0)\ndef f(n): ...\n",
-            "from jax import jit\nfrom functools import partial\n"
+            "from functools import partial\n\nfrom jax import jit\n"
             "@partial(jit, static_argnums=0)\ndef f(n): ...\n",
         ),
         (
             "import jax\nfrom jax.lib import xla_bridge\nprint(xla_bridge.get_backend(), jax)\n",
             "import jax\nimport jax.extend.backend\nprint(jax.extend.backend.get_backend(), jax)\n",
+        ),
+        (
+            "from jax import core\nn = core.axis_frame('i').size\n",
+            "import jax\nn = jax.lax.axis_size('i')\n",
+        ),
+        (
+            "import jax\ntry:\n    jax.core.axis_frame('i')\nexcept NameError:\n    pass\n",
+            "import jax\ntry:\n    jax.lax.axis_index('i')\nexcept NameError:\n    pass\n",
+        ),
+        (
+            "from jax.core import axis_frame\nn = axis_frame(name).size\n",
+            "from jax.lax import axis_size\nn = axis_size(name)\n",
+        ),
+        ("import jax\na = jax.core.get_aval(x)\n", "import jax\na = jax.typeof(x)\n"),
+        (
+            "from jax.core import get_aval\na = get_aval(x)\n",
+            "from jax import typeof\na = typeof(x)\n",
+        ),
+        (
+            "import jax.numpy as jnp\ny = jnp.trapz(x)\n",
+            "import jax.numpy as jnp\ny = jnp.trapezoid(x)\n",
+        ),
+        (
+            "import jax\nx = jax.ops.index_update(x, jax.ops.index[0, :], y)\nz = jax.jit\n",
+            "import jax\nx = x.at[0, :].set(y)\nz = jax.jit\n",
+        ),
+        (
+            "from jax.ops import index, index_add\nx = index_add(x, index[i], y)\n",
+            "x = x.at[i].add(y)\n",
+        ),
+        (
+            "from jax.experimental import enable_x64\nwith enable_x64():\n    f()\n",
+            "from jax import enable_x64\nwith enable_x64(True):\n    f()\n",
+        ),
+        (
+            "import jax\nwith jax.experimental.disable_x64():\n    f()\n",
+            "import jax\nwith jax.enable_x64(False):\n    f()\n",
+        ),
+        (
+            "from jax import lax\ny = lax.tie_in(x, y + 1)\nlax.psum\n",
+            "from jax import lax\ny = y + 1\nlax.psum\n",
+        ),
+        (
+            "from jax import lax\ny = lax.pvary(x, 'i')\n",
+            "from jax import lax\ny = lax.pcast(x, 'i', to='varying')\n",
+        ),
+        (
+            "from jax.core import DropVar, TraceTag\nx: DropVar\ny: TraceTag\n",
+            "from jax.extend.core import DropVar, TraceTag\nx: DropVar\ny: TraceTag\n",
+        ),
+        (
+            "import jax\ns = jax.core.get_opaque_trace_state()\n",
+            "import jax\nimport jax.extend.core\ns = jax.extend.core.get_opaque_trace_state()\n",
+        ),
+        (
+            "import jax\nd: jax.interpreters.xla.Device\n",
+            "import jax\nd: jax.Device\n",
+        ),
+        ("import jax\ny = jax.pxla.Mesh(d, 'i')\n", "import jax\ny = jax.sharding.Mesh(d, 'i')\n"),
+        (
+            "import jax\nx = jax.random.shuffle(key, x)\n",
+            "import jax\nx = jax.random.permutation(key, x, independent=True)\n",
+        ),
+        # By the file's own name for a module.
+        (
+            "import jax\nimport jax.numpy as jnp\ni = jax.ops.index[0], jnp.ones, jax\n",
+            "import jax\nimport jax.numpy as jnp\ni = jnp.s_[0], jnp.ones, jax\n",
+        ),
+        # Imports that were in order are in order.
+        (
+            "import os\n\nfrom jax import linear_util as lu\nfrom jax.config import config\n\n"
+            "x = lu, config, os\n",
+            "import os\n\nfrom jax import config\nfrom jax.extend import linear_util as lu\n\n"
+            "x = lu, config, os\n",
+        ),
+        # One import, not two.
+        (
+            "from jax import tree_map\nfrom jax.tree_util import tree_map\ny = tree_map(f, x)\n",
+            "from jax.tree_util import tree_map\ny = tree_map(f, x)\n",
+        ),
+        (
+            "from jax import tree_map, tree_multimap\ny = tree_map(f, x), tree_multimap(f, x)\n",
+            "from jax.tree_util import tree_map, tree_map as tree_multimap\n"
+            "y = tree_map(f, x), tree_multimap(f, x)\n",
+        ),
+        # Not used, and there is nothing to import instead.
+        ("from jax.experimental.maps import xmap\nx = 1\n", "x = 1\n"),
+        ("import jax\nimport jax.experimental.maps\nx = jax.jit\n", "import jax\nx = jax.jit\n"),
+        (
+            "from jax.core import NamedShape, Tracer\nx: Tracer\n",
+            "from jax.core import Tracer\nx: Tracer\n",
+        ),
+        (
+            "from flax import linen, optim\nx = linen.Dense\n",
+            "from flax import linen\nx = linen.Dense\n",
         ),
         (
             "import jax\nprint(jax.lib.xla_bridge.get_backend().platform)\n",
@@ -105,8 +234,17 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("from jax.experimental.maps import xmap\n", "removed in JAX 0.4.31: see jax.shard_map"),
-        ("import jax\nx = jax.ops.index_update(x, 0, y)\n", "removed in JAX 0.3.2"),
+        (
+            "from jax.experimental.maps import xmap\ny = xmap(f)\n",
+            "removed in JAX 0.4.31: see jax.shard_map",
+        ),
+        ("import jax\nupdate = jax.ops.index_update\n", "removed in JAX 0.3.2"),
+        ("import numpy as np\nimport jax\nx = jax.ops.index_update(np.ones(3), 0, y)\n", "0.3.2"),
+        ("import jax\nframe = jax.core.axis_frame('i')\n", "see jax.lax.axis_size"),
+        ("import jax\nt = jax.interpreters.xla.translations\n", "removed in JAX 0.4.29"),
+        ("import jax\nok = isinstance(x, jax.pxla.ShardedDeviceArray)\n", "see jax.Array"),
+        ("import flax\nopt = flax.optim.Adam()\n", "removed in flax 0.6"),
+        ("from flax import optim\nopt = optim.Adam()\n", "removed in flax 0.6"),
         ("import jax\nok = isinstance(s, jax.sharding.PmapSharding)\n", "see jax.sharding.Named"),
         ("import jax\nf = jax.soft_pmap(g)\n", "removed in JAX 0.3.18"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
@@ -116,3 +254,14 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
 def test_refused_with_a_reason(text: str, reason: str) -> None:
     assert migrated(text) == text
     assert any(reason in said for said in refused(rewrite, text))
+
+
+def test_an_unused_import_stays_where_another_file_uses_it() -> None:
+    texts = {
+        "pkg/a.py": "from jax.core import NamedShape\n",
+        "pkg/b.py": "from pkg.a import NamedShape\n",
+        "pkg/__init__.py": "from jax.core import ConcreteArray\n",
+    }
+    contents = {path: text.encode() for path, text in texts.items()}
+    migration = migrate(list(contents), contents.__getitem__, lambda path: False)
+    assert not migration.changed

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shardlift.source.model import Version, version
-from shardlift.source.removed_names import TABLE, Removed
+from shardlift.source.removed_names import ROWS, Removed
 
 __all__ = ["Removed", "Version", "homes", "modules", "resolve", "rows", "version"]
 
@@ -75,8 +75,6 @@ _ADAPTED = {
 
 # Names that the linter's table does not have. The releases are those of JAX's change log.
 _MORE = (
-    Removed("jax.nn.normalize", (0, 4, 29), "jax.nn.standardize"),
-    Removed("jax.interpreters.pxla.Unstacked", (0, 10)),
     Removed("jaxlib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
     Removed("jax.lib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
 )
@@ -88,6 +86,7 @@ _MODULES: dict[str, tuple[Version, str]] = {
     "jax.experimental.stax": ((0, 3, 16), "jax.example_libraries.stax"),
     "jax.experimental.optimizers": ((0, 3, 16), "jax.example_libraries.optimizers"),
     "jax.experimental.host_callback": ((0, 8), ""),
+    "jax.experimental.shard": ((0, 7), "jax.sharding"),
     "jax.lib.xla_bridge": ((0, 9), "jax._src.xla_bridge"),
     "jax.lib.xla_client": ((0, 9), "jaxlib.xla_client"),
     "jax.lib.xla_extension": ((0, 9), "jaxlib._jax"),
@@ -114,12 +113,12 @@ _HOMES = {
 
 def rows() -> Iterator[Removed]:
     """Every restored name with the dotted path of its replacement."""
-    for row in (*TABLE, *_MORE):
+    for row in (*ROWS, *_MORE):
         if row.name in _ADAPTED:
             yield Removed(row.name, row.gone, _ADAPTED[row.name])
         elif row.same and row.name not in _MODULES and row.gone != (0,):
             yield row
-    known = {row.name for row in (*TABLE, *_MORE)}
+    known = {row.name for row in (*ROWS, *_MORE)}
     for name, path in _ADAPTED.items():
         module = name.rpartition(".")[0]
         if name not in known:  # a name of a removed module

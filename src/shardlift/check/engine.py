@@ -170,10 +170,16 @@ def _check(
         parsed=True,
         broken_cells=source.cells.broken if source.cells else (),
         suppressed=suppressed,
-        sites=sum(site.role is Role.MAP for site in file.sites) if "pmap" in source.text else 0,
+        sites=_count_sites(file),
         size=size,
         exports=_exports(file),
     )
+
+
+def _count_sites(file: File) -> int:
+    if "pmap" not in file.source.text and "Parallel" not in file.source.text:
+        return 0
+    return sum(site.role is Role.MAP for site in file.sites) + len(file.unfollowed)
 
 
 def _finding(file: File, code: str, match: Match) -> Finding:

@@ -16,9 +16,9 @@ from shardlift.source.model import Rule
 # Without one of these words no rule matches. Most files are excluded by this test.
 _GATES = (b"jax", b"flax", b"pmap", b"PMAP", b"noqa")
 # The limit keeps the search short if a bracket is never closed.
-_FROM = re.compile(rb"from (jax[\w.]*) import[ \t]*(\([^)]{0,9999}\)|[^\n(]*)")
-_IMPORT_AS = re.compile(rb"import (jax[\w.]*) as (\w+)")
-_DOTTED = re.compile(rb"jax\.[\w.]+")
+_FROM = re.compile(rb"from ((?:jax|flax)[\w.]*) import[ \t]*(\([^)]{0,9999}\)|[^\n(]*)")
+_IMPORT_AS = re.compile(rb"import ((?:jax|flax)[\w.]*) as (\w+)")
+_DOTTED = re.compile(rb"(?:jax|flax)\.[\w.]+")
 
 
 def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False)
         content = content.replace(b"\\n", b"\n").replace(b'"', b" ")
     words, modules, by_code = _vocabulary(codes)
     present = {word for word in words if word in content}
-    if modules and b"jax" in content:
+    if modules and (b"jax" in content or b"flax" in content):
         present.update(_names(content, modules))
     return tuple(
         code

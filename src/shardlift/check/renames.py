@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from shardlift.check.by_use import by_use, is_rewritten_along, renamed_for
 from shardlift.source.file import File
-from shardlift.source.guarded import is_guarded
+from shardlift.source.guarded import guard_of
+from shardlift.source.imported_names import is_new_name, is_unused, uses_of
 from shardlift.source.imports import bound_name, dropped, moved
 from shardlift.source.model import Edit, Match
 from shardlift.source.reaching import reaching
-from shardlift.source.removed_names import TABLE, Removed, sentence
+from shardlift.source.removed_names import ALL, Removed, is_gone, sentence
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
@@ -24,37 +27,63 @@ Fix = tuple[tuple[Edit, ...], frozenset[str]]
 _NO_FIX: Fix = (), frozenset()
 
 
-def uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    """Every place where the file names one of the rows, once, unless a guard stands around it."""
-    for node, row in _attributes(file, rows):
-        if not is_guarded(file, node):
-            yield node, row
-    for node, row in _imports(file, rows):
-        if not is_guarded(file, node):
-            yield node, row
-
-
 def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match]:
     """A match for each use of a name that the target no longer has."""
-    for node, row in uses(file, rows):
-        if row.gone <= file.target:
+    for node, row in _uses(file, rows):
+        if guard_of(file, node, row.name, row.successor) is None:
             text = sentence(row) + (f"; {why}" if why else "")
             yield Match(node, text, *fix(file, node, row))
 
 
+def guarded(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed, ast.AST]]:
+    """Each use of a removed name that a guard keeps away from the target, with the guard."""
+    for node, row in _uses(file, rows):
+        guard = guard_of(file, node, row.name, row.successor)
+        if guard is not None:
+            yield node, row, guard
+
+
+def _uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
+    """Every place where the file names one of the rows that are gone, once."""
+    by_name = {row.name: row for row in rows if is_gone(row, file.project.settings)}
+    yield from _attributes(file, by_name)
+    yield from _imports(file, by_name)
+
+
 def fix(file: File, node: ast.AST, row: Removed) -> Fix:
-    """The safe edits, and the imports that they need, where the successor is the same thing."""
-    if not row.same:
-        return _without_module(file, node) if isinstance(node, ast.alias) else _NO_FIX
+    """The safe edits, and the imports that they need."""
     if isinstance(node, ast.Attribute):
-        return _respelled(file, node, row)
+        return _attribute_fix(file, node, row)
     statement = file.index.parents.get(node)
-    if isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
-        return _from_elsewhere(file, statement, row), frozenset()
-    if isinstance(node, ast.alias) and node.name.startswith(row.name):
+    assert isinstance(node, ast.alias)
+    if isinstance(statement, ast.ImportFrom):
+        return _from_elsewhere(file, statement, node, row)
+    assert isinstance(statement, ast.Import)
+    if row.same and node.name.startswith(row.name):
         new = row.successor + node.name[len(row.name) :]
         return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),), frozenset()
-    return _NO_FIX
+    if is_unused(file, node) or _is_unused_module(file, statement, node):
+        return dropped(file, statement, [node]), frozenset()
+    return _without_module(file, node)
+
+
+def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bool:
+    """Whether nothing names `jax.a.b` of `import jax.a.b`, and `jax` is imported anyway."""
+    names = (file.name(node) for node in file.index.nodes(ast.Attribute))
+    if alias.asname or any((name or "").startswith(alias.name) for name in names):
+        return False
+    others = (other for other in file.index.nodes(ast.Import) if other is not statement)
+    return any(a.name == "jax" and not a.asname for other in others for a in other.names)
+
+
+def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
+    if row.same:
+        return _respelled(file, node, row)
+    use = by_use(file, node, row)
+    if use is None or not use.successor:
+        return (use.edits if use is not None else ()), frozenset()
+    edits, imports = _respelled(file, node, renamed_for(row, use))
+    return ((*edits, *use.edits), imports) if edits else _NO_FIX
 
 
 def _without_module(file: File, alias: ast.alias) -> Fix:
@@ -63,7 +92,7 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
     name = bound_name(alias)
     if not isinstance(statement, ast.ImportFrom | ast.Import) or name == "jax":
         return _NO_FIX
-    rows = {row.name: row for row in TABLE if row.same and row.gone <= file.target}
+    rows = {r.name: r for r in ALL if r.same and is_gone(r, file.project.settings)}
     imports: set[str] = set()
     uses = [node for node in file.index.nodes(ast.Name) if node.id == name]
     for use in uses:
@@ -78,22 +107,70 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
     return (dropped(file, statement, [alias]), frozenset(imports)) if uses else _NO_FIX
 
 
-def _from_elsewhere(file: File, statement: ast.ImportFrom, row: Removed) -> tuple[Edit, ...]:
-    """The edits for all the names of a statement that have moved: they go together."""
+def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row: Removed) -> Fix:
+    """The edits for all the names of a statement that can move or go: they go together."""
     module = statement.module or ""
-    if module == row.name or module.startswith(row.name + "."):
+    if row.same and (module == row.name or module.startswith(row.name + ".")):
         start = statement.lineno, statement.col_offset + len("from ")
         end = start[0], start[1] + len(module)
         if file.lines[start[0] - 1].encode()[start[1] : end[1]] != module.encode():
-            return ()
-        return (Edit(file.stretch(*start, *end), row.successor + module[len(row.name) :]),)
-    successors = {r.name: importable(r) for r in TABLE if r.same and r.gone <= file.target}
-    to = {
-        alias: successors[f"{module}.{alias.name}"]
-        for alias in statement.names
-        if f"{module}.{alias.name}" in successors
-    }
-    return moved(file, statement, to)
+            return _NO_FIX
+        new = row.successor + module[len(row.name) :]
+        return (Edit(file.stretch(*start, *end), new),), frozenset()
+    rows = {r.name: r for r in ALL if is_gone(r, file.project.settings)}
+    moves: dict[ast.alias, _Move] = {}
+    for alias in statement.names:
+        removed = rows.get(f"{module}.{alias.name}") or _inside(f"{module}.{alias.name}", rows)
+        move = _move(file, alias, removed) if removed is not None else None
+        if move is not None:
+            moves[alias] = move
+    if asked not in moves:
+        return _NO_FIX
+    to = {alias: move.to for alias, move in moves.items()}
+    called = {alias: move.called for alias, move in moves.items() if move.called}
+    edits = [edit for move in moves.values() for edit in move.edits]
+    imports = frozenset(line for move in moves.values() for line in move.imports)
+    return (*moved(file, statement, to, called), *edits), imports
+
+
+@dataclass(frozen=True)
+class _Move:
+    """What becomes of one imported name."""
+
+    to: tuple[str, str] | None = None  # the module and the name to import; None: no import
+    called: str = ""  # what the file calls it from now on, if it is another name
+    edits: tuple[Edit, ...] = ()
+    imports: frozenset[str] = frozenset()
+
+
+def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
+    """Where to import a name from, and the edits at its uses; None if it must stay."""
+    every = uses_of(file, alias)
+    uses = [use for use in every if not is_rewritten_along(file, use)]
+    if every and not uses:
+        return _Move()
+    if row.same and row.name.endswith(f".{alias.name}"):
+        module, name = importable(row)
+        if module == "functools":  # among the imports of the standard library
+            bound = f" as {alias.asname}" if alias.asname else ""
+            return _Move(imports=frozenset({f"from {module} import {name}{bound}"}))
+        if alias.asname or name == alias.name or not uses or not is_new_name(file, name):
+            return _Move((module, name))
+        return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
+    if is_unused(file, alias):
+        return _Move()
+    forms = [by_use(file, use, row) for use in uses]
+    successors = {form.successor for form in forms if form is not None}
+    if None in forms or len(successors) != 1:
+        edits, imports = _without_module(file, alias)
+        return _Move(None, "", (), imports) if edits else None
+    edits = tuple(edit for form in forms if form is not None for edit in form.edits)
+    if successors == {""}:
+        return _Move(None, "", edits)
+    module, _, name = successors.pop().rpartition(".")
+    if name != alias.name and not is_new_name(file, name):
+        return None
+    return _Move((module, name), name, (*edits, *(file.replace(use, name) for use in uses)))
 
 
 def importable(row: Removed) -> tuple[str, str]:
@@ -115,6 +192,10 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     swapped = _other_module(file, node, row)
     if swapped:
         return swapped, frozenset()
+    known = _known_as(file, node, new_base)
+    if known is not None:
+        name = row.successor.removeprefix(new_base)
+        return (file.replace(node, f"{known}{name}"),), frozenset()
     root = row.successor.partition(".")[0]
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
         return _NO_FIX
@@ -122,6 +203,16 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     needed = root if new_base in _WITH_JAX else new_base
     imports = frozenset() if there else frozenset({f"import {needed}"})
     return (file.replace(node, row.successor),), imports
+
+
+def _known_as(file: File, node: ast.AST, module: str) -> str | None:
+    """What a file calls a module at the place of a node: `jnp`; None if it does not import it."""
+    for name, bound in file.index.module.names.items():
+        if len(bound) == 1 and isinstance(bound[0], ast.alias) and bound[0].name != "jax":
+            is_it = file.resolver.bound(bound[0]) == (External(module),)
+            if is_it and not _is_local(file, node, name):
+                return name
+    return None
 
 
 def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, ...]:
@@ -134,7 +225,8 @@ def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, 
         return ()
     if alias.name != new.rpartition(".")[2] or statement.level:
         return ()
-    moves = {r.name: r.successor for r in TABLE if r.same and r.gone <= file.target}
+    settings = file.project.settings
+    moves = {r.name: r.successor for r in ALL if r.same and is_gone(r, settings)}
     for use in file.index.nodes(ast.Name):
         if use.id == bound_name(alias):
             parent = file.index.parents[use]
@@ -150,8 +242,7 @@ def _is_local(file: File, node: ast.AST, name: str) -> bool:
     return any(name in s.names for s in scopes if s is not None and s.parent is not None)
 
 
-def _attributes(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    by_name = {row.name: row for row in rows}
+def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST, Removed]]:
     last = {name.rpartition(".")[2] for name in by_name}
     for node in file.index.nodes(ast.Attribute):
         if node.attr in last and isinstance(node.ctx, ast.Load):
@@ -174,10 +265,9 @@ def _root_is_name(node: ast.Attribute) -> bool:
     return isinstance(root, ast.Name)
 
 
-def _imports(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
-    by_name = {row.name: row for row in rows}
+def _imports(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST, Removed]]:
     for statement in file.index.nodes(ast.ImportFrom):
-        if statement.level or not (statement.module or "").startswith("jax"):
+        if statement.level or not (statement.module or "").startswith(("jax", "flax")):
             continue
         module = statement.module or ""
         whole = by_name.get(module) or _inside(module, by_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ from shardlift.cli.stop import stop
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding
 from shardlift.source.settings import Settings
+from shardlift.source.target import NEWEST
 from shardlift.source.text import read_source
 
 _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
@@ -79,10 +81,14 @@ def check(
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     try:
         reports = tuple(_look(files, options, settings, jobs, quiet))
+        ahead = None
+        if target_jax is None and settings.target < NEWEST and style not in _MACHINE and not quiet:
+            newest = _look(files, options, replace(settings, target=NEWEST), jobs, quiet)
+            ahead = sum(len(report.findings) for report in newest)
     except BrokenProcessPool:
         stop("a worker process was killed, possibly out of memory; try --jobs 1")
     folders = tuple(FileReport(path, unreadable=why) for path, why in passed.failed)
-    report = Report(reports + folders, settings.target, tuple(passed.skipped))
+    report = Report(reports + folders, settings.target, tuple(passed.skipped), ahead)
     style = style or ("full" if sys.stdout.isatty() else "concise")
     if style in _MACHINE:
         click.echo(_MACHINE[style](report))

@@ -9,6 +9,7 @@ from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
 from shardlift.report.numbers import count
 from shardlift.source.model import Finding, Version
+from shardlift.source.target import NEWEST
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Report:
     files: tuple[FileReport, ...]
     target: Version
     skipped: tuple[str, ...] = ()  # files and folders that were left out
+    ahead: int | None = None  # findings for the newest JAX, if the target is an older one
 
     @property
     def findings(self) -> list[Finding]:
@@ -40,6 +42,13 @@ class Report:
         rules = all_rules()
         return Counter(rules[finding.code].effect.value for finding in self.findings)
 
+    def _versions(self) -> str:
+        here, newest = (".".join(map(str, number)) for number in (self.target, NEWEST))
+        if self.ahead is None:
+            return f"Findings are for JAX {here}."
+        findings = count(len(self.findings), "finding")
+        return f"{findings} for JAX {here}; {self.ahead} for {newest}: --target-jax {newest}"
+
     def covered(self) -> list[str]:
         """Sentences on what was covered, what was not understood, and what was skipped."""
         parsed = [file for file in self.files if file.parsed]
@@ -48,7 +57,7 @@ class Report:
         lines = [
             f"{count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} passed over "
             "(no word that a rule looks for).",
-            f"{count(sites, 'pmap site')}. Findings are for JAX {'.'.join(map(str, self.target))}.",
+            f"{count(sites, 'pmap site')}. {self._versions()}",
         ]
         if self.skipped:
             lines.append(

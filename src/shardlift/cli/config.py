@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST, newest_allowed
+from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
 
-_QUOTED = re.compile(r"""['"](jax(?:\[[^]]*\])?\s*[<>=!~^][^'"]*)['"]""")
+_QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax"}
 
 
@@ -31,12 +31,14 @@ class Config:
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     target: Version | None = None
     allowed: Version | None = None  # by its requirements
+    flax: Version | None = None
+    pins: tuple[Pin, ...] = ()
     path: Path | None = None
 
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
         asked = version(target) if target else self.target
-        return Settings(asked or self.allowed or NEWEST)
+        return Settings(asked or self.allowed or NEWEST, self.flax or NEWEST_FLAX)
 
 
 def find_config(start: Path) -> Config:
@@ -46,8 +48,14 @@ def find_config(start: Path) -> Config:
         if (folder / "pyproject.toml").is_file():
             return read_config(folder / "pyproject.toml")
         if (folder / ".git").exists():
-            return Config(allowed=newest_allowed(_requirement_files(folder)))
+            return _with_pins(Config(), _requirement_files(folder))
     return Config()
+
+
+def _with_pins(config: Config, pins: list[Pin]) -> Config:
+    lines = [pin.text for pin in pins]
+    allowed, flax = newest_allowed(lines), newest_allowed(lines, "flax")
+    return replace(config, allowed=allowed, flax=flax, pins=tuple(pins))
 
 
 def read_config(path: Path) -> Config:
@@ -75,8 +83,7 @@ def read_config(path: Path) -> Config:
         number = version(str(target)) if target is not None else None
     except ValueError as error:
         raise ConfigError(f"{path}: target-jax: {error}") from error
-    requirements = [*_requirements(document), *_requirement_files(path.parent)]
-    return Config(
+    config = Config(
         select=_codes(path, "select", table.get("select", [])),
         ignore=_codes(path, "ignore", table.get("ignore", [])),
         per_file_ignores={
@@ -84,9 +91,9 @@ def read_config(path: Path) -> Config:
             for pattern, codes in ignores.items()
         },
         target=number,
-        allowed=newest_allowed(requirements),
         path=path,
     )
+    return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
 
 
 def _codes(path: Path, key: str, value: Any) -> tuple[str, ...]:
@@ -95,15 +102,29 @@ def _codes(path: Path, key: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _requirements(document: dict[str, Any]) -> list[str]:
+def _requirements(path: Path, document: dict[str, Any]) -> list[Pin]:
     """The dependencies that a pyproject.toml declares; malformed ones are left to other tools."""
     project = _table(document, "project")
     groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
     lines = [str(line) for group in groups if isinstance(group, list) for line in group]
-    poetry = _table(_table(_table(document, "tool"), "poetry"), "dependencies").get("jax")
-    if isinstance(poetry, dict):
-        poetry = poetry.get("version")
-    return [*lines, f"jax{_from_poetry(poetry)}"] if isinstance(poetry, str) else lines
+    poetry = _table(_table(_table(document, "tool"), "poetry"), "dependencies")
+    for name in ("jax", "jaxlib", "flax"):
+        entry = poetry.get(name)
+        wanted = entry.get("version") if isinstance(entry, dict) else entry
+        if isinstance(wanted, str):
+            lines.append(f"{name}{_from_poetry(wanted)}")
+    texts = _text(path).splitlines()
+    return [Pin(str(path), _line_of(texts, line), line) for line in lines]
+
+
+def _line_of(texts: list[str], requirement: str) -> int:
+    """The first line of a file that has a requirement, or its name, in quotes or as a key."""
+    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+    for wanted in (f'"{requirement}"', f"'{requirement}'", f"{name} ="):
+        for number, text in enumerate(texts, start=1):
+            if wanted in text:
+                return number
+    return 1
 
 
 def _from_poetry(constraint: str) -> str:
@@ -118,12 +139,18 @@ def _table(document: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _requirement_files(folder: Path) -> list[str]:
+def _requirement_files(folder: Path) -> list[Pin]:
     """Lines of requirements files and of setup.cfg, and the strings about jax in setup.py."""
-    found: list[str] = []
-    for path in [*sorted(folder.glob("requirements*.txt")), folder / "setup.cfg"]:
-        found += _text(path).splitlines()
-    return found + _QUOTED.findall(_text(folder / "setup.py"))
+    listed = [*sorted(folder.glob("requirements*.txt")), *sorted(folder.glob("requirements/*.txt"))]
+    found = [
+        Pin(str(path), number, line.strip())
+        for path in (*listed, folder / "setup.cfg")
+        for number, line in enumerate(_text(path).splitlines(), start=1)
+        if line.strip().lower().startswith(("jax", "flax"))
+    ]
+    for number, line in enumerate(_text(folder / "setup.py").splitlines(), start=1):
+        found += [Pin(str(folder / "setup.py"), number, t) for t in _QUOTED.findall(line)]
+    return found
 
 
 def _text(path: Path) -> str:

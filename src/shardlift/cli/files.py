@@ -28,22 +28,26 @@ class Passed:
     failed: list[tuple[str, str]] = field(default_factory=list)  # with the reason
 
 
-def find_files(paths: tuple[str, ...], passed: Passed | None = None) -> Iterator[str]:
-    """Every .py and .ipynb file under the paths, in order, once.
+def find_files(
+    paths: tuple[str, ...], passed: Passed | None = None, suffixes: tuple[str, ...] = SUFFIXES
+) -> Iterator[str]:
+    """Every .py and .ipynb file (or with other suffixes) under the paths, in order, once.
 
     A file that is named itself is always included.
     """
     passed = passed or Passed()
     seen: set[str] = set()
     for path in paths:
-        for file in _walk(Path(path), passed) if os.path.isdir(path) else [path]:
+        is_folder = os.path.isdir(path)
+        named = [path] if path.endswith(suffixes) or suffixes is SUFFIXES else []
+        for file in _walk(Path(path), passed, suffixes) if is_folder else named:
             key = os.path.normpath(file)
             if key not in seen:
                 seen.add(key)
                 yield key
 
 
-def _walk(root: Path, passed: Passed) -> Iterator[str]:
+def _walk(root: Path, passed: Passed, suffixes: tuple[str, ...]) -> Iterator[str]:
     # A list of folders instead of recursion: a tree may be deeper than Python's call stack.
     waiting: list[tuple[str, list[_Ignore] | None]]
     waiting = [(str(root), [_Ignore(folder) for folder in _parents_in_repository(root)])]
@@ -52,11 +56,11 @@ def _walk(root: Path, passed: Passed) -> Iterator[str]:
         if rules is None:
             yield path
         else:
-            waiting += reversed(_inside(path, rules, passed))
+            waiting += reversed(_inside(path, rules, passed, suffixes))
 
 
 def _inside(
-    folder: str, outer: list[_Ignore], passed: Passed
+    folder: str, outer: list[_Ignore], passed: Passed, suffixes: tuple[str, ...]
 ) -> list[tuple[str, list[_Ignore] | None]]:
     """The wanted files and folders of a folder, in order; folders with their ignore rules."""
     has_rules = os.path.isfile(os.path.join(folder, ".gitignore"))
@@ -70,7 +74,7 @@ def _inside(
     wanted: list[tuple[str, list[_Ignore] | None]] = []
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(SUFFIXES)):
+        if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(suffixes)):
             continue
         # Not files: pipes, devices, and symlinks that dangle, loop or lead to a folder.
         is_file = not is_folder and os.path.isfile(entry.path)

@@ -18,8 +18,8 @@ from shardlift._escape import plain
 from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
-from shardlift.cli import transaction
-from shardlift.cli.config import ConfigError, find_config
+from shardlift.cli import leftovers, requirements, transaction
+from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats.places import place
@@ -27,9 +27,9 @@ from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import VerifyOptions, verify_options
 from shardlift.migrate.changes import Decisions
-from shardlift.migrate.engine import WRITTEN_FOR, FileResult, Migration, ProjectMigration
-from shardlift.migrate.rewrite import Goal
-from shardlift.source.model import Version
+from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
+from shardlift.migrate.rewrite import Goal, Only
+from shardlift.source.model import Kind
 from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,6 +52,13 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     "array could be followed. shim: shardlift.pmap, the least change.",
 )
 @click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice([only.value for only in Only]),
+    help="Only these changes; may be given several times. removed: names that JAX no longer has. "
+    "pmap: what is mapped. placing: what places arrays on devices, or reads them. Default: all.",
+)
+@click.option(
     "--facts",
     metavar="FILE",
     help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
@@ -71,6 +78,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def migrate_command(
     paths: tuple[str, ...],
     to: str,
+    only: tuple[str, ...],
     facts: str | None,
     diff: bool,
     recover: bool,
@@ -99,7 +107,10 @@ def migrate_command(
     if missing:
         _stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
-    settings = _settings(paths[0], target_jax)
+    config, settings = _settings(paths[0], target_jax)
+    if only:
+        kinds = frozenset[Kind]().union(*(Only(part).kinds for part in only))
+        settings = replace(settings, kinds=kinds)
     passed = Passed()
     files = list(find_files(paths, passed))
     if not files and not passed.failed:
@@ -117,13 +128,22 @@ def migrate_command(
         _write(migration, contents, root)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
+    remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
     if style == "json":
-        click.echo(formats.machine(migration, settings.target, status, not diff, proved), nl=False)
+        raised = requirements.to_raise(config, migration.needed_jax)
+        tree = formats.machine(migration, settings.target, status, not diff, proved)
+        click.echo(formats.with_rest(tree, raised, remaining), nl=False)
         sys.exit(status)
     if diff:
         _show(migration)
     if not quiet:
-        _summary(migration, settings, diff, verbose)
+        _summary(migration, diff, verbose)
+        for line in leftovers.sentences(remaining, verbose):
+            _say(line, diff)
+        for line in requirements.sentences(config, settings, migration.needed_jax):
+            _say(line, diff)
+        if diff and migration.changed:
+            click.echo("Next: the same command with --write.", err=True)
         for line in formats.fates(proved, options.verify or "", verbose) if proved else ():
             click.echo(line)
     sys.exit(status)
@@ -149,9 +169,10 @@ def _proved(
         _stop(f"{explain_error(error)}\nNothing was written.")
 
 
-def _settings(path: str, target: str | None) -> Settings:
+def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
     try:
-        return find_config(Path(path)).settings(target)
+        config = find_config(Path(path))
+        return config, config.settings(target)
     except (ConfigError, ValueError) as error:
         _stop(str(error))
 
@@ -232,29 +253,17 @@ def _recover(paths: tuple[str, ...], only: bool) -> None:
         sys.exit(0)
 
 
-def _summary(migration: Migration, settings: Settings, diff: bool, verbose: bool) -> None:
+def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for change in file.rewritten if verbose else ():
             _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
-        for change in file.refused:
+        for change in sorted(file.refused, key=lambda change: change.span):
             _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
+        for change in file.skipped:
+            _say(f"{place(file.path, change.span)}: skipped: {change.reason}", diff)
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
-    if migration.needs_newer_jax(settings.target):
-        click.echo(_too_old(settings.target), err=diff)
-    changed = migration.changed
-    if diff and changed:
-        click.echo("Next: the same command with --write.", err=True)
-
-
-def _too_old(target: Version) -> str:
-    needed, mine = (".".join(map(str, number[:2])) for number in (WRITTEN_FOR, target))
-    return (
-        f"The new text needs JAX {needed} or newer, and the target is JAX {mine}: raise the "
-        f"project's requirement. With --target-jax {needed} the names removed until then are "
-        "rewritten, too."
-    )
 
 
 def _say(line: str, aside: bool) -> None:
@@ -264,6 +273,7 @@ def _say(line: str, aside: bool) -> None:
 def _totals(migration: Migration, diff: bool) -> str:
     rewritten = sum(len(file.rewritten) for file in migration.files)
     refused = sum(len(file.refused) for file in migration.files)
+    skipped = sum(len(file.skipped) for file in migration.files)
     unreadable = len(migration.unreadable)
     verb = "would be" if diff else "was" if rewritten == 1 else "were"
     parts = [
@@ -271,6 +281,7 @@ def _totals(migration: Migration, diff: bool) -> str:
         if rewritten
         else f"Nothing to rewrite in {_count(migration.looked_at, 'file')}",
         f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",
+        f"{skipped} skipped, guarded by the program itself" if skipped else "",
         f"{_count(unreadable, 'file')} not looked at" if unreadable else "",
     ]
     return f"{', '.join(part for part in parts if part)}."

@@ -32,8 +32,8 @@ from shardlift.migrate.home import (
     imports_own_package,
     relative,
 )
-from shardlift.migrate.imports import add_definitions, add_imports, drop_unused
-from shardlift.migrate.notebook import LayoutError, edit_cells, insert_cell
+from shardlift.migrate.imports import add_definitions, add_imports, drop_unused, in_order
+from shardlift.migrate.notebook import edit_cells, insert_cell
 from shardlift.migrate.output_reads import FIRST_OF_TREE
 from shardlift.migrate.passes import (
     PASSES,
@@ -63,6 +63,7 @@ class FileResult:
     after: str
     rewritten: tuple[Change, ...] = ()
     refused: tuple[Change, ...] = ()
+    skipped: tuple[Change, ...] = ()  # the program's own guards for removed names
     helpers: frozenset[str] = frozenset()
     home: Home = field(default_factory=lambda: Home(None))
 
@@ -86,10 +87,11 @@ class Migration:
         """Every file that has another text now, new ones included."""
         return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
 
-    def needs_newer_jax(self, target: Version) -> bool:
-        """Whether the new text does not run on a version of JAX; new names alone do."""
+    @property
+    def needed_jax(self) -> Version | None:
+        """The oldest JAX that runs the new text; None if it is as it was: new names alone do."""
         kinds = {change.kind for file in self.files for change in file.rewritten}
-        return target < WRITTEN_FOR and bool(kinds - {Kind.NAME})
+        return WRITTEN_FOR if kinds - {Kind.NAME} else None
 
 
 def migrate(
@@ -155,13 +157,13 @@ class ProjectMigration:
                 unreadable.append((path, why))
             stage.project.trim()
         results = [self._beside_others(stage, r, results, decisions) for r in results]
-        shown = tuple(result for result in results if result.changed or result.refused)
+        shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = _helper_modules(results, self._read, self._exists)
         return Migration(shown, modules, tuple(unreadable), len(self._paths))
 
     def _stage(self, decisions: Decisions) -> _Stage:
         """The files as the step that needs all of them together leaves them."""
-        if self._goal is not Goal.GLOBAL:
+        if self._goal is not Goal.GLOBAL or Kind.SITE not in self._project.settings.kinds:
             return self._stages.setdefault(None, _Stage(self._project))
         left, loose = frozenset(decisions.left.items()), frozenset(decisions.loose.items())
         key = left, decisions.strict_vma, loose
@@ -271,7 +273,7 @@ def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Render
 
 
 def _is_worth(path: str, content: bytes) -> bool:
-    if b"jax" not in content and b"pmap" not in content:
+    if not any(word in content for word in (b"jax", b"flax", b"pmap")):
         return False
     codes = tuple(c for c, rule in all_rules().items() if rule.migrated is not Migrated.NO)
     is_named = active_codes(content, codes, path.endswith(".ipynb"))
@@ -320,21 +322,22 @@ def migrate_file(
     render(file, goal, rendering, left)
     text, helpers = rendering.text, frozenset(rendering.helpers)
     changes, refused = tuple(rendering.changes), tuple(rendering.refused)
+    skipped = tuple(rendering.skipped)
     if text == source.text:
-        return FileResult(source.path, text, text, (), refused)
+        return FileResult(source.path, text, text, (), refused, skipped)
     home = home or find_home(source.path, file.index.root, exists)
     taken = _taken(text, helpers) if home.path is None else None
     if taken is not None and taken not in map(bare, helpers):
         home = beside(source.path)  # only what the helpers need among themselves is in the way
     elif taken is not None:
         refused += tuple(replace(one, reason=f"the name `{taken}` is taken") for one in changes)
-        return FileResult(source.path, source.text, source.text, (), refused)
+        return FileResult(source.path, source.text, source.text, (), refused, skipped)
     after = _finished(text, helpers, rendering.imports, home)
     if not source.path.endswith("__init__.py"):
-        after = drop_unused(source.text, after)
+        after = in_order(source.text, drop_unused(source.text, after))
     if not source.text.startswith(("\n", "\r")):
         after = after.lstrip("\r\n")  # the blank line after an import that was the first
-    return FileResult(source.path, source.text, after, changes, refused, helpers, home)
+    return FileResult(source.path, source.text, after, changes, refused, skipped, helpers, home)
 
 
 def migrate_notebook(
@@ -345,21 +348,20 @@ def migrate_notebook(
     current, text, first = file, raw, 0
     matches: list[Match] = []
     refused: tuple[Change, ...] = ()
+    skipped: tuple[Change, ...] = ()
     changes: tuple[Change, ...] = ()
     for number in range(PASSES):
         chosen, refusals = one_pass(current, goal, lambda *_: notebook_id(source.path), left)
         if not number:
-            refused, changes = _of_notebook(file, refusals), _of_notebook(file, chosen)
+            refused = _of_notebook(file, (match for match in refusals if not match.skipped))
+            skipped = _of_notebook(file, (match for match in refusals if match.skipped))
+            changes = _of_notebook(file, chosen)
         if not chosen:
             break
         matches += chosen
         edits = [edit for match in chosen for edit in match.edits]
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
-        try:
-            text = edit_cells(text, edits)
-        except LayoutError as error:
-            refused += tuple(replace(change, reason=str(error)) for change in changes)
-            return FileResult(source.path, raw, raw, (), refused)
+        text = edit_cells(text, edits)
         current = File(read_source(source.path, text.encode()), project)
     asked = {name for match in matches for name in match.helpers}
     style = Style.of(source.text)
@@ -368,7 +370,7 @@ def migrate_notebook(
     if missing or statements:
         block = f"\n\n\n{definitions(missing, style)}" if missing else ""
         text = insert_cell(text, first, import_block(statements) + block)
-    return FileResult(source.path, raw, text, changes, refused)
+    return FileResult(source.path, raw, text, changes, refused, skipped)
 
 
 def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:

@@ -54,6 +54,49 @@ def drop_unused(before: str, after: str) -> str:
     return apply_edits(after, edits) if edits else after
 
 
+def in_order(before: str, after: str) -> str:
+    """The new text with its imports in order, if those of the old one were: as isort does it."""
+    runs = _runs(ast.parse(before))
+    orders = (_imports_first, _by_module)
+    order = next((o for o in orders if all(run == sorted(run, key=o) for run in runs)), None)
+    if order is None or not runs:
+        return after
+    lines = split_lines(after)
+    for run in reversed(_runs(ast.parse(after))):
+        if run != sorted(run, key=order) and lines[(run[-1].end_lineno or 0) - 1].endswith("\n"):
+            texts = [_lines_of(lines, statement) for statement in sorted(run, key=order)]
+            first, last = run[0].lineno - 1, run[-1].end_lineno or 0
+            lines[first:last] = [line for text in texts for line in text]
+    return "".join(lines)
+
+
+def _runs(tree: ast.Module) -> list[list[Statement]]:
+    """The imports at the top level, in groups that nothing stands between."""
+    runs: list[list[Statement]] = []
+    last = -1
+    for statement in tree.body:
+        if isinstance(statement, ImportStatement):
+            if statement.lineno != last + 1:
+                runs.append([])
+            runs[-1].append(statement)
+            last = statement.end_lineno or 0
+    return runs
+
+
+def _lines_of(lines: list[str], statement: ast.stmt) -> list[str]:
+    return lines[statement.lineno - 1 : statement.end_lineno]
+
+
+def _imports_first(statement: Statement) -> tuple[bool, str]:
+    """The order of isort."""
+    return isinstance(statement, ast.ImportFrom), _module(statement).lower()
+
+
+def _by_module(statement: Statement) -> tuple[str, bool]:
+    """The order of isort with `force_sort_within_sections`."""
+    return _module(statement).lower(), isinstance(statement, ast.ImportFrom)
+
+
 def insert_lines(text: str, insertion: Insertion) -> str:
     """The text with lines put in, with the line ends that it has."""
     newline = "\r\n" if "\r\n" in text else "\n"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from shardlift.migrate.helpers import catalogue, is_written
 from shardlift.migrate.home import MODULE
 from shardlift.source.file import File
-from shardlift.source.scopes import Scope
+from shardlift.source.scopes import FUNCTIONS, Scope
 from shardlift.source.values import External
 
 JAX = "import jax"
@@ -59,12 +60,11 @@ def _modules(statement: ast.Import | ast.ImportFrom) -> list[str]:
 
 def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
     """Whether a name that a module imports means something else where a node stands."""
-    scope: Scope | None = _scope(file, node)
-    while scope is not None and scope.parent is not None:
-        if any(not isinstance(bound, ast.alias) for bound in scope.names.get(name, ())):
+    for scope in _scopes(file, node):
+        bound = scope.names.get(name, [])
+        if scope.parent and any(not isinstance(one, ast.alias) for one in bound):
             return True
-        scope = scope.parent
-    bound = file.index.module.names.get(name, ())
+    bound = file.index.module.names.get(name, [])
     if name in catalogue():
         # Defined here by an earlier migration.
         return any(not isinstance(node, (ast.alias, ast.FunctionDef)) for node in bound)
@@ -76,15 +76,13 @@ def is_free(file: File, node: ast.AST, name: str, path: str = "") -> bool:
 
     Nothing else may bind it there; an import of `path`, which it replaces, may.
     """
-    scope: Scope | None = _scope(file, node)
-    while scope is not None:
+    for scope in _scopes(file, node):
         for bound in scope.names.get(name, ()):
             replaced = isinstance(bound, ast.alias) and file.resolver.bound(bound) == (
                 External(path),
             )
             if not replaced and not _is_emitted(file, bound, name):
                 return False
-        scope = scope.parent
     return True
 
 
@@ -97,11 +95,16 @@ def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
     return isinstance(bound, ast.stmt) and is_written(bound, file.source.text)
 
 
-def _scope(file: File, node: ast.AST) -> Scope:
-    for around in (node, *file.index.ancestors(node)):
-        if around in file.index.opens and around is not node:
-            return file.index.opens[around]
-    return file.index.module
+def _scopes(file: File, node: ast.AST) -> Iterator[Scope]:
+    """The scopes whose names a node sees: those of a class only where it stands in its body."""
+    inside, child = False, node
+    for around in file.index.ancestors(node):
+        scope = file.index.opens.get(around)
+        if scope is not None and not (inside and isinstance(around, ast.ClassDef)):
+            yield scope
+        body = around.body if isinstance(around, FUNCTIONS) else []
+        inside = inside or child is body or (isinstance(body, list) and child in body)
+        child = around
 
 
 def _is_jax(file: File, alias: ast.alias) -> bool:

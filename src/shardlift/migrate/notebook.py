@@ -1,58 +1,46 @@
-"""Notebooks: edits made cell by cell, in JSON that stays laid out as it was."""
+"""Notebooks: edits made cell by cell. The JSON around them stays as it was, byte by byte."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit
 from shardlift.source.notebook import source_of_cell
 
-
-class LayoutError(ValueError):
-    """The JSON is laid out in a way that cannot be kept."""
+_SPACE = " \t\r\n"
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a notebook's JSON is written."""
+class _Part(NamedTuple):
+    """A value of the document: where its text starts and ends."""
 
-    indent: int | None
-    ascii_only: bool
-    html_safe: bool  # as Colab writes it
-    end: str
-
-    def write(self, document: Any) -> str:
-        """The document as JSON."""
-        text = json.dumps(document, indent=self.indent, ensure_ascii=self.ascii_only)
-        for character in "<>&" if self.html_safe else "":
-            text = text.replace(character, f"\\u{ord(character):04x}")
-        return text + self.end
+    value: Any
+    start: int
+    end: int
 
 
 def edit_cells(raw: str, edits: Iterable[Edit]) -> str:
     """A notebook with edits made in its cells."""
-    layout = layout_of(raw)
-    document = json.loads(raw)
     by_cell: dict[int, list[Edit]] = defaultdict(list)
     for edit in edits:
         assert edit.span.cell is not None
         by_cell[edit.span.cell].append(replace(edit, span=replace(edit.span, cell=None)))
-    for number, listed in by_cell.items():
-        cell = document["cells"][number - 1]
-        _set_source(cell, apply_edits(source_of_cell(cell), listed))
-    return layout.write(document)
+    cells = _cells(raw)
+    for number in sorted(by_cell, reverse=True):  # from the end, so that the places before stay
+        cell = cells[number - 1]
+        text = apply_edits(source_of_cell(cell.value), by_cell[number])
+        source = dict(_members(raw, cell.start))["source"]
+        raw = raw[: source.start] + _source(raw, source, text) + raw[source.end :]
+    return raw
 
 
 def insert_cell(raw: str, before: int, text: str) -> str:
     """A notebook with a code cell put in front of the cell of a number, counted from 1."""
-    layout = layout_of(raw)
-    document = json.loads(raw)
+    cells = _cells(raw)
     cell: dict[str, Any] = {
         "cell_type": "code",
         "execution_count": None,
@@ -60,24 +48,74 @@ def insert_cell(raw: str, before: int, text: str) -> str:
         "outputs": [],
         "source": text.rstrip("\n").splitlines(keepends=True),
     }
-    if any("id" in other for other in document["cells"]):
+    if any("id" in other.value for other in cells):
         cell = {"cell_type": "code", "execution_count": None, "id": "per-device", **cell}
-    document["cells"].insert(before - 1, cell)
-    return layout.write(document)
+    at = cells[before - 1].start
+    margin = raw[len(raw[:at].rstrip(_SPACE)) : at]
+    key = raw[at + 1 : _next(raw, at + 1)]
+    indent = len(key.lstrip("\r\n")) - len(margin.lstrip("\r\n"))
+    lines = json.dumps(cell, indent=indent if "\n" in margin else None, ensure_ascii=_ascii(raw))
+    return f"{raw[:at]}{lines.replace(chr(10), margin or chr(10))},{margin or ' '}{raw[at:]}"
 
 
-def layout_of(raw: str) -> Layout:
-    """The layout that gives the notebook back as it is; raises `LayoutError` if none does."""
-    document = json.loads(raw)
-    end = raw[len(raw.rstrip()) :]
-    flags = (False, True)
-    for indent, ascii_only, html_safe in product((1, 2, 4, 0, None), flags, flags):
-        layout = Layout(indent, ascii_only, html_safe, end)
-        if layout.write(document) == raw:
-            return layout
-    raise LayoutError("its JSON is not laid out as Jupyter writes it: open it there and save it")
+def _source(raw: str, old: _Part, text: str) -> str:
+    """The JSON of a cell's new text, laid out as the old one; lines that stay are not touched."""
+    if not isinstance(old.value, list):
+        return _written(raw, text)
+    same = {line.value: raw[line.start : line.end] for line in _elements(raw, old.start)}
+    opening = raw[old.start + 1 : old.end]
+    gap = opening[: len(opening) - len(opening.lstrip(_SPACE))]
+    last = raw[len(raw[: old.end - 1].rstrip(_SPACE)) : old.end - 1]
+    lines = text.splitlines(keepends=True)
+    written = [same.get(line) or _written(raw, line) for line in lines]
+    return f"[{gap}{f',{gap or chr(32)}'.join(written)}{last}]" if lines else "[]"
 
 
-def _set_source(cell: dict[str, Any], text: str) -> None:
-    is_list = isinstance(cell.get("source"), list)
-    cell["source"] = text.splitlines(keepends=True) if is_list else text
+def _written(raw: str, text: str) -> str:
+    """A string as JSON, escaped as the notebook escapes others."""
+    written = json.dumps(text, ensure_ascii=_ascii(raw))
+    for character in "<>&" if "\\u003c" in raw or "\\u003e" in raw else "":  # as Colab writes it
+        written = written.replace(character, f"\\u{ord(character):04x}")
+    return written
+
+
+def _ascii(raw: str) -> bool:
+    """Whether other characters than ASCII are escaped."""
+    return raw.isascii() and "\\u" in raw
+
+
+def _cells(raw: str) -> list[_Part]:
+    return list(_elements(raw, dict(_members(raw, _next(raw, 0)))["cells"].start))
+
+
+def _members(raw: str, at: int) -> Iterator[tuple[str, _Part]]:
+    """The keys and values of the object at a place of the text."""
+    at = _next(raw, at + 1)
+    while raw[at] != "}":
+        key = _part(raw, at)
+        value = _part(raw, _next(raw, _next(raw, key.end) + 1))
+        yield key.value, value
+        at = _next(raw, value.end)
+        at = _next(raw, at + 1) if raw[at] == "," else at
+
+
+def _elements(raw: str, at: int) -> Iterator[_Part]:
+    """The values of the list at a place of the text."""
+    at = _next(raw, at + 1)
+    while raw[at] != "]":
+        part = _part(raw, at)
+        yield part
+        at = _next(raw, part.end)
+        at = _next(raw, at + 1) if raw[at] == "," else at
+
+
+def _part(raw: str, at: int) -> _Part:
+    value, end = json.JSONDecoder().raw_decode(raw, at)
+    return _Part(value, at, end)
+
+
+def _next(raw: str, at: int) -> int:
+    """The next place that is not white space."""
+    while raw[at] in _SPACE:
+        at += 1
+    return at

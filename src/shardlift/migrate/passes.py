@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from shardlift.migrate import output_reads, placement, removed_names, shim, sites
+from shardlift.migrate import output_reads, placement, removed_names, shim, sites, unfollowed
 from shardlift.migrate.changes import Change, ChangeId
 from shardlift.migrate.rewrite import Goal, Step
 from shardlift.source.edits import apply_edits, origin
@@ -24,6 +24,7 @@ from shardlift.source.text import Source
 STEPS: tuple[Step, ...] = (
     sites.rewrite,
     shim.rewrite,
+    unfollowed.rewrite,
     placement.rewrite,
     output_reads.rewrite,
     removed_names.rewrite,
@@ -40,6 +41,7 @@ class Rendering:
     text: str
     changes: list[Change] = field(default_factory=list)
     refused: list[Change] = field(default_factory=list)
+    skipped: list[Change] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     helpers: set[str] = field(default_factory=set)
     # The text before each pass, and the edits of that pass.
@@ -62,6 +64,7 @@ class Rendering:
             self.text,
             list(self.changes),
             list(self.refused),
+            list(self.skipped),
             set(self.imports),
             set(self.helpers),
             list(self._passes),
@@ -110,9 +113,11 @@ def render(file: File, goal: Goal, rendering: Rendering, left: Left) -> None:
     """Rewrite a file pass by pass, until no step has anything left to do."""
     current = file
     for number in range(PASSES):
-        chosen, refused = one_pass(current, goal, rendering.identity, left)
+        chosen, others = one_pass(current, goal, rendering.identity, left)
         if not number:
-            rendering.refused += [rendering.change(file, match) for match in refused]
+            for match in others:
+                listed = rendering.skipped if match.skipped else rendering.refused
+                listed.append(rendering.change(file, match))
         if not chosen:
             break
         rendering.make(current, chosen)
@@ -127,6 +132,8 @@ def one_pass(
     refused: list[Match] = []
     for step in STEPS:
         for match in step(file, goal):
+            if match.kind not in file.project.settings.kinds:
+                continue
             change = identity(file, match) if left and match.edits else None
             if change is not None and change in left:
                 refused.append(Match(match.node, left[change], kind=match.kind))

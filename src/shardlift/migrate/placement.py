@@ -1,10 +1,9 @@
 """Placing values on devices, and flax's way of reading them: each by a function of the same call.
 
-`jax.device_put_sharded` and `device_put_replicated` are gone since JAX 0.10. flax's `replicate`
-and `prefetch_to_device` called them up to flax 0.12.6, and stack all copies on one device first
-since then; its `unreplicate` gathered up to 0.12.3, and raised in 0.12.4 with JAX 0.10. Each
-becomes a helper of the package, or a function of shardlift. flax's `shard`, `shard_prng_key` and
-`pad_shard_unpad`, and what is stacked or reshaped by hand, work as they are and are left alone.
+`jax.device_put_sharded` and `device_put_replicated` are gone since JAX 0.10. Each becomes a helper
+of the package, or a function of shardlift, and so do flax's `replicate`, `prefetch_to_device` and
+`unreplicate` if they raise or gather with the flax that the project allows. What works, and what
+is stacked or reshaped by hand, is left alone.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from functools import partial
 from shardlift.migrate.names import is_free
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
 from shardlift.source.imports import bound_name, dropped, moved
 from shardlift.source.model import Edit, Kind, Match
@@ -41,13 +41,21 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     mapped = _mapped_again(file) if goal is not Goal.SHIM else frozenset()
     for node in file.index.nodes(ast.Attribute):
         path = _through_module(file, node)
-        if path is not None and not is_guarded(file, node) and _fits(file, node, goal):
+        if path is None or not _is_needed(file, path):
+            continue
+        if not is_guarded(file, node, path) and _fits(file, node, goal):
             yield _attribute(file, node, path, _helper(file, node, path, mapped), goal)
     for statement in file.index.nodes(ast.ImportFrom):
         paths = {alias: f"{statement.module}.{alias.name}" for alias in statement.names}
-        names = {alias: path for alias, path in paths.items() if path in SUBSTITUTES}
-        if names and not statement.level and not is_guarded(file, statement):
+        names = {a: p for a, p in paths.items() if p in SUBSTITUTES and _is_needed(file, p)}
+        if names and not statement.level and not is_guarded(file, statement, *names.values()):
             yield from _imported(file, statement, names, goal, mapped)
+
+
+def _is_needed(file: File, path: str) -> bool:
+    """Whether a function has to be replaced: flax's own may work as they are."""
+    of_flax = path.startswith("flax.")
+    return not of_flax or fitness(path, file.project.settings) is not Fitness.WORKS
 
 
 def _mapped_again(file: File) -> frozenset[ast.Call]:

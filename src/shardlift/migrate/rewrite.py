@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from shardlift.source.model import Match
+from shardlift.source.model import Kind, Match
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -19,6 +19,25 @@ class Goal(StrEnum):
     GLOBAL = "global"  # and no device axis where every array has been followed
     SHIM = "shim"  # jax.pmap becomes shardlift.pmap, and nothing else changes
 
+
+class Only(StrEnum):
+    """What `--only` names: a part of the changes, to be reviewed on its own."""
+
+    REMOVED = "removed"
+    PMAP = "pmap"
+    PLACING = "placing"
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of its changes."""
+        return _KINDS[self]
+
+
+_KINDS = {
+    Only.REMOVED: frozenset({Kind.NAME}),
+    Only.PMAP: frozenset({Kind.SITE, Kind.VALUE, Kind.CHECK_VMA, Kind.DEVICE_AXIS}),
+    Only.PLACING: frozenset({Kind.PLACEMENT, Kind.READ}),
+}
 
 # One step of a migration: the places of a file that it would change, with their edits, and those
 # that it leaves as they are, with the reason as their message.

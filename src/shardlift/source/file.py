@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shardlift.source.project import Project
     from shardlift.source.shard_maps import ShardMap
     from shardlift.source.sites import Site
+    from shardlift.source.unfollowed import Unfollowed
 
 _LONG_LINE = 10_000  # bytes; the characters of a longer line are counted once only
 
@@ -97,6 +98,13 @@ class File:
         from shardlift.source.mentions import find_mentions
 
         return sorted(find_mentions(self), key=lambda mention: self.span(mention.name))
+
+    @cached_property
+    def unfollowed(self) -> list[Unfollowed]:
+        """Every call of something called pmap that cannot be followed to a library's pmap."""
+        from shardlift.source.unfollowed import find_unfollowed
+
+        return list(find_unfollowed(self)) if "pmap" in self.source.text else []
 
     @cached_property
     def mapped_calls(self) -> list[tuple[ast.Call, Mapped]]:

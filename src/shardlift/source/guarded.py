@@ -1,59 +1,154 @@
-"""Guards: code that already handles several JAX versions is not reported."""
+"""Code that asks whether this JAX has a name is left alone, as far as that name goes.
+
+A guard is a try that catches the absence of the name, a `hasattr` or `getattr` of it, or a test
+of JAX's version that keeps the target away. A guard for something else hides nothing: a program
+that does without JAX (`try: import jax`), or an `except Exception` around a training loop.
+"""
 
 from __future__ import annotations
 
 import ast
+import operator
+import re
+from collections.abc import Callable, Collection
+from typing import Any
 
 from shardlift.source.file import File
+from shardlift.source.model import Version, version
 
-_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
-_ASKS = frozenset({"__version__", "__version_info__", "hasattr", "getattr", "version_info"})
+_ABSENT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})
+_ANY = frozenset({"Exception", "BaseException", ""})
+_JAX_VERSION = re.compile(r"jax\w*\.(__)?version|jax\w*version", re.I)
+_NUMBER = re.compile(r"\d+(\.\d+)*")
+_SIMPLE = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
+_COMPARES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
 
-def is_guarded(file: File, node: ast.AST) -> bool:
-    """Whether a node is inside a `try`, or a test of the version or of the presence of a name."""
+def is_guarded(file: File, node: ast.AST, *names: str) -> bool:
+    """Whether a guard for one of these names (removed ones, successors) stands around a node."""
+    return guard_of(file, node, *names) is not None
+
+
+def guard_of(file: File, node: ast.AST, *names: str) -> ast.AST | None:
+    """The try, the handler or the test that guards a node, for one of these names."""
     child = node
     for parent in file.index.ancestors(node):
-        if isinstance(parent, ast.Try) and child in parent.body and _catches(parent):
-            return True
-        if isinstance(parent, ast.ExceptHandler) and _names(parent) & _CAUGHT:
-            return True
-        test = parent.test if isinstance(parent, (ast.If, ast.IfExp)) else child
-        if test is not child and _asks(test):
-            return True
-        if any(_leaves(before) for before in _above(parent, child)):
-            return True
+        if isinstance(parent, ast.Try) and child in parent.body and _catches(parent, child):
+            return parent
+        if isinstance(parent, ast.ExceptHandler) and _stands_in(file, parent, names):
+            return parent
+        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+            is_body = child in parent.body if isinstance(parent, ast.If) else child is parent.body
+            if _asks(file, parent.test, is_body, names):
+                return parent.test
+        for before in _above(parent, child):
+            if _leaves(before) and _asks(file, before.test, False, names):
+                return before.test
         child = parent
-    return False
+    return None
 
 
-def _above(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
-    """The statements before a statement in its block."""
-    body: list[ast.stmt] = getattr(parent, "body", [])
-    if not isinstance(body, list) or not isinstance(child, ast.stmt) or child not in body:
-        return []
-    return body[: body.index(child)]
-
-
-def _leaves(statement: ast.stmt) -> bool:
-    """Whether a statement is `if version …: return`: the rest is for other versions."""
-    if not isinstance(statement, ast.If) or not _asks(statement.test):
+def _catches(statement: ast.Try, child: ast.AST) -> bool:
+    """Whether the absence of a name in a statement of a try is caught, and nothing much else."""
+    if any(_imports_jax(other) for other in statement.body):
+        return False  # it asks whether JAX is installed
+    caught = {name for handler in statement.handlers for name in _types(handler)}
+    if isinstance(child, (ast.Import, ast.ImportFrom)) and caught & _ABSENT:
+        return True
+    if not isinstance(child, _SIMPLE):
         return False
+    return "AttributeError" in caught or (len(statement.body) == 1 and bool(caught & _ANY))
+
+
+def _imports_jax(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import) and any(a.name == "jax" for a in statement.names)
+
+
+def _stands_in(file: File, handler: ast.ExceptHandler, names: Collection[str]) -> bool:
+    """Whether a handler is for JAX versions without what its try names: the other spelling."""
+    statement = file.index.parents.get(handler)
+    if not isinstance(statement, ast.Try) or not set(_types(handler)) & (_ABSENT | _ANY):
+        return False
+    last = {name.rpartition(".")[2] for name in names}
+    said = {name for inner in statement.body for name in _said(file, inner)}
+    return any(name in names or name.rpartition(".")[2] in last for name in said)
+
+
+def _said(file: File, statement: ast.stmt) -> set[str]:
+    """The dotted names of JAX that a statement imports or uses."""
+    found: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, (ast.Attribute, ast.Name)):
+            found.add(file.name(node) or "")
+    return {name for name in found if name.startswith("jax.")}
+
+
+def _asks(file: File, test: ast.expr, is_body: bool, names: Collection[str]) -> bool:
+    """Whether a test keeps the code of one of its branches from JAX versions without a name."""
+    words = {part for name in names for part in name.split(".")} - {"jax"}
+    for node in ast.walk(file.definition(test)):
+        inner = file.definition(node) if isinstance(node, ast.Name) else node
+        if isinstance(inner, ast.Call) and _is_presence(inner, words):
+            return True
+    if not _JAX_VERSION.search(file.text(test) + file.text(file.definition(test))):
+        return False
+    reached = _holds(file, file.definition(test))
+    return reached is None or reached is not is_body
+
+
+def _is_presence(call: ast.Call, words: Collection[str]) -> bool:
+    """`hasattr(jax, "tree_map")`, or `getattr(jax, "tree_map", None)`."""
+    if getattr(call.func, "id", "") not in ("hasattr", "getattr") or len(call.args) < 2:
+        return False
+    asked = call.args[1]
+    return isinstance(asked, ast.Constant) and asked.value in words
+
+
+def _holds(file: File, test: ast.expr) -> bool | None:
+    """What `jax.__version_info__ < (0, 5)` is for the target; None if it cannot be told."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    compare = _COMPARES.get(type(test.ops[0]))
+    left, right = _number(file, test.left), _number(file, test.comparators[0])
+    if compare is None or (left is None) == (right is None):
+        return None
+    return compare(left or file.target, right or file.target)
+
+
+def _number(file: File, node: ast.expr) -> Version | None:
+    """The version that an expression writes out: `(0, 5)`, `"0.5"`, `parse("0.5")`."""
+    constants = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
+    numbers = tuple(constant for constant in constants if isinstance(constant, int))
+    if isinstance(node, ast.Tuple) and len(numbers) == len(node.elts):
+        return numbers
+    if len(constants) == 1 and _NUMBER.fullmatch(str(constants[0])):
+        return None if _JAX_VERSION.search(file.text(node)) else version(str(constants[0]))
+    return None
+
+
+def _above(parent: ast.AST, child: ast.AST) -> list[ast.If]:
+    """The ifs of a block that come before one of its statements."""
+    body = getattr(parent, "body", [])
+    if not isinstance(body, list) or child not in body:
+        return []
+    return [statement for statement in body[: body.index(child)] if isinstance(statement, ast.If)]
+
+
+def _leaves(statement: ast.If) -> bool:
+    """`if version …: return`: what follows is for the other versions."""
     return isinstance(statement.body[-1], (ast.Return, ast.Raise))
 
 
-def _asks(test: ast.AST) -> bool:
-    words = {_word(inner) for inner in ast.walk(test)}
-    return bool(words & _ASKS) or any("version" in word.lower() for word in words)
-
-
-def _catches(statement: ast.Try) -> bool:
-    return any(not handler.type or _names(handler) & _CAUGHT for handler in statement.handlers)
-
-
-def _names(handler: ast.ExceptHandler) -> set[str]:
-    return {_word(node) for node in ast.walk(handler.type)} if handler.type else set()
-
-
-def _word(node: ast.AST) -> str:
-    return getattr(node, "attr", None) or getattr(node, "id", None) or ""
+def _types(handler: ast.ExceptHandler) -> set[str]:
+    nodes = ast.walk(handler.type) if handler.type else iter(())
+    words = {getattr(node, "attr", None) or getattr(node, "id", None) or "" for node in nodes}
+    return (words - {""}) or {""}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
@@ -21,28 +22,46 @@ _SEPARATOR = re.compile(rb"[ \t]*,")
 
 
 def moved(
-    file: File, statement: ast.ImportFrom, to: Mapping[ast.alias, tuple[str, str]]
+    file: File,
+    statement: ast.ImportFrom,
+    to: Mapping[ast.alias, tuple[str, str] | None],
+    called: Mapping[ast.alias, str] = MappingProxyType({}),
 ) -> tuple[Edit, ...]:
     """Import some names of a statement from other modules: `to` has the new modules and names.
 
-    The names that the file uses do not change: `from jax.numpy import trunc as fix`.
+    What the file calls them stays (`tree_map` from `jax.tree_util`, `trunc as fix`), unless
+    `called` says otherwise. None takes a name out, and so does an import that is there already.
     """
     here = statement.module or ""
-    renamed = {alias: name for alias, (module, name) in to.items() if module == here}
-    leaving = {alias: place for alias, place in to.items() if place[0] != here}
-    edits = [
-        file.replace(alias, _as(name, alias.asname or alias.name))
-        for alias, name in renamed.items()
-    ]
-    if leaving:
-        lines: dict[str, list[str]] = {}
-        for alias, (module, name) in leaving.items():
-            lines.setdefault(module, []).append(_as(name, alias.asname or alias.name))
-        new = [f"from {module} import {', '.join(names)}" for module, names in lines.items()]
-        if len(leaving) == len(statement.names):
-            return (in_place(file, statement, new),)
-        edits += [*_without(file, statement, leaving), below(file, statement, new)]
-    return tuple(edits)
+    bound = {alias: called.get(alias, alias.asname or alias.name) for alias in to}
+    renamed = {alias: place[1] for alias, place in to.items() if place and place[0] == here}
+    edits = [file.replace(alias, _as(name, bound[alias])) for alias, name in renamed.items()]
+    leaving = [alias for alias in to if alias not in renamed]
+    if not leaving:
+        return tuple(edits)
+    there = _imported_at_top(file, statement)
+    lines: dict[str, dict[str, None]] = {}
+    for alias in leaving:
+        place = to[alias]
+        if place is not None and (*place, bound[alias]) not in there:
+            lines.setdefault(place[0], {})[_as(place[1], bound[alias])] = None
+    new = [f"from {module} import {', '.join(names)}" for module, names in lines.items()]
+    if len(leaving) == len(statement.names):
+        return (in_place(file, statement, new) if new else deleted(file, statement),)
+    edits += _without(file, statement, leaving)
+    return (*edits, below(file, statement, new)) if new else tuple(edits)
+
+
+def _imported_at_top(file: File, besides: ast.ImportFrom) -> set[tuple[str, str, str]]:
+    """Module, name and own name of what the top level imports, if `besides` is there, too."""
+    body = file.index.root.body
+    return {
+        (statement.module or "", alias.name, alias.asname or alias.name)
+        for statement in body
+        if isinstance(statement, ast.ImportFrom) and not statement.level and besides in body
+        for alias in statement.names
+        if statement is not besides
+    }
 
 
 def dropped(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:

@@ -88,6 +88,7 @@ class Match:
     imports: frozenset[str] = frozenset()
     helpers: frozenset[str] = frozenset()
     kind: Kind = Kind.NAME
+    skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
     # Other nodes at which functions are mapped by the code that the edits change.
     sites: tuple[ast.AST, ...] = ()
 
@@ -145,6 +146,8 @@ class Rule:
     pattern: re.Pattern[bytes] | None = None
     # The first JAX version that the rule applies to.
     since: Version = (0,)
+    # The flax that the bad examples are for, if it is not the newest one.
+    flax: Version | None = None
     migrated: Migrated = Migrated.NO
 
 

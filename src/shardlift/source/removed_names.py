@@ -1,7 +1,8 @@
-"""Names that JAX no longer has: when each went, and what took its place.
+"""Names that JAX and flax no longer have: the release that removed each, and its successor.
 
-Every row is checked against the installed JAX by `tests/source/test_removed_names.py`: present
-before, absent from `gone` on, the successor there. The releases are those of JAX's own change log.
+Every row of JAX is checked against the installed JAX by `tests/source/test_removed_names.py`: the
+name is there before `gone` and absent from then on, and the successor is there. The releases are
+those of the change logs; where a change log is silent, the releases themselves were searched.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardlift.source.model import Version
+from shardlift.source.settings import Settings
 
 
 @dataclass(frozen=True)
 class Removed:
-    """One name; `same` says that the successor is the very same thing under another name."""
+    """One name; `same` says that the successor is the very same thing under another name.
+
+    `gone` is a release of the library that the name begins with.
+    """
 
     name: str
     gone: Version
@@ -31,6 +36,29 @@ def _renamed(gone: Version, old: str, new: str, pairs: str) -> tuple[Removed, ..
 
 def _dropped(gone: Version, parent: str, names: str, successor: str = "") -> tuple[Removed, ...]:
     return tuple(Removed(f"{parent}.{name}", gone, successor) for name in names.split())
+
+
+def _closed(rows: tuple[Removed, ...]) -> tuple[Removed, ...]:
+    """The rows, and those that follow: no name has a removed name for its successor.
+
+    With `jax.pxla` renamed to `jax.interpreters.pxla`, and `ShardedDeviceArray` of that to
+    `jax.Array`, `jax.pxla.ShardedDeviceArray` is `jax.Array`.
+    """
+    known = {row.name: row for row in ROWS}
+    found: dict[str, Removed] = {}
+    for row in rows:
+        then = known.get(row.successor)
+        found[row.name] = _composed(row, then, "") if then is not None else row
+        for name, inner in known.items():
+            if row.same and name.startswith(f"{row.successor}.") and name != row.name:
+                follows = _composed(row, inner, name.removeprefix(row.successor))
+                found.setdefault(follows.name, follows)
+    return tuple(found.values())
+
+
+def _composed(row: Removed, then: Removed, rest: str) -> Removed:
+    same = row.same and then.same
+    return Removed(f"{row.name}{rest}", max(row.gone, then.gone), then.successor, same)
 
 
 PLACEMENT = _dropped((0, 10), "jax", "device_put_sharded device_put_replicated")
@@ -54,6 +82,7 @@ TREES = (
         "register_keypaths AttributeKeyPathEntry GetitemKeyPathEntry",
         "jax.tree_util.register_pytree_with_keys",
     ),
+    *_dropped((0, 7), "jax.tree_util", "build_tree", "jax.tree.unflatten"),
 )
 
 SHARDINGS = (
@@ -65,8 +94,11 @@ SHARDINGS = (
     Removed("jax.sharding.use_mesh", (0, 7, 1), "jax.set_mesh", same=True),
     *_renamed((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
     *_renamed((0, 4, 11), "jax.experimental.pjit", "jax.sharding", "PartitionSpec NamedSharding"),
+    *_renamed((0, 4, 24), "jax.experimental.pjit", "jax.lax", "with_sharding_constraint"),
+    *_dropped((0, 4, 11), "jax.experimental.pjit", "FROM_GDA"),
     *_renamed((0, 4, 11), "jax.interpreters.pxla", "jax.sharding", "PartitionSpec Mesh"),
     *_renamed((0, 4, 31), "jax.experimental.maps", "jax.sharding", "Mesh"),
+    *_renamed((0, 7), "jax.experimental.shard", "jax.sharding", "reshard auto_axes explicit_axes"),
     # The migration guide names it here; it has only ever been in jax.sharding.
     *_renamed((0,), "jax", "jax.sharding", "SingleDeviceSharding"),
 )
@@ -75,16 +107,53 @@ PXLA = (
     *_dropped(
         (0, 10),
         "jax.interpreters.pxla",
-        "PmapExecutable parallel_callable shard_args xla_pmap_p Chunked NoSharding Replicated "
-        "ShardedAxis ShardingSpec spec_to_indices",
+        "MapTracer PmapExecutable parallel_callable shard_args xla_pmap_p Chunked NoSharding "
+        "Replicated ShardedAxis ShardingSpec Unstacked spec_to_indices",
     ),
-    *_dropped((0, 11), "jax.interpreters.pxla", "MeshExecutable global_result_handlers"),
+    *_dropped(
+        (0, 11),
+        "jax.interpreters.pxla",
+        "Index MeshAxisName MeshExecutable global_aval_to_result_handler global_result_handlers "
+        "are_hlo_shardings_equal is_hlo_sharding_replicated ArrayMapping "
+        "array_mapping_to_axis_resources op_sharding_to_indices",
+    ),
+    *_dropped(
+        (0, 7, 2), "jax.interpreters.pxla", "are_op_shardings_equal is_op_sharding_replicated"
+    ),
     *_dropped((0, 4, 14), "jax.interpreters.pxla", "ShardedDeviceArray", "jax.Array"),
-    *_dropped((0, 4, 14), "jax.interpreters.pxla", "make_sharded_device_array"),
-    *_dropped((0, 4, 11), "jax.interpreters.xla", "DeviceArray", "jax.Array"),
+    *_renamed((0, 4, 14), "jax.interpreters.pxla", "jax", "device_put"),
+    *_dropped(
+        (0, 4, 14),
+        "jax.interpreters.pxla",
+        "make_sharded_device_array",
+        "jax.make_array_from_single_device_arrays",
+    ),
+    *_dropped(
+        (0, 4, 14),
+        "jax.interpreters.pxla",
+        "AUTO find_replicas local_aval_to_result_handler lower_mesh_computation "
+        "lower_parallel_callable lower_sharding_computation maybe_extend_axis_env replicate "
+        "resource_typecheck shard_arg_handlers shard_aval sharding_spec_sharding_proto "
+        "stage_parallel_callable tile_aval_nd untile_aval_nd wrap_name xla_pmap xla_pmap_impl",
+    ),
+    *_dropped((0, 4, 24), "jax.interpreters.pxla", "mesh_sharding_specs"),
+    *_dropped((0, 4, 29), "jax.interpreters.pxla", "shard_arg"),
+    *_renamed((0, 4, 11), "jax.interpreters.xla", "jax", "DeviceArray=Array Buffer=Array"),
+    *_renamed((0, 4, 11), "jax.interpreters.xla", "jax", "Device device_put"),
+    *_dropped((0, 4, 11), "jax.interpreters.xla", "xla_call_p"),
+    *_dropped((0, 4, 24), "jax.interpreters.xla", "AxisEnv ConcreteArray axis_groups"),
+    *_dropped((0, 4, 24), "jax.interpreters.xla", "backend_compile"),
+    *_renamed((0, 4, 24), "jax.interpreters.xla", "jax.core", "ShapedArray"),
+    *_dropped(
+        (0, 4, 29),
+        "jax.interpreters.xla",
+        "TranslationContext TranslationRule XlaOp backend_specific_translations "
+        "register_translation translations xla_destructure",
+        "jax.interpreters.mlir.register_lowering",
+    ),
     *_dropped((0, 4, 36), "jax.interpreters.xla", "xb xc xe"),
     *_dropped((0, 7), "jax.interpreters.xla", "abstractify pytype_aval_mappings"),
-    *_dropped((0, 8), "jax.interpreters.xla", "canonicalize_dtype"),
+    *_renamed((0, 8), "jax.interpreters.xla", "jax.dtypes", "canonicalize_dtype"),
     Removed("jax.soft_pmap", (0, 3, 18)),
 )
 
@@ -95,32 +164,70 @@ MODULES = (
         "jax.experimental.optimizers", (0, 3, 16), "jax.example_libraries.optimizers", same=True
     ),
     Removed("jax.experimental.loops", (0, 3, 16)),
+    Removed("jax.experimental.optix", (0, 2, 5)),
+    Removed("jax.experimental.vectorize", (0, 2, 1), "jax.numpy.vectorize"),
+    Removed("jax.experimental.ann", (0, 3, 1), "jax.lax.approx_max_k"),
+    Removed("jax.experimental.callback", (0, 4, 2), "jax.pure_callback"),
+    Removed("jax.experimental.gda_serialization", (0, 4, 24)),
+    Removed("jax.experimental.array_api", (0, 5), "jax.numpy"),
+    Removed("jax.experimental.attrs", (0, 7)),
+    Removed("jax.experimental.shard", (0, 7), "jax.sharding"),
+    Removed("jax.experimental.x64_context", (0, 10), "jax.enable_x64"),
+    Removed("jax.experimental.custom_dce", (0, 10)),
     Removed("jax.experimental.host_callback", (0, 8), "jax.experimental.io_callback"),
     Removed("jax.experimental.global_device_array", (0, 4, 7), "jax.Array"),
     Removed("jax.experimental.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.experimental.export", (0, 4, 36), "jax.export"),
     Removed("jax.interpreters.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.lib.xla_bridge", (0, 9), "jax.extend.backend"),
-    *_renamed((0, 9), "jax.lib.xla_bridge", "jax.extend.backend", "get_backend"),
+    *_renamed(
+        (0, 8), "jax.lib.xla_bridge", "jax.extend.backend", "get_backend get_compile_options"
+    ),
     *_renamed(
         (0, 9),
         "jax.lib.xla_bridge",
         "jax",
-        "device_count local_device_count devices local_devices process_index process_count "
-        "default_backend",
+        "device_count local_device_count devices local_devices process_index process_count",
     ),
+    *_renamed((0, 4, 38), "jax.lib.xla_bridge", "jax", "default_backend"),
     Removed("jax.lib.xla_client", (0, 9), "jax.extend"),
+    *_renamed((0, 5), "jax.lib.xla_client", "jax", "Device"),
+    *_renamed((0, 5), "jax.lib.xla_client", "jax.errors", "XlaRuntimeError=JaxRuntimeError"),
+    *_renamed((0, 6), "jax.lib.xla_client", "jax", "ArrayImpl=Array"),
     Removed("jax.lib.xla_extension", (0, 9), "jax.extend"),
+    *_renamed((0, 6), "jax.lib.xla_extension", "jax", "ArrayImpl=Array"),
+    *_renamed((0, 6), "jax.lib.xla_extension", "jax.errors", "XlaRuntimeError=JaxRuntimeError"),
+    *_renamed((0, 7), "jax.lib.xla_extension", "jax", "Device"),
     Removed("jax.config.config", (0, 4, 25), "jax.config", same=True),
     Removed("jax.linear_util", (0, 4, 24), "jax.extend.linear_util", same=True),
+    Removed("jax.extend.ffi", (0, 8), "jax.ffi", same=True),
     Removed("jax.abstract_arrays", (0, 4, 17), "jax.core"),
     *_renamed((0, 4, 17), "jax.abstract_arrays", "jax.core", "ShapedArray"),
+    Removed("jax.jaxpr_util", (0, 4, 16)),
     Removed("jax.prng", (0, 4, 24), "jax.extend.random"),
+    *_renamed(
+        (0, 4, 24),
+        "jax.prng",
+        "jax.extend.random",
+        "rbg_prng_impl seed_with_impl threefry2x32_p threefry_2x32 threefry_prng_impl "
+        "unsafe_rbg_prng_impl",
+    ),
     Removed("jax.api", (0, 2, 21), "jax"),
-    *_renamed((0, 2, 21), "jax.api", "jax", "jit grad value_and_grad vmap jacfwd jacrev jvp vjp"),
+    *_renamed(
+        (0, 2, 21),
+        "jax.api",
+        "jax",
+        "jit grad value_and_grad vmap jacfwd jacrev hessian jvp vjp linearize linear_transpose "
+        "eval_shape make_jaxpr checkpoint remat named_call device_put device_get ShapeDtypeStruct "
+        "closure_convert custom_jvp custom_vjp disable_jit",
+    ),
+    Removed("jax.lax_linalg", (0, 2, 1), "jax.lax.linalg", same=True),
+    Removed("jax.lax_reference", (0, 2, 10)),
     Removed("jax.util", (0, 8)),
     Removed("jax.cloud_tpu_init", (0, 11)),
     Removed("jax.tools.colab_tpu", (0, 10)),
+    Removed("jax.experimental.control_deps", (0, 11, 1)),
+    Removed("jax.experimental.shard_alike", (0, 12)),
 )
 
 NUMPY = (
@@ -130,20 +237,31 @@ NUMPY = (
         "jax.numpy",
         "product=prod cumproduct=cumprod alltrue=all sometrue=any",
     ),
-    *_renamed((0, 4, 24), "jax.numpy", "jax.numpy", "row_stack=vstack in1d=isin"),
-    *_dropped((0, 4, 24), "jax.numpy", "NINF NZERO PZERO"),
+    *_renamed((0, 4, 24), "jax.numpy", "jax.numpy", "row_stack=vstack in1d=isin trapz=trapezoid"),
+    *_dropped((0, 4, 24), "jax.numpy", "NINF NZERO PZERO issubsctype"),
     *_renamed((0, 4, 24), "jax.scipy.linalg", "jax.numpy", "tril triu"),
     *_renamed((0, 4, 38), "jax.numpy", "jax.numpy", "round_=round"),
     *_renamed((0, 10), "jax.numpy", "jax.numpy", "fix=trunc"),
-    Removed("jax.numpy.trapz", (0, 4, 24), "jax.scipy.integrate.trapezoid", same=True),
+    *_renamed((0, 4, 29), "jax.nn", "jax.nn", "normalize=standardize"),
     Removed("jax.numpy.msort", (0, 4, 9), "jax.numpy.sort"),
     Removed("jax.numpy.DeviceArray", (0, 4, 14), "jax.Array", same=True),
+    Removed("jax.numpy.lax_numpy", (0, 4, 5), "jax.numpy"),
     Removed("jax.random.KeyArray", (0, 4, 24), "jax.Array", same=True),
     Removed("jax.random.PRNGKeyArray", (0, 4, 24), "jax.Array", same=True),
     Removed("jax.random.shuffle", (0, 4, 31), "jax.random.permutation"),
     Removed("jax.random.default_prng_impl", (0, 4, 24), "jax.random.key_impl"),
-    *_dropped((0, 3, 2), "jax.ops", "index_update index_add index_mul index_min index_max index"),
+    *_dropped(
+        (0, 4, 24), "jax.random", "rbg_key threefry2x32_key unsafe_rbg_key", "jax.random.key"
+    ),
+    *_renamed((0, 4, 24), "jax.random", "jax.extend.random", "threefry2x32_p threefry_2x32"),
+    *_dropped((0, 3, 2), "jax.ops", "index_update index_add index_mul index_min index_max"),
+    *_renamed((0, 3, 2), "jax.ops", "jax.numpy", "index=s_"),
+    *_dropped((0, 4, 11), "jax.scipy.linalg", "polar_unitary", "jax.scipy.linalg.polar"),
+    *_dropped((0, 10), "jax.scipy.special", "sph_harm", "jax.scipy.special.sph_harm_y"),
     Removed("jax.lax.tie_in", (0, 4, 29)),
+    *_dropped((0, 4, 16), "jax.lax", "prod"),
+    *_dropped((0, 4, 31), "jax.lax", "pdot xeinsum"),
+    *_dropped((0, 7), "jax.lax", "infeed infeed_p outfeed outfeed_p"),
     *_renamed((0, 9), "jax.lax", "jax.numpy", "zeros_like_array=zeros_like"),
     *_renamed((0, 10), "jax.ad_checkpoint", "jax", "checkpoint remat"),
     *_renamed(
@@ -152,7 +270,22 @@ NUMPY = (
         "jax.experimental.compilation_cache.compilation_cache",
         "initialize_cache=set_cache_dir",
     ),
+    *_dropped((0, 8), "jax.experimental.compilation_cache.compilation_cache", "is_initialized"),
+    *_renamed(
+        (0, 7), "jax.experimental.layout", "jax.experimental.layout", "DeviceLocalLayout=Layout"
+    ),
+    *_dropped((0, 8, 2), "jax.experimental", "saved_input_vjp si_vjp"),
+    *_renamed((0, 9), "jax.experimental", "jax", "MutableArray=Ref mutable_array=new_ref"),
+    *_renamed((0, 9), "jax", "jax", "ArrayRef=Ref array_ref=new_ref"),
+    *_dropped((0, 3, 16), "jax.profiler", "trace_function", "jax.profiler.annotate_function"),
+    *_renamed(
+        (0, 3, 16),
+        "jax.profiler",
+        "jax.profiler",
+        "TraceContext=TraceAnnotation StepTraceContext=StepTraceAnnotation",
+    ),
     Removed("jax.dlpack.to_dlpack", (0, 7)),
+    Removed("jax.dlpack.SUPPORTED_DTYPES", (0, 8)),
     Removed("jax.partial", (0, 2, 21), "functools.partial", same=True),
 )
 
@@ -161,38 +294,215 @@ CORE = (
         (0, 6),
         "jax.core",
         "jax.extend.core",
-        "ClosedJaxpr Jaxpr JaxprEqn Literal Primitive Var jaxpr_as_fun",
+        "ClosedJaxpr Jaxpr JaxprEqn Literal Primitive Token Var jaxpr_as_fun",
     ),
-    *_dropped((0, 7), "jax.core", "AxisName axis_frame trace_state_clean"),
+    *_renamed(
+        (0, 4, 24),
+        "jax.core",
+        "jax.errors",
+        "TracerArrayConversionError TracerIntegerConversionError UnexpectedTracerError",
+    ),
+    *_renamed((0, 7), "jax.core", "jax.errors", "ConcretizationTypeError"),
+    *_renamed((0, 7), "jax.core", "jax.extend.core.primitives", "call_p closed_call_p"),
+    *_renamed(
+        (0, 10),
+        "jax.core",
+        "jax.extend.core",
+        "AbstractToken TraceTag mapped_aval set_current_trace subjaxprs take_current_trace "
+        "unmapped_aval",
+    ),
+    *_renamed(
+        (0, 11),
+        "jax.core",
+        "jax.extend.core",
+        "DebugInfo DropVar Effect Effects check_jaxpr concrete_or_error find_top_trace gensym "
+        "get_opaque_trace_state jaxprs_in_params new_jaxpr_eqn no_effects "
+        "nonempty_axis_env_DO_NOT_USE primal_dtype_to_tangent_dtype "
+        "unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE "
+        "unsafe_get_axis_names_DO_NOT_USE valid_jaxtype",
+    ),
+    *_renamed((0, 11), "jax.core", "jax.errors", "InconclusiveDimensionOperation JaxprTypeError"),
+    *_dropped((0, 7), "jax.core", "axis_frame", "jax.lax.axis_size"),
+    *_renamed((0, 10), "jax.core", "jax", "get_aval=typeof"),
     *_dropped(
-        (0, 6), "jax.core", "full_lower raise_to_shaped reset_trace_state ConcreteArray NamedShape"
+        (0, 4, 16),
+        "jax.core",
+        "canonicalize_dim diff_dim diff_shape dilate_dim dilate_shape divide_shape_sizes "
+        "greater_equal_dim greater_equal_shape is_dim is_empty_shape is_special_dim_size "
+        "same_referent same_shape_sizes stride_dim stride_shape sum_dim sum_shapes "
+        "symbolic_equal_one_of_dim symbolic_equal_shape has_opaque_dtype is_opaque_dtype",
     ),
+    *_dropped((0, 4, 24), "jax.core", "as_hashable_function safe_map safe_zip tuple_delete"),
+    *_dropped((0, 4, 24), "jax.core", "tuple_insert map zip"),
+    *_dropped((0, 4, 27), "jax.core", "token"),
+    *_dropped(
+        (0, 4, 31),
+        "jax.core",
+        "NamedShape as_named_shape canonicalize_shape definitely_equal dimension_as_value "
+        "join_named_shapes symbolic_equal_dim",
+    ),
+    *_dropped(
+        (0, 4, 34),
+        "jax.core",
+        "pp_aval pp_eqn pp_eqn_rules pp_eqns pp_jaxpr pp_jaxpr_eqn_range pp_jaxpr_skeleton "
+        "pp_jaxprs pp_kv_pair pp_kv_pairs pp_var pp_vars",
+    ),
+    *_dropped(
+        (0, 4, 36),
+        "jax.core",
+        "ConcreteArray MainTrace NameGatheringSubst Sublevel ThreadLocalState TraceStack "
+        "TraceState apply_todos call_bind_with_continuation cur_sublevel "
+        "do_subst_axis_names_jaxpr extend_axis_env jaxpr_uses_outfeed map_bind "
+        "map_bind_with_continuation new_base_main new_main new_sublevel outfeed_primitives "
+        "primitive_uses_outfeed raise_as_much_as_possible stash_axis_env subst_axis_names "
+        "subst_axis_names_eqn subst_axis_names_jaxpr subst_axis_names_var thread_local_state "
+        "used_axis_names",
+    ),
+    *_dropped((0, 4, 38), "jax.core", "check_eqn check_type check_valid_jaxtype non_negative_dim"),
+    *_dropped((0, 5, 1), "jax.core", "JaxprDebugInfo"),
+    *_dropped(
+        (0, 6),
+        "jax.core",
+        "AxisSize EvalTrace InDBIdx InputType MapPrimitive OpaqueTraceState OutDBIdx "
+        "TRACER_LEAK_DEBUGGER_WARNING concrete_aval dedup_referents escaped_tracer_error "
+        "extend_axis_env_nd full_lower get_referent join_effects lattice_join "
+        "leaked_tracer_error maybe_find_leaked_tracers raise_to_shaped "
+        "raise_to_shaped_mappings reset_trace_state str_eqn_compact "
+        "substitute_vars_in_output_ty typecompat used_axis_names_jaxpr",
+    ),
+    *_dropped(
+        (0, 7),
+        "jax.core",
+        "AxisName trace_state_clean get_type typecheck typematch",
+    ),
+    *_dropped((0, 8, 2), "jax.core", "DShapedArray UnshapedArray"),
+    *_dropped((0, 10), "jax.core", "call_impl traverse_jaxpr_params"),
     *_dropped(
         (0, 11),
         "jax.core",
-        "concrete_or_error gensym new_jaxpr_eqn unsafe_am_i_under_a_jit_DO_NOT_USE "
-        "unsafe_get_axis_names_DO_NOT_USE",
+        "CallPrimitive JaxprPpContext JaxprPpSettings OutputType abstract_token "
+        "aval_mapping_handlers call concretization_function_error custom_typechecks is_concrete "
+        "is_constant_dim is_constant_shape literalable_types no_axis_name trace_ctx",
     ),
-    *_dropped((0, 10), "jax.core", "get_aval", "jax.typeof"),
-    *_dropped((0, 10), "jax.core", "mapped_aval unmapped_aval"),
-    *_dropped((0, 10), "jax.experimental", "enable_x64 disable_x64", "jax.enable_x64"),
+    *_dropped((0, 8), "jax.custom_derivatives", "custom_jvp_call_jaxpr_p"),
+    *_dropped((0, 6, 1), "jax.custom_derivatives", "custom_vjp_call_jaxpr_p"),
+    *_dropped((0, 4, 26), "jax.interpreters.ad", "config source_info_util"),
+    *_dropped((0, 4, 24), "jax.interpreters.ad", "instantiate_zeros_aval"),
+    *_dropped((0, 4, 34), "jax.interpreters.ad", "recast_to_float0 replace_float0s"),
+    *_dropped((0, 4, 36), "jax.interpreters.ad", "CustomJVPException CustomVJPException"),
+    *_dropped((0, 4, 36), "jax.interpreters.ad", "zeros_like_jaxval"),
+    *_dropped((0, 7, 1), "jax.interpreters.ad", "backward_pass_internal unpair_pval"),
+    *_dropped((0, 8, 2), "jax.interpreters.ad", "closed_backward_pass vjp"),
+    *_dropped(
+        (0, 9),
+        "jax.interpreters.ad",
+        "bilinear_transpose call_param_updaters call_transpose call_transpose_param_updaters "
+        "custom_lin_p defjvp_zero linear_jvp linear_transpose linear_transpose2 map_transpose "
+        "rearrange_binders standard_jvp standard_jvp2 zero_jvp zeros_like_p",
+    ),
+    *_dropped((0, 10), "jax.interpreters.ad", "reducing_transposes"),
+    *_dropped((0, 4, 16), "jax.interpreters.batching", "Pile PileAxis PileTy pile_axis"),
+    *_dropped((0, 4, 24), "jax.interpreters.batching", "add_batched zeros_like_batched"),
+    *_dropped((0, 4, 24), "jax.interpreters.batching", "zeros_like_p"),
+    *_dropped((0, 4, 36), "jax.interpreters.batching", "spmd_axis_primitive_batchers"),
+    *_dropped((0, 7, 1), "jax.interpreters.batching", "Zero"),
+    *_dropped(
+        (0, 8, 2),
+        "jax.interpreters.batching",
+        "IndexedAxisSize Jumble JumbleAxis JumbleTy RaggedAxis batch_jaxpr2 jumble_axis",
+    ),
+    *_dropped(
+        (0, 9),
+        "jax.interpreters.batching",
+        "Array BatchTrace BatchTracer ZeroIfMapped batch batch_custom_vjp_bwd batch_jaxpr "
+        "broadcast_batcher from_elt from_elt_handlers is_vmappable make_iota make_iota_handlers "
+        "matchaxis moveaxis reducer_batcher spec_types to_elt to_elt_handlers "
+        "vectorized_batcher vmappables vtile",
+    ),
+    *_dropped((0, 10, 2), "jax.interpreters.batching", "not_mapped"),
+    *_dropped((0, 6), "jax.interpreters.mlir", "func_dialect hlo xla_computation_to_mlir_module"),
+    *_dropped((0, 8), "jax.interpreters.mlir", "custom_call", "jax.ffi.ffi_call"),
+    *_dropped((0, 7), "jax.interpreters.mlir", "flatten_lowering_ir_args"),
+    *_dropped((0, 8), "jax.interpreters.mlir", "dense_bool_array"),
+    *_dropped((0, 9, 1), "jax.interpreters.mlir", "dense_bool_elements"),
+    *_dropped((0, 10, 1), "jax.interpreters.mlir", "ReplicaAxisContext"),
+    *_dropped(
+        (0, 4, 36),
+        "jax.interpreters.partial_eval",
+        "extend_jaxpr_stack trace_to_jaxpr trace_to_jaxpr_final trace_to_jaxpr_final2 "
+        "trace_to_subjaxpr_dynamic trace_to_subjaxpr_dynamic2",
+    ),
+    *_dropped(
+        (0, 5),
+        "jax.interpreters.partial_eval",
+        "arg_info_all debug_info debug_info_final result_info sig_info",
+    ),
+    *_dropped(
+        (0, 8, 2),
+        "jax.interpreters.partial_eval",
+        "BoundedAxisSize call_padding_rule def_trivial_padding infer_lambda_input_type pad_jaxpr "
+        "padding_rules trace_to_jaxpr_dynamic2",
+    ),
+    *_renamed((0, 9), "jax.interpreters.partial_eval", "jax.extend.core", "Jaxpr"),
+    *_dropped(
+        (0, 9),
+        "jax.interpreters.partial_eval",
+        "ConstVar DynamicJaxprTrace FreeVar JaxprEqnRecipe JaxprStackFrame JaxprTrace "
+        "LambdaBinding TracerAsName call_param_updaters call_partial_eval_custom_rule "
+        "call_partial_eval_rules closed_call_partial_eval_custom_rule const_fold_rules "
+        "convert_envvars_to_constvars convert_invars_to_constvars custom_staging_rules "
+        "forwarding_rules has_effects instantiate_const_at make_jaxpr_effects "
+        "move_binders_to_front partial_eval_jaxpr_custom "
+        "partial_eval_jaxpr_custom_rule_not_implemented partition_pvals recipe_to_eqn "
+        "tracers_to_jaxpr",
+    ),
+    *_dropped((0, 8), "jax.errors", "SimplifiedTraceback"),
+    *_dropped((0, 7), "jax.stages", "OutInfo"),
+    *_dropped((0, 9), "jax.experimental", "enable_x64 disable_x64", "jax.enable_x64"),
     *_dropped((0, 10), "jax.lax", "pvary", "jax.lax.pcast"),
-    Removed("jax.xla_computation", (0, 4, 36)),
+    *_dropped((0, 10), "jax", "custom_transpose enable_custom_vjp_by_custom_transpose"),
+    Removed("jax.spmd_mode", (0, 6, 1)),
+    Removed("jax.xla_computation", (0, 4, 34), "jax.jit"),
     Removed("jax.clear_backends", (0, 4, 36), "jax.extend.backend.clear_backends"),
-    Removed("jax.mask", (0, 3, 16)),
+    *_dropped((0, 3, 16), "jax", "mask shapecheck"),
+    *_dropped((0, 3, 16), "jax", "invertible custom_ivjp"),
+    *_dropped((0, 2, 10), "jax", "custom_transforms defjvp defjvp_all", "jax.custom_jvp"),
+    *_dropped((0, 2, 10), "jax", "defvjp defvjp_all", "jax.custom_vjp"),
+    *_dropped((0, 4, 14), "jax", "curry"),
     Removed("jax.ShapedArray", (0, 4, 14), "jax.core.ShapedArray", same=True),
     *_renamed((0, 4, 14), "jax", "jax.interpreters", "partial_eval pxla xla"),
 )
 
+# Of flax: `gone` is a release of flax.
+FLAX = (
+    Removed("flax.optim", (0, 6), "optax"),
+    *_renamed((0, 6), "flax.optim", "flax.training", "dynamic_scale"),
+    *_renamed((0, 6), "flax.optim", "flax.training.dynamic_scale", "DynamicScale"),
+    Removed("flax.nn", (0, 4), "flax.linen"),
+    Removed("flax.deprecated", (0, 4), "flax.linen"),
+    *_renamed((0, 6, 4), "flax.linen", "flax.linen", "ConvLSTM=ConvLSTMCell"),
+    *_dropped((0, 10, 5), "flax.nnx", "Jit Pmap Remat Scan Vmap"),
+)
+
+ROWS = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
+PXLA, MODULES, NUMPY, CORE = map(_closed, (PXLA, MODULES, NUMPY, CORE))
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
+ALL = (*TABLE, *FLAX)
+
+
+def is_gone(row: Removed, settings: Settings) -> bool:
+    """Whether the JAX or the flax that a project is read for lacks a name."""
+    here = settings.flax if row.name.startswith("flax.") else settings.target
+    return row.gone <= here
 
 
 def sentence(row: Removed) -> str:
     """`jax.tree_map was removed in JAX 0.6: use jax.tree.map`."""
+    library = "flax" if row.name.startswith("flax.") else "JAX"
     if row.gone == (0,):
         when = "does not exist"
     else:
-        when = f"was removed in JAX {'.'.join(map(str, row.gone))}"
+        when = f"was removed in {library} {'.'.join(map(str, row.gone))}"
     if not row.successor:
         return f"{row.name} {when}"
     return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"

@@ -1,48 +1,89 @@
-"""The JAX version that findings are for: the newest that the project's requirements allow."""
+"""The JAX and the flax that findings are for: the newest that a project's requirements allow."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version as Release
 
 from shardlift.source.model import Version
 
 NEWEST: Version = (0, 12)
+NEWEST_FLAX: Version = (0, 12, 12)
+# Of each minor release 0.N the last patch release, and those that were never published.
+_PATCHES = {
+    "jax": {1: 77, 2: 28, 3: 25, 4: 38, 5: 3, 6: 2, 7: 2, 8: 3, 9: 2, 10: 2, 11: 2, 12: 0},
+    "flax": {1: 0, 2: 2, 3: 6, 4: 2, 5: 3, 6: 11, 7: 5, 8: 5, 9: 0, 10: 7, 11: 2, 12: 12},
+}
+_NEVER = {
+    "jax": {(0, 2, 23), (0, 3, 18), (0, 4, 0), (0, 4, 15), (0, 4, 32)},
+    "flax": {(0, 6, 5), (0, 7, 1), (0, 7, 3), (0, 12, 11)},
+}
+_NEWEST = {"jax": NEWEST, "flax": NEWEST_FLAX}
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
+_SPECIFIER = re.compile(r"^(\s*\w+(?:\[[^]]*\])?)\s*(?:[<>=!~][^;#]*?)?(?=\s*(?:;|#|$))")
 
 
-def newest_allowed(requirements: Iterable[str]) -> Version | None:
-    """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if jax is not named."""
-    versions = [newest for line in requirements if (newest := _newest(line)) is not None]
-    return min(versions, default=None)
+@dataclass(frozen=True)
+class Pin:
+    """A requirement of JAX, jaxlib or flax, and where it is written."""
+
+    path: str
+    line: int
+    text: str
+
+    def is_below(self, needed: Version) -> bool:
+        """Whether it is one of JAX or jaxlib that lets older releases in."""
+        requirement = _requirement(self.text)
+        if requirement is None or requirement.name.lower() not in ("jax", "jaxlib"):
+            return False
+        older = [release for release in _releases("jax") if release.release < needed]
+        return any(True for _ in requirement.specifier.filter(older)) or any(
+            bound.operator == "==" and Release(bound.version.rstrip(".*")).release < needed
+            for bound in requirement.specifier
+        )
+
+    def raised(self, needed: Version) -> str:
+        """The requirement with a newer lower bound."""
+        number = ".".join(map(str, needed))
+        return _SPECIFIER.sub(rf"\g<1>>={number}", self.text, count=1).strip()
 
 
-def _newest(line: str) -> Version | None:
+def newest_allowed(requirements: Iterable[str], package: str = "jax") -> Version | None:
+    """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if none names jax."""
+    found = (_newest(line, package) for line in requirements)
+    return min((newest for newest in found if newest is not None), default=None)
+
+
+def _newest(line: str, package: str) -> Version | None:
+    requirement = _requirement(line)
+    if requirement is None or requirement.name.lower() != package:
+        return None
+    pinned = [b.version for b in requirement.specifier if b.operator == "=="]
+    candidates = [*_releases(package), *(Release(v) for v in pinned if not v.endswith("*"))]
+    allowed = [release.release for release in requirement.specifier.filter(candidates)]
+    return min(max(allowed, default=_NEWEST[package]), _NEWEST[package])
+
+
+def _requirement(line: str) -> Requirement | None:
     text = _AFTER_REQUIREMENT.split(line.strip(), maxsplit=1)[0]
-    if not text.lower().startswith("jax"):
+    if not text.lower().startswith(("jax", "flax")):
         return None
     try:
-        requirement = Requirement(text)
-        allowed = list(requirement.specifier.filter(_candidates(requirement.specifier)))
-    except ValueError:  # not a requirement, or a number with too many digits
+        return Requirement(text)
+    except ValueError:  # not a requirement, or a number of thousands of digits
         return None
-    if requirement.name.lower() != "jax":
-        return None
-    return min(max((release.release for release in allowed), default=NEWEST), NEWEST)
 
 
-def _candidates(specifier: SpecifierSet) -> Iterator[Release]:
-    """Versions of which one is the newest allowed: the last of a minor line, or next to a bound."""
-    yield Release(f"{NEWEST[0]}.{NEWEST[1]}")
-    for minor in range(NEWEST[1]):
-        yield Release(f"0.{minor}.999")  # later than any patch release of that line
-    for bound in specifier:
-        release = Release(bound.version.removesuffix(".*"))
-        yield release
-        if release.micro:
-            yield Release(f"{release.major}.{release.minor}.{release.micro - 1}")
+def _releases(package: str) -> list[Release]:
+    """Every release of a library, up to the newest that is known here."""
+    return [
+        Release(f"0.{minor}.{patch}")
+        for minor, last in _PATCHES[package].items()
+        for patch in range(last + 1)
+        if (0, minor, patch) not in _NEVER[package]
+    ]

@@ -114,7 +114,7 @@ def test_without_facts_the_batch_alone_changes() -> None:
     assert 'in_specs=(jax.P("batch"), jax.P("batch"), jax.P("batch"))' in after
     assert "row_args=(0, 2)" in after
     assert "row_outputs=(0, 1)" in after
-    assert "    state = replicate(state)\n" in after
+    assert "    state = jax_utils.replicate(state)\n" in after
     assert all("--facts FILE" in said for said in findings(HEAD + LOOP))
 
 

@@ -12,16 +12,18 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
-from shardlift.source.shard_maps import OLD
+from shardlift.source.shard_maps import NEW, OLD
 
 
 def visit(file: File) -> Iterator[Match]:
     """Imports of the old name, and uses of its full name."""
     for statement in file.index.nodes(ast.ImportFrom):
-        if statement.module == "jax.experimental.shard_map" and not is_guarded(file, statement):
+        of_it = statement.module == "jax.experimental.shard_map"
+        if of_it and not is_guarded(file, statement, OLD, NEW):
             yield Match(statement, "jax.experimental.shard_map is deprecated: use jax.shard_map")
     for node in file.index.nodes(ast.Attribute):
-        if node.attr == "shard_map" and file.name(node) == OLD and not is_guarded(file, node):
+        of_it = node.attr == "shard_map" and file.name(node) == OLD
+        if of_it and not is_guarded(file, node, OLD, NEW):
             yield Match(node, "jax.experimental.shard_map is deprecated: use jax.shard_map")
 
 

@@ -20,7 +20,8 @@ _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
 def visit(file: File) -> Iterator[Match]:
     """The option as a string or an attribute, and the variable as a string."""
     for node in file.index.nodes(ast.Constant):
-        if node.value == _OPTION and _is_argument(file, node) and not is_guarded(file, node):
+        is_option = node.value == _OPTION and _is_argument(file, node)
+        if is_option and not is_guarded(file, node, _OPTION):
             text = f"the option {_OPTION} was removed in JAX 0.10: using it raises an error"
             yield Match(node, text, taken_out(file, node))
         elif isinstance(node.value, str) and f"--{_OPTION}" in node.value:
@@ -31,7 +32,7 @@ def visit(file: File) -> Iterator[Match]:
             yield Match(node, text, taken_out(file, node))
     for attribute in file.index.nodes(ast.Attribute):
         is_option = attribute.attr == _OPTION and file.name(attribute) == f"jax.config.{_OPTION}"
-        if is_option and not is_guarded(file, attribute):
+        if is_option and not is_guarded(file, attribute, _OPTION):
             yield Match(attribute, f"the option {_OPTION} was removed in JAX 0.10")
 
 

@@ -19,6 +19,8 @@ def visit(file: File) -> Iterator[Match]:
     for site in file.sites:
         if site.role is Role.MAP:
             yield Match(site.node, f"{_what(site)} is pmapped{_how(site)}")
+    for one in file.unfollowed:
+        yield Match(one.call, f"a function is mapped by {one.name}, which cannot be followed")
 
 
 def _what(site: Site) -> str:
@@ -58,6 +60,11 @@ RULE = Rule(
         "def f(x):\n    return x",
         "import jax\nfn = (jax.pmap if n > 1 else jax.jit)(f)  # SL201",
         "import equinox as eqx\nstep = eqx.filter_pmap(f)  # SL201",
+        "from trax import fastmath\nimport jax\nstep = fastmath.pmap(f)  # SL201",
+        "import jax\ndef pmap(f, *args):\n    return backend()['pmap'](f, *args)  # SL201\n"
+        "step = pmap(train)  # SL201",
+        "import objax\nstep = objax.Parallel(f, vc)  # SL201",
+        "from flax import nnx\nstep = nnx.pmap(f)  # SL201",
         {
             "lib/parallel.py": "import functools, jax\n"
             "pmap = functools.partial(jax.pmap, axis_name='i')\n",
@@ -76,6 +83,10 @@ RULE = Rule(
         "import jax\nhelp(jax.pmap)",
         "import jax\ntext = jax.pmap.__doc__",
         "step = pmap(train)",
+        "import jax\ndef pmap(f):\n    return jax.vmap(f)\nstep = pmap(train)",
+        "import jax\nif options['pmap']:\n    step = jax.jit(train)",
+        "import jax\ndef run(pmap):\n    return pmap(train)",
+        "from chex import variants\nimport jax\nstep = jax.jit(train)",
         "import jax\njax = object()\nstep = jax.pmap(train)",
         {
             "lib/parallel.py": "import jax\ndef pmap(f):\n    return jax.vmap(f)\n",

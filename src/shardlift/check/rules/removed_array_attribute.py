@@ -24,7 +24,7 @@ def visit(file: File) -> Iterator[Match]:
     for node in file.index.nodes(ast.Attribute):
         if node.attr in _INSTEAD and isinstance(node.ctx, ast.Load):
             own = any(isinstance(value, (Instance, Known)) for value in file.values(node.value))
-            if not own and not is_guarded(file, node):
+            if not own and not is_guarded(file, node, node.attr):
                 text = f".{node.attr} was removed in JAX 0.4.27: use {_INSTEAD[node.attr]}"
                 yield Match(node, text)
 

@@ -1,4 +1,4 @@
-"""A module of JAX that is gone: `jax.experimental.maps`, `jax.lib.xla_bridge`, and others.
+"""A module of JAX or flax that is gone: `jax.experimental.maps`, `flax.optim`, and others.
 
 The import fails before the program does anything else; many pmap programs of their time stop
 here first.
@@ -11,29 +11,30 @@ from collections.abc import Iterator
 from shardlift.check.renames import gone
 from shardlift.source.file import File
 from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
-from shardlift.source.removed_names import MODULES, names
+from shardlift.source.removed_names import FLAX, MODULES, names
 
 
 def visit(file: File) -> Iterator[Match]:
     """Every import or use of such a module."""
-    yield from gone(file, MODULES)
+    yield from gone(file, (*MODULES, *FLAX))
 
 
 RULE = Rule(
     code="SL107",
     name="removed-module",
     effect=Effect.REMOVED,
-    summary="a module of JAX that is gone",
+    summary="a module of JAX or flax that is gone",
     advice="See the message for what took its place.",
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
-    names=names(MODULES),
+    names=names((*MODULES, *FLAX)),
     bad=(
         "from jax.experimental import stax  # SL107",
         "from jax.experimental.maps import xmap, Mesh  # SL107",
         "import jax.linear_util as lu  # SL107",
         "from jax.config import config  # SL107",
+        "from flax import optim  # SL107",
         "import jax\nplatform = jax.lib.xla_bridge.get_backend().platform  # SL107",
     ),
     good=(

@@ -33,7 +33,7 @@ def visit(file: File) -> Iterator[Match]:
         option = call.args[0].value
         if not isinstance(option, str) or option not in GONE or GONE[option] > file.target:
             continue
-        if file.called(call) == "jax.config.update" and not is_guarded(file, call):
+        if file.called(call) == "jax.config.update" and not is_guarded(file, call, option):
             release = ".".join(map(str, GONE[option]))
             text = f"the option {option} is gone since JAX {release}: it raises"
             yield Match(call.args[0], text, taken_out(file, call.args[0]))

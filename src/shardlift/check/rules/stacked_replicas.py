@@ -18,11 +18,7 @@ _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_
 
 
 def visit(file: File) -> Iterator[Match]:
-    """flax's `replicate`, and inputs of pmap that are repeated by the number of devices."""
-    for call in file.index.nodes(ast.Call):
-        name = file.called(call)
-        if name == "flax.jax_utils.replicate":
-            yield Match(call, "replicate() stacks one copy per device along a new axis")
+    """Inputs of pmap that are repeated by the number of devices."""
     seen: set[ast.expr] = set()
     for call, _ in file.mapped_calls:
         for argument in call.args:
@@ -49,10 +45,8 @@ RULE = Rule(
     explain=__doc__,
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     visit=visit,
-    words=("jax_utils", "pmap"),
+    words=("pmap",),
     bad=(
-        "from flax import jax_utils\nstate = jax_utils.replicate(state)  # SL301",
-        "from flax.jax_utils import replicate\np = replicate(params)  # SL301",
         "import jax\nimport jax.numpy as jnp\nn = jax.local_device_count()\n"
         "p = jax.tree.map(lambda x: jnp.stack([x] * n), p)  # SL301\ny = jax.pmap(f)(p)",
     ),
@@ -62,7 +56,7 @@ RULE = Rule(
         "import jax\nimport jax.numpy as jnp\ny = jax.pmap(f)(jnp.stack([x] * 4))",
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x] * n)",
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x, n])",
-        "from flax import jax_utils\nstate = jax_utils.unreplicate(state)",
+        "from flax import jax_utils\nstate = jax_utils.replicate(state)",
     ),
     migrated=Migrated.BY_STEP,
 )

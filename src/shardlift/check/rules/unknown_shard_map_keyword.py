@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.shard_maps import NEW
+from shardlift.source.shard_maps import NEW, OLD
 
 _INSTEAD = {
     "in_axes": "use in_specs with P(...)",
@@ -31,7 +31,7 @@ _INSTEAD = {
 def visit(file: File) -> Iterator[Match]:
     """Every such keyword of `jax.shard_map` or of a partial of it."""
     for shard_map in file.shard_maps:
-        if shard_map.name != NEW or is_guarded(file, shard_map.node):
+        if shard_map.name != NEW or is_guarded(file, shard_map.node, NEW, OLD):
             continue
         for keyword in shard_map.node.keywords:
             if keyword.arg in _INSTEAD:

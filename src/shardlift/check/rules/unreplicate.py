@@ -1,6 +1,6 @@
 """The first replica of a tree is read by indexing every leaf with 0.
 
-flax's `unreplicate` (up to flax 0.12.3), a function of the project, or
+flax's `unreplicate` (up to flax 0.12.2), a function of the project, or
 `jax.tree.map(lambda x: x[0], tree)`: each leaf is gathered from all devices and sliced, because
 JAX does not know that the rows are equal. `shardlift migrate` reads the first row from its own
 device.
@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.libraries import REPLICATE, UNREPLICATE
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 from shardlift.source.outputs import fetched, may_be_output
@@ -23,7 +24,10 @@ def visit(file: File) -> Iterator[Match]:
     for call, tree in file.unreplications:
         if fetched(file, tree) is not None:
             continue
-        if file.called(call) in UNREPLICATE or may_be_output(file, tree) or _is_stacked(file, tree):
+        name = file.called(call) or ""
+        if name in UNREPLICATE and fitness(name, file.project.settings) is not Fitness.SLOW:
+            continue
+        if name in UNREPLICATE or may_be_output(file, tree) or _is_stacked(file, tree):
             across = ", across processes" if file.many_processes else ""
             yield Match(call, f"every leaf is gathered from all devices{across}, then sliced")
 
@@ -58,5 +62,6 @@ RULE = Rule(
         "m = jax.tree.map(lambda v: v.addressable_shards[0].data, m)",
     ),
     since=(0, 8),
+    flax=(0, 12, 2),
     migrated=Migrated.BY_STEP,
 )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shardlift.migrate.changes import Change
 from shardlift.migrate.engine import FileResult, Migration
+from shardlift.migrate.leftovers import Leftover
 from shardlift.source.model import Version
+from shardlift.source.target import Pin
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import Fate, Proved
@@ -35,9 +39,13 @@ def _line(fate: Fate) -> str:
 
 
 def machine(
-    migration: Migration, target: Version, status: int, written: bool, proved: Proved | None
-) -> str:
-    """All of it as JSON."""
+    migration: Migration,
+    target: Version,
+    status: int,
+    written: bool,
+    proved: Proved | None,
+) -> dict[str, Any]:
+    """All of it as a tree for JSON."""
     changed = {file.path for file in migration.changed}
     tree: dict[str, Any] = {
         "status": status,
@@ -52,6 +60,17 @@ def machine(
             "places": [_fate(fate) for fate in proved.fates],
             "notes": list(proved.notes),
         }
+    return tree
+
+
+def with_rest(
+    tree: dict[str, Any], raised: Sequence[tuple[Pin, str]], leftovers: Sequence[Leftover]
+) -> str:
+    """The tree, with what is left for a person to do, as JSON."""
+    tree["requirements"] = [
+        {"path": pin.path, "line": pin.line, "text": pin.text, "new": new} for pin, new in raised
+    ]
+    tree["leftovers"] = [asdict(leftover) for leftover in leftovers]
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -61,6 +80,7 @@ def _file(file: FileResult, changed: set[str]) -> dict[str, Any]:
         "changed": file.path in changed,
         "rewritten": [{**_place(one), "text": one.text} for one in file.rewritten],
         "refused": [{**_place(one), "reason": one.reason} for one in file.refused],
+        "skipped": [{**_place(one), "reason": one.reason} for one in file.skipped],
     }
 
 

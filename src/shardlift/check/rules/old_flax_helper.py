@@ -1,0 +1,52 @@
+"""A helper of flax for pmap that raises with the JAX that the project allows.
+
+`replicate` and `prefetch_to_device` call functions that JAX 0.10 removed, up to flax 0.12.6;
+`unreplicate` and `get_metrics` ask for an option that it removed, in flax 0.12.3 and 0.12.4. With
+a newer flax they work and are left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.flax_helpers import Fitness, fitness
+from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every call of such a helper."""
+    settings = file.project.settings
+    jax, flax = (".".join(map(str, number)) for number in (settings.target, settings.flax))
+    for call in file.index.nodes(ast.Call):
+        name = file.called(call) or ""
+        if name.startswith("flax.") and fitness(name, settings) is Fitness.RAISES:
+            yield Match(call, f"{name} of flax {flax} raises with JAX {jax}")
+
+
+RULE = Rule(
+    code="SL302",
+    name="old-flax-helper",
+    effect=Effect.BROKEN,
+    summary="a helper of an old flax that raises since JAX 0.10",
+    advice="Require flax>=0.12.7; or let `shardlift migrate` put a function in its place.",
+    explain=__doc__,
+    reference=f"{GUIDE}#input-data-preparation",
+    visit=visit,
+    words=("jax_utils", "common_utils"),
+    bad=(
+        "from flax import jax_utils\nit = jax_utils.prefetch_to_device(it, 2)  # SL302",
+        "from flax.jax_utils import replicate\nstate = replicate(state)  # SL302",
+        "from flax import jax_utils\nstate = jax_utils.unreplicate(state)  # SL302",
+    ),
+    good=(
+        "from mylib import prefetch_to_device\nit = prefetch_to_device(it, 2)",
+        "def prefetch_to_device(it):\n    return it\nx = prefetch_to_device(it)",
+        "from flax.training import common_utils\nbatch = common_utils.shard(batch)",
+        "it = dataset.prefetch(2)",
+    ),
+    since=(0, 10),
+    flax=(0, 12, 4),
+    migrated=Migrated.BY_STEP,
+)

@@ -1,0 +1,68 @@
+"""The leftovers of a migration: found in the files, and listed below its summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from shardlift.cli.files import find_files
+from shardlift.migrate.engine import Migration
+from shardlift.migrate.leftovers import Leftover, Place, in_document, in_python
+from shardlift.source.model import Kind
+from shardlift.source.text import UnreadableError, read_source
+
+_DOCUMENTS = (".md", ".rst")
+_SHOWN = 10
+_WORDS = {
+    Place.MOCK: ("mock of jax.pmap, which the new code does not call", "mocks of jax.pmap"),
+    Place.COMMENT: ("comment", "comments"),
+    Place.DOCSTRING: ("line of a docstring", "lines of docstrings"),
+    Place.DOCUMENT: ("line of a document", "lines of documents"),
+}
+
+
+def find_leftovers(
+    migration: Migration,
+    paths: tuple[str, ...],
+    files: Sequence[str],
+    read: Callable[[str], bytes],
+) -> list[Leftover]:
+    """What still speaks of pmap in the files, if a pmap of theirs was rewritten."""
+    mapped = (Kind.SITE, Kind.VALUE)
+    if not any(change.kind in mapped for file in migration.files for change in file.rewritten):
+        return []
+    new = {file.path: file.after for file in migration.files}
+    python = (path for path in files if path.endswith(".py"))
+    found = [one for path, text in _texts(python, read, new) for one in in_python(path, text)]
+    documents = find_files(paths, suffixes=_DOCUMENTS)
+    return found + [
+        one for path, text in _texts(documents, read, {}) for one in in_document(path, text)
+    ]
+
+
+def _texts(
+    paths: Iterator[str], read: Callable[[str], bytes], new: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """The paths whose texts say pmap, with their texts."""
+    for path in paths:
+        try:
+            content = read(path)
+            if b"pmap" in content and path.endswith(".py"):
+                yield path, new.get(path) or read_source(path, content).text
+            elif b"pmap" in content:
+                yield path, content.decode(errors="replace")
+        except (OSError, UnreadableError):
+            continue
+
+
+def sentences(leftovers: Sequence[Leftover], verbose: bool) -> list[str]:
+    """The lines for the terminal: mocks first, as they break tests; the others in short."""
+    if not leftovers:
+        return []
+    ranked = sorted(leftovers, key=lambda one: list(Place).index(one.place))
+    shown = ranked if verbose else ranked[:_SHOWN]
+    lines = [f"{one.path}:{one.line}: still says pmap ({one.place}): {one.text}" for one in shown]
+    counts = Counter(one.place for one in leftovers)
+    parts = [f"{n} {_WORDS[place][n > 1]}" for place in Place if (n := counts[place])]
+    more = "" if len(shown) == len(ranked) else " (--verbose lists all)"
+    return [*lines, f"Still about pmap, for you to look at: {', '.join(parts)}{more}."]

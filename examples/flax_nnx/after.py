@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax import nnx
+from flax import jax_utils, nnx
 from flax.training import common_utils
 
 
@@ -107,7 +107,7 @@ def main():
         losses.append(float(unreplicate(loss)))
     print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}")
 
-    model = nnx.merge(graphdef, unreplicate(state))
+    model = nnx.merge(graphdef, jax_utils.unreplicate(state))
     model.eval()
     print(f"prediction {model(jnp.ones((1, 4)))[0, 0]:.6f}")
 

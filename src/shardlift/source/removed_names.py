@@ -492,7 +492,7 @@ ALL = (*TABLE, *FLAX)
 
 def is_gone(row: Removed, settings: Settings) -> bool:
     """Whether the JAX or the flax that a project is read for lacks a name."""
-    here = settings.flax if row.name.startswith("flax.") else settings.target
+    here = settings.usable_flax if row.name.startswith("flax.") else settings.target
     return row.gone <= here
 
 

@@ -9,120 +9,84 @@ import jax.scipy.stats as stats
 import numpy as np
 
 
-def shard_map_per_device(
-    f, axis_name=None, in_specs=None, out_specs=None, *, devices=None, static_argnums=()
-):
-    """`jax.shard_map` of `f`, with one row on each device.
+def spmd_map(fun, axis_name="devices", *, in_axes=0, static_broadcasted_argnums=()):
+    """Run `fun` on several devices, each with its slice of the arguments.
 
-    `f` sees its row without the axes that `in_specs` shards; those of `out_specs` are added to
-    what it returns. Both are the leading axes unless given, and always for keyword arguments.
-    The mesh is made when `f` is traced, of as many devices as there are rows: before that, no
-    device is touched. A tuple of names makes a mesh of as many axes.
+    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
     """
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    devices = None if devices is None else tuple(devices)
-    options = ("devices" if axis_name is None else axis_name, in_specs, out_specs, devices, static)
-    if getattr(f, "__closure__", f) is None and not hasattr(f, "__self__"):
-        try:  # a plain function, mapped before: jit finds again what it compiled
-            return mapped_before(f, *options)
-        except TypeError:  # something that has no hash, such as a dict of specs
-            pass
-    return map_rows(f, *options)
+    in_specs = _specs((in_axes, 0), axis_name)
+    out_specs = _specs(0, axis_name)
+    static = jax.tree.leaves(static_broadcasted_argnums)
 
+    def mesh_for(*trees):
+        sizes = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))
+        chosen = jax.devices()[: sizes[0]]
+        return jax.sharding.Mesh(np.array(chosen), (axis_name,))
 
-def map_rows(f, axis_name, in_specs, out_specs, devices, static):
-    leading = jax.P(*axis_name) if isinstance(axis_name, tuple) else jax.P(axis_name)
-    in_specs = leading if in_specs is None else in_specs
-    out_specs = leading if out_specs is None else out_specs
-
-    def rows_of(args, kwargs):
-        """The numbers of the arguments that are rows, the rows, and a spec for each leaf."""
-        numbers = [k for k in range(len(args)) if k not in static and k - len(args) not in static]
-        specs = [in_specs[k] for k in numbers] if isinstance(in_specs, tuple) else in_specs
-        rows = ([args[k] for k in numbers], kwargs)
-        return numbers, rows, jax.tree.map(spec_of_leaves, (specs, leading), rows, is_leaf=is_spec)
-
-    def mesh_for(sizes):
-        return device_mesh(leading, sizes, devices)
-
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        numbers, rows, specs = rows_of(args, kwargs)
+        def on_device(*blocks):
+            row, named = _at_axes(jnp.squeeze, in_specs, blocks)
+            slices = [args[k] if k in static else x for k, x in enumerate(row)]
+            return _at_axes(jnp.expand_dims, out_specs, fun(*slices, **named))
 
-        def one_row(blocks):
-            row, named = jax.tree.map(lambda s, x: jnp.squeeze(x, sharded_axes(s)), specs, blocks)
-            out = f(*replace_at(args, numbers, row), **named)
-            return jax.tree.map(add_axes, out_specs, out, is_leaf=is_spec)
-
-        return jax.shard_map(
-            one_row,
-            mesh=mesh_for(count_rows(specs, rows)),
-            in_specs=(specs,),
+        arrays = tuple(None if k in static else x for k, x in enumerate(args))
+        sharded = jax.shard_map(
+            on_device,
+            mesh=mesh_for(args, kwargs),
+            in_specs=in_specs,
             out_specs=out_specs,
             check_vma=False,
-        )(rows)
-
-    mapped.rows_of, mapped.mesh_for, mapped.out_specs = rows_of, mesh_for, out_specs
-    mapped.devices = devices
-    return mapped
-
-
-mapped_before = functools.lru_cache(maxsize=64)(map_rows)
-
-
-def device_mesh(axis_names, sizes, devices=None):
-    """A mesh with an axis for each name: the first devices, or those given."""
-    if not sizes and devices is not None:
-        sizes = {axis_names[0]: len(devices)}
-    shape = [sizes[name] for name in axis_names]
-    needed = int(np.prod(shape))
-    if devices is None:
-        processes = range(jax.process_count())
-        devices = [device for process in processes for device in jax.local_devices(process)]
-        devices = devices[:needed] if len(processes) == 1 else devices
-    if len(devices) != needed:
-        raise ValueError(
-            f"one row on each device, but {sizes} rows and {len(devices)} devices "
-            f"in {jax.process_count()} processes"
         )
-    return jax.sharding.Mesh(np.array(devices).reshape(shape), tuple(axis_names))
+        return sharded(arrays, kwargs)
+
+    jitted = jax.jit(
+        mapped,
+        static_argnums=static,
+    )
+    return _copy_unmapped(jitted, in_specs, mesh_for)
 
 
-def count_rows(specs, tree):
-    """How many rows there are along each axis of the mesh."""
-    sizes = {}
-    for spec, x in zip(jax.tree.leaves(specs), jax.tree.leaves(tree)):
-        for axis in sharded_axes(spec):
-            rows = jnp.shape(x)[axis] if axis < jnp.ndim(x) else None
-            if rows is None or sizes.setdefault(spec[axis], rows) != rows:
-                wanted = sizes.get(spec[axis], "some")
-                raise ValueError(f"{spec} wants {wanted} rows, but got the shape {jnp.shape(x)}")
-    return sizes
+def _specs(axes, axis_name):
+    def spec(axis):
+        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+
+    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
 
 
-def replace_at(args, numbers, values):
-    """The arguments with those of some numbers replaced."""
-    new = list(args)
-    for number, value in zip(numbers, values):
-        new[number] = value
-    return new
+def _at_axes(change, specs, tree):
+    def at_axis(spec, part):
+        axis = tuple(range(len(spec)))[-1:]
+        return jax.tree.map(lambda x: change(x, axis), part)
+
+    return jax.tree.map(at_axis, specs, tree)
 
 
-def add_axes(spec, tree):
-    """A row of every leaf as a block again."""
-    return jax.tree.map(lambda x: jnp.expand_dims(x, sharded_axes(spec)), tree)
+def _size(spec, tree):
+    """The number of slices; None where there are none."""
+    shapes = map(np.shape, jax.tree.leaves(tree))
+    sizes = (shape[len(spec) - 1] for shape in shapes if shape and len(spec))
+    return next(sizes, None)
 
 
-def sharded_axes(spec):
-    return tuple(axis for axis, name in enumerate(spec) if name is not None)
+def _copy_unmapped(jitted, in_specs, mesh_for):
+    """Copy what is not sliced to all devices, as `jax.pmap` does."""
 
+    @functools.wraps(jitted)
+    def copying(*args, **kwargs):
+        everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
 
-def spec_of_leaves(spec, tree):
-    return jax.tree.map(lambda _: spec, tree)
+        def copy(x):
+            is_array = isinstance(x, jax.Array)
+            return jax.device_put(x, everywhere) if is_array else x
 
+        def of_part(spec, part):
+            return part if len(spec) else jax.tree.map(copy, part)
 
-def is_spec(x):
-    return isinstance(x, jax.P)
+        args, kwargs = jax.tree.map(of_part, in_specs, (args, kwargs))
+        return jitted(*args, **kwargs)
+
+    return copying
 
 
 WARMUP, SAMPLES = 200, 300
@@ -148,8 +112,8 @@ def inference_loop(rng_key, kernel, initial_state, num_samples):
     return states.position, acceptance
 
 
-inference_loop_multiple_chains = jax.jit(
-    shard_map_per_device(inference_loop, static_argnums=(1, 3)), static_argnums=(1, 3)
+inference_loop_multiple_chains = spmd_map(
+    inference_loop, in_axes=(0, None, 0, None), static_broadcasted_argnums=(1, 3)
 )
 
 

@@ -10,53 +10,44 @@ from flax import nnx
 from flax.training import common_utils
 
 
-def shard_map_per_device(f, axis_name="devices"):
-    """`jax.shard_map` of `f`, with one row of every argument on each device.
+def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
+    """Run `fun` on several devices, each with its slice of the arguments.
 
-    `f` sees its row without the leading axis, which is put back on what it returns. The mesh is
-    made when `f` is traced: before that, no device is touched.
+    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
     """
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        def one_row(args, kwargs):
-            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), (args, kwargs))
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*args, **kwargs))
+        def on_device(*blocks):
+            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+            out = fun(*args, **kwargs)
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
-        rows = len(jax.tree.leaves((args, kwargs))[0])
-        devices = jax.devices()[: rows * jax.process_count()]
-        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
-        spec = jax.P(axis_name)
-        sharded = jax.shard_map(one_row, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        devices = np.array(jax.devices()[:count])
+        sharded = jax.shard_map(
+            on_device,
+            mesh=jax.sharding.Mesh(devices, (axis_name,)),
+            in_specs=jax.P(axis_name),
+            out_specs=jax.P(axis_name),
+            check_vma=False,
+        )
         return sharded(args, kwargs)
 
-    return mapped
+    # As under jax.pmap, an argument that is passed by name is not donated.
+    return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
 
 
 def unreplicate(tree):
-    """The first device's row of every leaf, on that device: nothing is gathered."""
+    """The first row of every leaf, read from one device without a gather."""
 
     def first(x):
-        if getattr(x, "ndim", 1) == 0:
-            return x  # a scalar has no rows
-        return first_row(x) if has_rows(x) else x[0]
+        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+            block = x.addressable_data(0)
+            x = block if block.shape[1:] == x.shape[1:] else x
+        return x[0] if np.ndim(x) else x
 
     return jax.tree.map(first, tree)
-
-
-def has_rows(x):
-    """Whether `x` lies on devices that hold whole rows of it."""
-    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
-        return False
-    return x.ndim > 0 and x.sharding.shard_shape(x.shape)[1:] == x.shape[1:]
-
-
-def first_row(x):
-    """The row on the first local device of `x`."""
-    return first_of_block(x.addressable_data(0))
-
-
-first_of_block = jax.jit(lambda block: block[0])
 
 
 STEPS, BATCH = 40, 64
@@ -77,8 +68,7 @@ graphdef = nnx.graphdef(Regressor(nnx.Rngs(params=0, dropout=1)))
 optimizer = optax.adam(1e-2)
 
 
-@jax.jit
-@shard_map_per_device
+@spmd_map
 def create(dropout_key):
     """The same parameters on every device, another key for dropout on each."""
     model = Regressor(nnx.Rngs(params=0, dropout=dropout_key))
@@ -89,8 +79,7 @@ def loss_fn(model, batch):
     return jnp.mean((model(batch["x"]) - batch["y"]) ** 2)
 
 
-@functools.partial(jax.jit, donate_argnums=(0, 1))
-@functools.partial(shard_map_per_device, axis_name="batch")
+@functools.partial(spmd_map, axis_name="batch", donate_argnums=(0, 1))
 def train_step(state, opt_state, batch):
     model = nnx.merge(graphdef, state)
     loss, grads = nnx.value_and_grad(loss_fn)(model, batch)

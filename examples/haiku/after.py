@@ -9,95 +9,73 @@ import numpy as np
 import optax
 
 
-def shard_map_per_device(f, axis_name="devices"):
-    """`jax.shard_map` of `f`, with one row of every argument on each device.
+def spmd_map(fun, axis_name="i", *, donate_argnums=()):
+    """Run `fun` on several devices, each with its slice of the arguments.
 
-    `f` sees its row without the leading axis, which is put back on what it returns. The mesh is
-    made when `f` is traced: before that, no device is touched.
+    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
     """
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        def one_row(args, kwargs):
-            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), (args, kwargs))
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*args, **kwargs))
+        def on_device(*blocks):
+            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+            out = fun(*args, **kwargs)
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
-        rows = len(jax.tree.leaves((args, kwargs))[0])
-        devices = jax.devices()[: rows * jax.process_count()]
-        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
-        spec = jax.P(axis_name)
-        sharded = jax.shard_map(one_row, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        devices = np.array(jax.devices()[:count])
+        sharded = jax.shard_map(
+            on_device,
+            mesh=jax.sharding.Mesh(devices, (axis_name,)),
+            in_specs=jax.P(axis_name),
+            out_specs=jax.P(axis_name),
+            check_vma=False,
+        )
         return sharded(args, kwargs)
 
-    return mapped
+    # As under jax.pmap, an argument that is passed by name is not donated.
+    return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
 
 
 def device_put_replicated(x, devices):
-    """Put `x` on each device: one array a leaf, whose rows are never stacked elsewhere."""
-    sharding = row_per_device(devices)
-    copies = jax.device_put(jax.tree.map(as_row, x), jax.NamedSharding(sharding.mesh, jax.P()))
-    return jax.tree.map(
-        lambda copy: join_rows([shard.data for shard in copy.addressable_shards], sharding), copies
-    )
+    """Put `x` on every device, as the rows of one array per leaf."""
+    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
+    rows = jax.NamedSharding(mesh, jax.P("i"))
 
+    def put(x):
+        row = jnp.expand_dims(jax.device_put(x), 0)
+        shape = (len(devices), *row.shape[1:])
+        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
+            return jax.device_put(jnp.broadcast_to(row, shape), rows)
+        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
+        blocks = [shard.data for shard in copies.addressable_shards]
+        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
-def row_per_device(devices):
-    """The sharding of arrays that have one row on each device."""
-    return jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
-
-
-def as_row(x):
-    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
-    return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
-
-
-add_leading_axis = jax.jit(lambda x: x[None])
-
-
-def join_rows(rows, sharding):
-    """One array of rows that are where they belong."""
-    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
-        stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
-        return jax.device_put(stacked, sharding)
-    shape = (len(rows), *rows[0].shape[1:])
-    return jax.make_array_from_single_device_arrays(shape, sharding, list(rows))
+    return jax.tree.map(put, x)
 
 
 def unreplicate(tree):
-    """The first device's row of every leaf, on that device: nothing is gathered."""
+    """The first row of every leaf, read from one device without a gather."""
 
     def first(x):
-        if getattr(x, "ndim", 1) == 0:
-            return x  # a scalar has no rows
-        return first_row(x) if has_rows(x) else x[0]
+        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+            block = x.addressable_data(0)
+            x = block if block.shape[1:] == x.shape[1:] else x
+        return x[0] if np.ndim(x) else x
 
     return jax.tree.map(first, tree)
 
 
 def first_replica(tree):
-    """`x[0]` of every leaf, on all its devices as `x[0]` is, without a gather."""
+    """`x[0]` of every leaf, on all its devices, without a gather."""
 
     def first(x):
-        if not has_rows(x) or not x.is_fully_addressable or len(x.devices()) == 1:
+        row, sharding = unreplicate(x), getattr(x, "sharding", None)
+        if row is x or not isinstance(sharding, jax.NamedSharding):
             return x[0]
-        return jax.device_put(first_row(x), jax.NamedSharding(x.sharding.mesh, jax.P()))
+        return jax.device_put(row, jax.NamedSharding(sharding.mesh, jax.P()))
 
     return jax.tree.map(first, tree)
-
-
-def has_rows(x):
-    """Whether `x` lies on devices that hold whole rows of it."""
-    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
-        return False
-    return x.ndim > 0 and x.sharding.shard_shape(x.shape)[1:] == x.shape[1:]
-
-
-def first_row(x):
-    """The row on the first local device of `x`."""
-    return first_of_block(x.addressable_data(0))
-
-
-first_of_block = jax.jit(lambda block: block[0])
 
 
 CLASSES, BATCH, STEPS = 4, 64, 30
@@ -122,15 +100,13 @@ def loss_fn(params, state, rng, batch):
     return optax.softmax_cross_entropy(logits, labels).mean(), state
 
 
-@jax.jit
-@functools.partial(shard_map_per_device, axis_name="i")
+@functools.partial(spmd_map, axis_name="i")
 def init(rng, batch):
     params, state = net.init(rng, batch["x"], is_training=True)
     return params, state, optimizer.init(params)
 
 
-@functools.partial(jax.jit, donate_argnums=(0, 1, 2))
-@functools.partial(shard_map_per_device, axis_name="i")
+@functools.partial(spmd_map, axis_name="i", donate_argnums=(0, 1, 2))
 def update(params, state, opt_state, rng, batch):
     rng, dropout_rng = jax.random.split(rng)
     grad_fn = jax.value_and_grad(loss_fn, has_aux=True)
@@ -140,8 +116,7 @@ def update(params, state, opt_state, rng, batch):
     return optax.apply_updates(params, updates), state, opt_state, rng, loss
 
 
-@jax.jit
-@functools.partial(shard_map_per_device, axis_name="i")
+@functools.partial(spmd_map, axis_name="i")
 def accuracy(params, state, batch):
     logits, _ = net.apply(params, state, None, batch["x"], is_training=False)
     return jax.lax.pmean(jnp.mean(logits.argmax(-1) == batch["y"]), axis_name="i")

@@ -11,53 +11,79 @@ from numpyro.diagnostics import gelman_rubin
 from numpyro.infer import MCMC, NUTS
 
 
-@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once
-def shard_map_per_device(f, axis_name="devices", in_specs=None, out_specs=None):
-    """`jax.shard_map` of `f`, with one row of what `in_specs` shards on each device.
+@functools.lru_cache(maxsize=64)  # mapped again, it is not compiled again
+def spmd_map(fun, axis_name="devices", *, in_axes=0):
+    """Run `fun` on several devices, each with its slice of the arguments.
 
-    `f` sees its row without the sharded axis; those of `out_specs` are put into what it returns.
-    Both are the leading axis unless given, and always for keyword arguments. The mesh is made
-    when `f` is traced: before that, no device is touched.
+    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
     """
-    leading = jax.P(axis_name)
-    in_specs = leading if in_specs is None else in_specs
-    out_specs = leading if out_specs is None else out_specs
+    in_specs = _specs((in_axes, 0), axis_name)
+    out_specs = _specs(0, axis_name)
 
-    @functools.wraps(f)
+    def mesh_for(*trees):
+        sizes = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))
+        chosen = jax.devices()[: sizes[0]]
+        return jax.sharding.Mesh(np.array(chosen), (axis_name,))
+
+    @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        blocks = (args, kwargs)
-        specs = jax.tree.map(spec_of_leaves, (in_specs, leading), blocks, is_leaf=is_spec)
+        def on_device(*blocks):
+            slices, named = _at_axes(jnp.squeeze, in_specs, blocks)
+            return _at_axes(jnp.expand_dims, out_specs, fun(*slices, **named))
 
-        def one_row(blocks):
-            args, kwargs = jax.tree.map(lambda s, x: jnp.squeeze(x, sharded_axes(s)), specs, blocks)
-            return jax.tree.map(add_axes, out_specs, f(*args, **kwargs), is_leaf=is_spec)
+        sharded = jax.shard_map(
+            on_device,
+            mesh=mesh_for(args, kwargs),
+            in_specs=in_specs,
+            out_specs=out_specs,
+            check_vma=False,
+        )
+        return sharded(args, kwargs)
 
-        leaves = zip(jax.tree.leaves(specs), jax.tree.leaves(blocks))
-        rows = next(x.shape[axis] for spec, x in leaves for axis in sharded_axes(spec))
-        devices = jax.devices()[: rows * jax.process_count()]
-        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
-        return jax.shard_map(
-            one_row, mesh=mesh, in_specs=(specs,), out_specs=out_specs, check_vma=False
-        )(blocks)
-
-    return mapped
-
-
-def add_axes(spec, tree):
-    """A row of every leaf as a block again."""
-    return jax.tree.map(lambda x: jnp.expand_dims(x, sharded_axes(spec)), tree)
+    jitted = jax.jit(mapped)
+    return _copy_unmapped(jitted, in_specs, mesh_for)
 
 
-def sharded_axes(spec):
-    return tuple(axis for axis, name in enumerate(spec) if name is not None)
+def _specs(axes, axis_name):
+    def spec(axis):
+        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+
+    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
 
 
-def spec_of_leaves(spec, tree):
-    return jax.tree.map(lambda _: spec, tree)
+def _at_axes(change, specs, tree):
+    def at_axis(spec, part):
+        axis = tuple(range(len(spec)))[-1:]
+        return jax.tree.map(lambda x: change(x, axis), part)
+
+    return jax.tree.map(at_axis, specs, tree)
 
 
-def is_spec(x):
-    return isinstance(x, jax.P)
+def _size(spec, tree):
+    """The number of slices; None where there are none."""
+    shapes = map(np.shape, jax.tree.leaves(tree))
+    sizes = (shape[len(spec) - 1] for shape in shapes if shape and len(spec))
+    return next(sizes, None)
+
+
+def _copy_unmapped(jitted, in_specs, mesh_for):
+    """Copy what is not sliced to all devices, as `jax.pmap` does."""
+
+    @functools.wraps(jitted)
+    def copying(*args, **kwargs):
+        everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
+
+        def copy(x):
+            is_array = isinstance(x, jax.Array)
+            return jax.device_put(x, everywhere) if is_array else x
+
+        def of_part(spec, part):
+            return part if len(spec) else jax.tree.map(copy, part)
+
+        args, kwargs = jax.tree.map(of_part, in_specs, (args, kwargs))
+        return jitted(*args, **kwargs)
+
+    return copying
 
 
 CHAINS_PER_DEVICE, WARMUP, SAMPLES = 2, 100, 100
@@ -90,11 +116,7 @@ def main():
     sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
     n = jax.local_device_count()
     rng_keys = jax.random.split(jax.random.PRNGKey(0), n)
-    samples = jax.jit(
-        shard_map_per_device(
-            do_mcmc, in_specs=(jax.P("devices"), jax.P(), jax.P())
-        )
-    )(rng_keys, sigma, y)
+    samples = spmd_map(do_mcmc, in_axes=(0, None, None))(rng_keys, sigma, y)
     # The device axis goes into that of the chains.
     samples = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), samples)
     for name in ("mu", "tau"):

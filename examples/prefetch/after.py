@@ -3,6 +3,7 @@
 import collections
 import functools
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,47 +11,61 @@ import numpy as np
 from jax import lax
 
 
-def shard_map_per_device(f, axis_name="devices"):
-    """`jax.shard_map` of `f`, with one row of every argument on each device.
+def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
+    """Run `fun` on several devices, each with its slice of the arguments.
 
-    `f` sees its row without the leading axis, which is put back on what it returns. The mesh is
-    made when `f` is traced: before that, no device is touched.
+    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
     """
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        def one_row(args, kwargs):
-            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), (args, kwargs))
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*args, **kwargs))
+        def on_device(*blocks):
+            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+            out = fun(*args, **kwargs)
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
-        rows = len(jax.tree.leaves((args, kwargs))[0])
-        devices = jax.devices()[: rows * jax.process_count()]
-        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
-        spec = jax.P(axis_name)
-        sharded = jax.shard_map(one_row, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        devices = np.array(jax.devices()[:count])
+        sharded = jax.shard_map(
+            on_device,
+            mesh=jax.sharding.Mesh(devices, (axis_name,)),
+            in_specs=jax.P(axis_name),
+            out_specs=jax.P(axis_name),
+            check_vma=False,
+        )
         return sharded(args, kwargs)
 
-    return mapped
+    # As under jax.pmap, an argument that is passed by name is not donated.
+    return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
 
 
 def device_put_replicated(x, devices):
-    """Put `x` on each device: one array a leaf, whose rows are never stacked elsewhere."""
-    sharding = row_per_device(devices)
-    copies = jax.device_put(jax.tree.map(as_row, x), jax.NamedSharding(sharding.mesh, jax.P()))
-    return jax.tree.map(
-        lambda copy: join_rows([shard.data for shard in copy.addressable_shards], sharding), copies
-    )
+    """Put `x` on every device, as the rows of one array per leaf."""
+    mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
+    rows = jax.NamedSharding(mesh, jax.P("batch"))
+
+    def put(x):
+        row = jnp.expand_dims(jax.device_put(x), 0)
+        shape = (len(devices), *row.shape[1:])
+        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
+            return jax.device_put(jnp.broadcast_to(row, shape), rows)
+        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
+        blocks = [shard.data for shard in copies.addressable_shards]
+        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
+
+    return jax.tree.map(put, x)
 
 
 def replicate(tree, devices=None):
-    """Put `tree` on each of `devices`, the local ones unless given."""
+    """Put `tree` on every device, as the rows of one array per leaf."""
     return device_put_replicated(tree, devices or jax.local_devices())
 
 
 def prefetch_to_device(iterator, size, devices=None):
-    """Yield what `iterator` yields, rows put on their devices `size` items ahead."""
-    sharding = row_per_device(devices or jax.local_devices())
-    queue = collections.deque()
+    """Yield what `iterator` yields, put on the devices `size` items ahead."""
+    mesh = jax.sharding.Mesh(devices or jax.local_devices(), ("batch",))
+    sharding = jax.NamedSharding(mesh, jax.P("batch"))
+    queue: collections.deque[Any] = collections.deque()
 
     def own(x):  # the iterator may fill the same buffer again
         return x.copy() if isinstance(x, np.ndarray) else x
@@ -63,28 +78,6 @@ def prefetch_to_device(iterator, size, devices=None):
     while queue:
         yield queue.popleft()
         enqueue(1)
-
-
-def row_per_device(devices):
-    """The sharding of arrays that have one row on each device."""
-    return jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
-
-
-def as_row(x):
-    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
-    return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
-
-
-add_leading_axis = jax.jit(lambda x: x[None])
-
-
-def join_rows(rows, sharding):
-    """One array of rows that are where they belong."""
-    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
-        stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
-        return jax.device_put(stacked, sharding)
-    shape = (len(rows), *rows[0].shape[1:])
-    return jax.make_array_from_single_device_arrays(shape, sharding, list(rows))
 
 
 STEPS, BATCH = 50, 64
@@ -116,8 +109,7 @@ def create_input_iterator():
     return prefetch_to_device(batches, 2)
 
 
-@functools.partial(jax.jit, donate_argnums=(0,))
-@functools.partial(shard_map_per_device, axis_name="batch")
+@functools.partial(spmd_map, axis_name="batch", donate_argnums=(0,))
 def train_step(params, batch):
     def loss_fn(params):
         images, angle = batch

@@ -1,6 +1,7 @@
 """Data-parallel training in many processes: each feeds its own devices, gradients go over all."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -9,226 +10,144 @@ from jax import lax
 from jax.experimental import multihost_utils
 
 
-def shard_map_per_device(
-    f, axis_name=None, in_specs=None, out_specs=None, *, devices=None, static_argnums=()
-):
-    """`jax.shard_map` of `f`, with one row on each device.
+def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
+    """Run `fun` on several devices, each with its slice of the arguments.
 
-    `f` sees its row without the axes that `in_specs` shards; those of `out_specs` are added to
-    what it returns. Both are the leading axes unless given, and always for keyword arguments.
-    The mesh is made when `f` is traced, of as many devices as there are rows: before that, no
-    device is touched. A tuple of names makes a mesh of as many axes.
+    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    Each process passes, and gets back, the slices of its own devices.
     """
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    devices = None if devices is None else tuple(devices)
-    options = ("devices" if axis_name is None else axis_name, in_specs, out_specs, devices, static)
-    if getattr(f, "__closure__", f) is None and not hasattr(f, "__self__"):
-        try:  # a plain function, mapped before: jit finds again what it compiled
-            return mapped_before(f, *options)
-        except TypeError:  # something that has no hash, such as a dict of specs
-            pass
-    return map_rows(f, *options)
+    in_specs = _specs((0, 0), axis_name)
+    out_specs = _specs(0, axis_name)
 
+    def mesh_for(*trees):
+        sizes = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))
+        hosts = range(jax.process_count())
+        local = [jax.local_devices(host) for host in hosts]
+        chosen = list(itertools.chain(*local))
+        chosen = chosen if len(hosts) > 1 else chosen[: sizes[0]]
+        return jax.sharding.Mesh(np.array(chosen), (axis_name,))
 
-def map_rows(f, axis_name, in_specs, out_specs, devices, static):
-    leading = jax.P(*axis_name) if isinstance(axis_name, tuple) else jax.P(axis_name)
-    in_specs = leading if in_specs is None else in_specs
-    out_specs = leading if out_specs is None else out_specs
-
-    def rows_of(args, kwargs):
-        """The numbers of the arguments that are rows, the rows, and a spec for each leaf."""
-        numbers = [k for k in range(len(args)) if k not in static and k - len(args) not in static]
-        specs = [in_specs[k] for k in numbers] if isinstance(in_specs, tuple) else in_specs
-        rows = ([args[k] for k in numbers], kwargs)
-        return numbers, rows, jax.tree.map(spec_of_leaves, (specs, leading), rows, is_leaf=is_spec)
-
-    def mesh_for(sizes):
-        return device_mesh(leading, sizes, devices)
-
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        numbers, rows, specs = rows_of(args, kwargs)
+        def on_device(*blocks):
+            slices, named = _at_axes(jnp.squeeze, in_specs, blocks)
+            return _at_axes(jnp.expand_dims, out_specs, fun(*slices, **named))
 
-        def one_row(blocks):
-            row, named = jax.tree.map(lambda s, x: jnp.squeeze(x, sharded_axes(s)), specs, blocks)
-            out = f(*replace_at(args, numbers, row), **named)
-            return jax.tree.map(add_axes, out_specs, out, is_leaf=is_spec)
-
-        return jax.shard_map(
-            one_row,
-            mesh=mesh_for(count_rows(specs, rows)),
-            in_specs=(specs,),
+        sharded = jax.shard_map(
+            on_device,
+            mesh=mesh_for(args, kwargs),
+            in_specs=in_specs,
             out_specs=out_specs,
             check_vma=False,
-        )(rows)
-
-    mapped.rows_of, mapped.mesh_for, mapped.out_specs = rows_of, mesh_for, out_specs
-    mapped.devices = devices
-    return mapped
-
-
-mapped_before = functools.lru_cache(maxsize=64)(map_rows)
-
-
-def device_mesh(axis_names, sizes, devices=None):
-    """A mesh with an axis for each name: the first devices, or those given."""
-    if not sizes and devices is not None:
-        sizes = {axis_names[0]: len(devices)}
-    shape = [sizes[name] for name in axis_names]
-    needed = int(np.prod(shape))
-    if devices is None:
-        processes = range(jax.process_count())
-        devices = [device for process in processes for device in jax.local_devices(process)]
-        devices = devices[:needed] if len(processes) == 1 else devices
-    if len(devices) != needed:
-        raise ValueError(
-            f"one row on each device, but {sizes} rows and {len(devices)} devices "
-            f"in {jax.process_count()} processes"
         )
-    return jax.sharding.Mesh(np.array(devices).reshape(shape), tuple(axis_names))
+        return sharded(args, kwargs)
 
-
-def count_rows(specs, tree):
-    """How many rows there are along each axis of the mesh."""
-    sizes = {}
-    for spec, x in zip(jax.tree.leaves(specs), jax.tree.leaves(tree)):
-        for axis in sharded_axes(spec):
-            rows = jnp.shape(x)[axis] if axis < jnp.ndim(x) else None
-            if rows is None or sizes.setdefault(spec[axis], rows) != rows:
-                wanted = sizes.get(spec[axis], "some")
-                raise ValueError(f"{spec} wants {wanted} rows, but got the shape {jnp.shape(x)}")
-    return sizes
-
-
-def replace_at(args, numbers, values):
-    """The arguments with those of some numbers replaced."""
-    new = list(args)
-    for number, value in zip(numbers, values):
-        new[number] = value
-    return new
-
-
-def add_axes(spec, tree):
-    """A row of every leaf as a block again."""
-    return jax.tree.map(lambda x: jnp.expand_dims(x, sharded_axes(spec)), tree)
-
-
-def sharded_axes(spec):
-    return tuple(axis for axis, name in enumerate(spec) if name is not None)
-
-
-def spec_of_leaves(spec, tree):
-    return jax.tree.map(lambda _: spec, tree)
-
-
-def is_spec(x):
-    return isinstance(x, jax.P)
+    # As under jax.pmap, an argument that is passed by name is not donated.
+    jitted = jax.jit(
+        mapped,
+        donate_argnums=donate_argnums,
+        donate_argnames=(),
+    )
+    return _host_local(jitted, in_specs, mesh_for)
 
 
 def device_put_replicated(x, devices):
-    """Put `x` on each device: one array a leaf, whose rows are never stacked elsewhere."""
-    sharding = row_per_device(devices)
-    copies = jax.device_put(jax.tree.map(as_row, x), jax.NamedSharding(sharding.mesh, jax.P()))
-    return jax.tree.map(
-        lambda copy: join_rows([shard.data for shard in copy.addressable_shards], sharding), copies
-    )
+    """Put `x` on every device, as the rows of one array per leaf."""
+    mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
+    rows = jax.NamedSharding(mesh, jax.P("batch"))
 
+    def put(x):
+        row = jnp.expand_dims(jax.device_put(x), 0)
+        shape = (len(devices), *row.shape[1:])
+        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
+            return jax.device_put(jnp.broadcast_to(row, shape), rows)
+        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
+        blocks = [shard.data for shard in copies.addressable_shards]
+        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
-def row_per_device(devices):
-    """The sharding of arrays that have one row on each device."""
-    return jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
-
-
-def as_row(x):
-    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
-    return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
-
-
-add_leading_axis = jax.jit(lambda x: x[None])
-
-
-def join_rows(rows, sharding):
-    """One array of rows that are where they belong."""
-    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
-        stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
-        return jax.device_put(stacked, sharding)
-    shape = (len(rows), *rows[0].shape[1:])
-    return jax.make_array_from_single_device_arrays(shape, sharding, list(rows))
-
-
-def host_local(jitted):
-    """A jitted `shard_map_per_device` that each process calls with the rows of its own devices.
-
-    They are stitched into global arrays on the way in, and it gets back its own part.
-    """
-    mapped = jitted.__wrapped__
-
-    @functools.wraps(jitted)
-    def call(*args, **kwargs):
-        if jax.process_count() == 1 or only_mine(mapped.devices):
-            return jitted(*args, **kwargs)
-        numbers, rows, specs = mapped.rows_of(args, kwargs)
-        mesh = mapped.mesh_for(global_rows(count_rows(specs, rows)))
-        rows, named = multihost_utils.host_local_array_to_global_array(rows, mesh, specs)
-        out = jitted(*replace_at(args, numbers, rows), **named)
-        return multihost_utils.global_array_to_host_local_array(out, mesh, mapped.out_specs)
-
-    def lower(*args, **kwargs):
-        if jax.process_count() > 1 and not only_mine(mapped.devices):
-            raise NotImplementedError("lower what is given to host_local, with global arrays")
-        return jitted.lower(*args, **kwargs)
-
-    call.lower = lower
-    return call
-
-
-def only_mine(devices):
-    """Whether devices were given, and all of them belong to this process."""
-    me = jax.process_index()
-    return devices is not None and all(device.process_index == me for device in devices)
-
-
-def global_rows(sizes):
-    """The rows of all processes, from those of this one: the first axis spans them."""
-    first = next(iter(sizes))
-    return {**sizes, first: sizes[first] * jax.process_count()}
+    return jax.tree.map(put, x)
 
 
 def unreplicate(tree):
-    """The first device's row of every leaf, on that device: nothing is gathered."""
+    """The first row of every leaf, read from one device without a gather."""
 
     def first(x):
-        if getattr(x, "ndim", 1) == 0:
-            return x  # a scalar has no rows
-        return first_row(x) if has_rows(x) else x[0]
+        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+            block = x.addressable_data(0)
+            x = block if block.shape[1:] == x.shape[1:] else x
+        return x[0] if np.ndim(x) else x
 
     return jax.tree.map(first, tree)
 
 
 def first_replica(tree):
-    """`x[0]` of every leaf, on all its devices as `x[0]` is, without a gather."""
+    """`x[0]` of every leaf, on all its devices, without a gather."""
 
     def first(x):
-        if not has_rows(x) or not x.is_fully_addressable or len(x.devices()) == 1:
+        row, sharding = unreplicate(x), getattr(x, "sharding", None)
+        if row is x or not isinstance(sharding, jax.NamedSharding):
             return x[0]
-        return jax.device_put(first_row(x), jax.NamedSharding(x.sharding.mesh, jax.P()))
+        return jax.device_put(row, jax.NamedSharding(sharding.mesh, jax.P()))
 
     return jax.tree.map(first, tree)
 
 
-def has_rows(x):
-    """Whether `x` lies on devices that hold whole rows of it."""
-    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
-        return False
-    return x.ndim > 0 and x.sharding.shard_shape(x.shape)[1:] == x.shape[1:]
+def _specs(axes, axis_name):
+    def spec(axis):
+        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+
+    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
 
 
-def first_row(x):
-    """The row on the first local device of `x`."""
-    return first_of_block(x.addressable_data(0))
+def _at_axes(change, specs, tree):
+    def at_axis(spec, part):
+        axis = tuple(range(len(spec)))[-1:]
+        return jax.tree.map(lambda x: change(x, axis), part)
+
+    return jax.tree.map(at_axis, specs, tree)
 
 
-first_of_block = jax.jit(lambda block: block[0])
+def _size(spec, tree):
+    """The number of slices; None where there are none."""
+    shapes = map(np.shape, jax.tree.leaves(tree))
+    sizes = (shape[len(spec) - 1] for shape in shapes if shape and len(spec))
+    return next(sizes, None)
+
+
+def _host_local(call, in_specs, mesh_for):
+    """Stitch the slices of this process into global arrays, and back."""
+
+    @functools.wraps(call)
+    def stitching(*args, **kwargs):
+        mesh = mesh_for(args, kwargs)
+        local = mesh.local_mesh
+        if not mesh.is_multi_process:
+            return call(*args, **kwargs)
+
+        def stitch(spec, part):
+            return jax.tree.map(lambda x: _moved(x, local, mesh, spec), part)
+
+        def own_part(x):
+            return _moved(x, mesh, local, x.sharding.spec)
+
+        args, kwargs = jax.tree.map(stitch, in_specs, (args, kwargs))
+        return jax.tree.map(own_part, call(*args, **kwargs))
+
+    return stitching
+
+
+def _moved(x, old, new, spec):
+    """The blocks of `x` as those of an array on more, or fewer, processes."""
+    if not isinstance(x, (jax.Array, np.ndarray)):
+        return x  # a number: jit puts it on every device
+    placed = jax.device_put(x, jax.NamedSharding(old, spec))
+    shape = list(x.shape)
+    if len(spec):
+        shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
+    blocks = [shard.data for shard in placed.addressable_shards]
+    sharding = jax.NamedSharding(new, spec)
+    make = jax.make_array_from_single_device_arrays
+    return make(tuple(shape), sharding, blocks)
 
 
 STEPS, BATCH = 40, 64  # of all processes together
@@ -236,9 +155,7 @@ STEPS, BATCH = 40, 64  # of all processes together
 jax.distributed.initialize()
 
 
-@host_local
-@functools.partial(jax.jit, donate_argnums=(0,))
-@functools.partial(shard_map_per_device, axis_name="batch")
+@functools.partial(spmd_map, axis_name="batch", donate_argnums=(0,))
 def train_step(params, x, y):
     def loss_fn(params):
         return jnp.mean((jnp.tanh(x @ params["w"]) @ params["v"] - y) ** 2)

@@ -9,58 +9,48 @@ import optax
 from jax import lax
 
 
-def shard_map_per_device(f, axis_name="devices"):
-    """`jax.shard_map` of `f`, with one row of every argument on each device.
+def spmd_map(fun, axis_name="devices"):
+    """Run `fun` on several devices, each with its slice of the arguments.
 
-    `f` sees its row without the leading axis, which is put back on what it returns. The mesh is
-    made when `f` is traced: before that, no device is touched.
+    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
     """
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        def one_row(args, kwargs):
-            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), (args, kwargs))
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*args, **kwargs))
+        def on_device(*blocks):
+            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+            out = fun(*args, **kwargs)
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
-        rows = len(jax.tree.leaves((args, kwargs))[0])
-        devices = jax.devices()[: rows * jax.process_count()]
-        mesh = jax.sharding.Mesh(np.array(devices), (axis_name,))
-        spec = jax.P(axis_name)
-        sharded = jax.shard_map(one_row, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        devices = np.array(jax.devices()[:count])
+        sharded = jax.shard_map(
+            on_device,
+            mesh=jax.sharding.Mesh(devices, (axis_name,)),
+            in_specs=jax.P(axis_name),
+            out_specs=jax.P(axis_name),
+            check_vma=False,
+        )
         return sharded(args, kwargs)
 
-    return mapped
+    return jax.jit(mapped)
 
 
 def device_put_replicated(x, devices):
-    """Put `x` on each device: one array a leaf, whose rows are never stacked elsewhere."""
-    sharding = row_per_device(devices)
-    copies = jax.device_put(jax.tree.map(as_row, x), jax.NamedSharding(sharding.mesh, jax.P()))
-    return jax.tree.map(
-        lambda copy: join_rows([shard.data for shard in copy.addressable_shards], sharding), copies
-    )
+    """Put `x` on every device, as the rows of one array per leaf."""
+    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
+    rows = jax.NamedSharding(mesh, jax.P("devices"))
 
+    def put(x):
+        row = jnp.expand_dims(jax.device_put(x), 0)
+        shape = (len(devices), *row.shape[1:])
+        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
+            return jax.device_put(jnp.broadcast_to(row, shape), rows)
+        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
+        blocks = [shard.data for shard in copies.addressable_shards]
+        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
-def row_per_device(devices):
-    """The sharding of arrays that have one row on each device."""
-    return jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
-
-
-def as_row(x):
-    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
-    return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
-
-
-add_leading_axis = jax.jit(lambda x: x[None])
-
-
-def join_rows(rows, sharding):
-    """One array of rows that are where they belong."""
-    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
-        stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
-        return jax.device_put(stacked, sharding)
-    shape = (len(rows), *rows[0].shape[1:])
-    return jax.make_array_from_single_device_arrays(shape, sharding, list(rows))
+    return jax.tree.map(put, x)
 
 
 ENVS, STEPS, UPDATES, EPOCHS = 16, 32, 25, 4  # environments on each device
@@ -131,8 +121,7 @@ def ppo_loss(params, poles, actions, old_log_probs, advantage, returns):
     return policy_loss + 0.5 * ((value - returns) ** 2).mean()
 
 
-@jax.jit
-@functools.partial(shard_map_per_device, axis_name="devices")
+@functools.partial(spmd_map, axis_name="devices")
 def update(params, opt_state, key, poles):
     key, rollout_key = jax.random.split(key)
     poles, (seen, actions, log_probs, values, rewards, dones) = rollout(params, rollout_key, poles)

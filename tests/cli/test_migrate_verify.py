@@ -111,8 +111,8 @@ def test_a_site_that_differs_is_backed_out(project, monkeypatch):
     )
     text = (project / "lib.py").read_text()
     assert "p_loss = jax.pmap(bad_loss)\n" in text
-    assert 'p_step = jax.jit(shard_map_per_device(train_step, "batch"))\n' in text
-    assert sorted(os.listdir(project)) == ["_per_device.py", "lib.py", "train.py"]
+    assert 'p_step = spmd_map(train_step, axis_name="batch")\n' in text
+    assert sorted(os.listdir(project)) == ["_spmd.py", "lib.py", "train.py"]
 
 
 @pytest.mark.slow

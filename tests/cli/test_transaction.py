@@ -82,7 +82,7 @@ def test_a_killed_command_is_completed_by_the_next(project: Path) -> None:
     done = CliRunner().invoke(main, ["migrate", str(project / "pkg/one.py")])
     assert "an earlier migrate was interrupted: its change of 3 files is completed" in done.stderr
     after = tree(project)
-    assert after.keys() == before.keys() | {"pkg/_per_device.py"}
+    assert after.keys() == before.keys() | {"pkg/_spmd.py"}
     assert not any(b"jax.pmap" in text for text in after.values())
     done = CliRunner().invoke(main, ["migrate", "--recover", str(project)])
     assert (done.exit_code, done.output) == (0, "Nothing was interrupted here.\n")

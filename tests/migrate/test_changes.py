@@ -63,7 +63,10 @@ def test_one_inside_of_another_is_left_by_its_own_identity() -> None:
         "first_replica(jax.pmap(lambda x: x + 1)(x))"
         in _texts(project.render(Decisions({site.id: ""})))["first.py"]
     )
-    assert "x + 1))(x)[0]" in _texts(project.render(Decisions({read.id: ""})))["first.py"]
+    assert (
+        "spmd_map(lambda x: x + 1)(x)[0]"
+        in _texts(project.render(Decisions({read.id: ""})))["first.py"]
+    )
 
 
 def test_a_file_whose_choice_is_the_same_is_not_rewritten_again(monkeypatch) -> None:

@@ -18,20 +18,20 @@ def _home(path: str, text: str, *there: str) -> Home:
 @pytest.mark.parametrize(
     ("path", "text", "there", "module"),
     [
-        ("pkg/m.py", "", ["pkg/__init__.py"], "pkg._per_device"),
-        ("pkg/a/m.py", "", ["pkg/__init__.py", "pkg/a/__init__.py"], "pkg._per_device"),
+        ("pkg/m.py", "", ["pkg/__init__.py"], "pkg._spmd"),
+        ("pkg/a/m.py", "", ["pkg/__init__.py", "pkg/a/__init__.py"], "pkg._spmd"),
         (
             "pkg/a/m.py",
             "from . import b",
             ["pkg/__init__.py", "pkg/a/__init__.py"],
-            ".._per_device",
+            ".._spmd",
         ),
         ("my-repo/m.py", "", ["my-repo/__init__.py"], ""),
-        ("top/sub/m.py", "from top.sub import n", ["top/sub/n.py"], "top._per_device"),
-        ("m.py", "import n", ["n.py"], "_per_device"),
-        ("m.py", "from lib import n", ["lib/n.py"], "lib._per_device"),
-        ("tests/test_m.py", "import pkg", ["pkg/__init__.py"], "pkg._per_device"),
-        ("tests/test_m.py", "import pkg", ["src/pkg/__init__.py"], "pkg._per_device"),
+        ("top/sub/m.py", "from top.sub import n", ["top/sub/n.py"], "top._spmd"),
+        ("m.py", "import n", ["n.py"], "_spmd"),
+        ("m.py", "from lib import n", ["lib/n.py"], "lib._spmd"),
+        ("tests/test_m.py", "import pkg", ["pkg/__init__.py"], "pkg._spmd"),
+        ("tests/test_m.py", "import pkg", ["src/pkg/__init__.py"], "pkg._spmd"),
         ("scripts/m.py", "import pkg", ["pkg/__init__.py"], ""),
         ("alone.py", "import jax", [], ""),
         # A library that has the name of a folder above leads nowhere in it.

@@ -63,7 +63,7 @@ def body(before, after):
 def test_each_process_gets_its_own_rows_as_before() -> None:
     after, result = migrated({"main.py": PROGRAM})
     assert not any(file.refused for file in result.files)
-    assert "host_local(" in after["main.py"]
+    assert "_host_local(" in after["main.py"]
     results = run_processes(body, processes=2, devices=2, args=(PROGRAM, after["main.py"]))
     for process in results:
         expected, got = process.value

@@ -178,7 +178,7 @@ def test_imports_that_lose_their_use_go() -> None:
     assert kept.count("import flax\n") == 1
 
 
-@pytest.mark.parametrize("home", ["from pkg._per_device import replicate\n", None])
+@pytest.mark.parametrize("home", ["from pkg._spmd import replicate\n", None])
 def test_a_helper_that_is_there_is_used(home: str | None) -> None:
     use = "from flax import jax_utils\ns = jax_utils.replicate(s)\n"
     there = home or migrated(use)

@@ -7,7 +7,7 @@ import pytest
 from tests.migrate.test_programs import migrated
 
 _PACKAGE = {"pkg/__init__.py": ""}
-_IMPORT = "\nfrom pkg._per_device import {}\n"
+_IMPORT = "\nfrom pkg._spmd import {}\n"
 
 
 def _after(text: str) -> str:
@@ -15,8 +15,8 @@ def _after(text: str) -> str:
     return migrated({**_PACKAGE, "pkg/m.py": text})[0]["pkg/m.py"]
 
 
-def _one(line: str, names: str = "shard_map_per_device") -> str:
-    after = _after(f"import jax\n{line}\n")
+def _one(line: str, names: str = "spmd_map") -> str:
+    after = _after(f"import functools\nimport jax\n{line}\n")
     head = _IMPORT.format(names)
     assert head in f"\n{after}", after
     return after.partition(head.lstrip())[2].strip("\n")
@@ -65,7 +65,7 @@ def test_left_alone(text: str) -> None:
             "try:\n    import jax\nexcept ImportError:\n    pass\nf = jax.pmap(g)\n",
             "jax is optional here",
         ),
-        ("import jax\nshard_map_per_device = 3\nf = jax.pmap(g)\n", "shard_map_per_device"),
+        ("import jax\nspmd_map = 3\nf = jax.pmap(g)\n", "spmd_map"),
     ],
 )
 def test_refused_with_a_reason(text: str, reason: str) -> None:
@@ -76,11 +76,11 @@ def test_refused_with_a_reason(text: str, reason: str) -> None:
 
 
 def test_a_script_that_has_a_name_of_the_helpers_gets_them_in_a_module_beside_it() -> None:
-    text = "import jax\ndef device_mesh():\n    pass\nf = jax.pmap(g, devices=d)\n"
+    text = "import jax\ndef _specs():\n    pass\nf = jax.pmap(g, devices=d)\n"
     after, migration = migrated({"m.py": text})
     assert not any(file.refused for file in migration.files)
-    assert "from _per_device import shard_map_per_device" in after["m.py"]
-    assert "def device_mesh" in after["_per_device.py"]
+    assert "from _spmd import spmd_map" in after["m.py"]
+    assert "def _specs" in after["_spmd.py"]
     assert migrated(after)[0] == after
 
 
@@ -95,40 +95,48 @@ def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
         "pkg/d.py": f"import pkg.b\n{pmapped}",
     }
     after, _ = migrated(files)
-    assert "from ._per_device import" in after["pkg/a.py"]
-    assert "from ._per_device import" in after["pkg/b.py"]
-    assert "from .._per_device import" in after["pkg/sub/c.py"]
-    assert "from pkg._per_device import" in after["pkg/d.py"]
+    assert "from ._spmd import" in after["pkg/a.py"]
+    assert "from ._spmd import" in after["pkg/b.py"]
+    assert "from .._spmd import" in after["pkg/sub/c.py"]
+    assert "from pkg._spmd import" in after["pkg/d.py"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f = jax.pmap(g)",
+        "f = jax.pmap(fun=g)",
+        "f = jax.pmap(g, 'i')",
+        "f = jax.pmap(g, axis_name=NAME)",
+        "f = jax.pmap(g, axis_name=None)",
+        "f = jax.pmap(axis_name='i', fun=g)",
+        "f = jax.pmap(g, donate_argnums=(0, 1))",
+        "f = jax.pmap(g, in_axes=(0, 0), out_axes=0)",
+        "f = jax.pmap(g, 'i', in_axes=(0, None))",
+        "f = jax.pmap(g, 'i', in_axes=[1, 0], out_axes=None)",
+        "f = jax.pmap(g, static_broadcasted_argnums=1, in_axes=(0, None))",
+        "f = jax.jit(jax.pmap(g))",
+        "y = jax.pmap(g)(x)[0]",
+        "@jax.pmap\ndef f(x): ...",
+        "@functools.partial(jax.pmap, axis_name='i')\ndef f(x): ...",
+        "f = jax.pmap(lambda x: (x,\n                        1), 'i')",
+        "f = jax.pmap(g,  # a comment\n             'i')",
+        "f = jax.pmap(\n    g,\n    'i',\n)",
+        # Known only at run time.
+        "pmap = jax.pmap",
+        "f = jax.pmap(g, **options)",
+        "f = jax.pmap(*arguments)",
+        "f = jax.pmap(g, in_axes=axes)",
+        "f = jax.pmap if n else jax.jit",
+    ],
+)
+def test_one_name_changes(line: str) -> None:
+    assert _one(line) == line.replace("jax.pmap", "spmd_map")
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("f = jax.pmap(g)", "f = jax.jit(shard_map_per_device(g))"),
-        ("f = jax.pmap(fun=g)", "f = jax.jit(shard_map_per_device(g))"),
-        ("f = jax.pmap(g, 'i')", "f = jax.jit(shard_map_per_device(g, 'i'))"),
-        ("f = jax.pmap(g, axis_name=NAME)", "f = jax.jit(shard_map_per_device(g, NAME))"),
-        ("f = jax.pmap(g, axis_name=None)", "f = jax.jit(shard_map_per_device(g))"),
-        ("f = jax.pmap(axis_name='i', fun=g)", "f = jax.jit(shard_map_per_device(g, 'i'))"),
-        (
-            "f = jax.pmap(g, donate_argnums=(0, 1))",
-            "f = jax.jit(shard_map_per_device(g), donate_argnums=(0, 1))",
-        ),
-        ("f = jax.pmap(g, in_axes=(0, 0), out_axes=0)", "f = jax.jit(shard_map_per_device(g))"),
-        (
-            "f = jax.pmap(g, 'i', in_axes=(0, None))",
-            "f = jax.jit(shard_map_per_device(g, 'i', in_specs=(jax.P('i'), jax.P())))",
-        ),
-        (
-            "f = jax.pmap(g, 'i', in_axes=[1, 0], out_axes=None)",
-            "f = jax.jit(\n    shard_map_per_device(\n"
-            "        g, 'i', in_specs=(jax.P(None, 'i'), jax.P('i')), out_specs=jax.P()\n    )\n)",
-        ),
-        (
-            "f = jax.pmap(g, static_broadcasted_argnums=1, in_axes=(0, None))",
-            "f = jax.jit(shard_map_per_device(g, static_argnums=1), static_argnums=1)",
-        ),
-        ("f = jax.jit(jax.pmap(g))", "f = jax.jit(shard_map_per_device(g))"),
         (
             "f = jax.pmap(jax.pmap(g, 'j'), 'i')",
             "f = jax.jit(shard_map_per_device(g, ('i', 'j')))",
@@ -137,35 +145,24 @@ def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
             "f = jax.pmap(jax.pmap(g, 'j'), 'i', in_axes=1)",
             "f = jax.jit(shard_map_per_device(g, ('i', 'j'), in_specs=jax.P('j', 'i')))",
         ),
-        ("y = jax.pmap(g)(x)[0]", "y = jax.jit(shard_map_per_device(g))(x)[0]"),
-        ("@jax.pmap\ndef f(x): ...", "@jax.jit\n@shard_map_per_device\ndef f(x): ..."),
         (
-            "f = jax.pmap(lambda x: (x,\n                        1), 'i')",
-            "f = jax.jit(\n    shard_map_per_device(\n        lambda x: (x,\n"
-            "                                1),\n        'i',\n    )\n)",
+            "@functools.partial(jax.pmap, axis_name='i')\n@jax.pmap\ndef f(x): ...",
+            "@jax.jit\n@functools.partial(shard_map_per_device, axis_name=('i', 'devices_1'))\n"
+            "def f(x): ...",
         ),
     ],
 )
-def test_rewritten(before: str, after: str) -> None:
-    assert _one(before) == after
+def test_pmaps_inside_one_another(before: str, after: str) -> None:
+    assert _one(before, "shard_map_per_device") == after
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("pmap = jax.pmap", "pmap = jit_per_device"),
-        ("f = jax.pmap(g, **options)", "f = jit_per_device(g, **options)"),
-        ("f = jax.pmap(*arguments)", "f = jit_per_device(*arguments)"),
-        ("f = jax.pmap(g, in_axes=axes)", "f = jit_per_device(g, in_axes=axes)"),
-        ("f = jax.pmap if n else jax.jit", "f = jit_per_device if n else jax.jit"),
-        (
-            "f = jax.pmap(g,  # a comment\n             'i')",
-            "f = jit_per_device(g,  # a comment\n             'i')",
-        ),
-    ],
-)
-def test_known_only_at_run_time(before: str, after: str) -> None:
-    assert _one(before, "jit_per_device") == after
+def test_lines_stay_aligned_with_the_first_argument() -> None:
+    call = "f = {}(g,\n{}'i',\n{}devices=[1,\n{}         2])\n"
+    before = call.format("pmap", *[" " * 9] * 3)
+    after = call.format("spmd_map", *[" " * 13] * 3)
+    assert _after(f"from jax import pmap\n\n{before}").endswith(f"\n{after}")
+    text = "from jax import pmap\n\nf = pmap(g, '''\n            a''')\n"
+    assert _after(text).endswith("f = spmd_map(g, '''\n            a''')\n")
 
 
 def test_what_surrounds_it_stays() -> None:
@@ -175,14 +172,14 @@ def test_what_surrounds_it_stays() -> None:
     )
     after = _after(text)
     assert "x   =   {  'a':1 }   # kept\n" in after
-    assert "f = [jax.jit(shard_map_per_device(g)), # one\n     2]\n" in after
+    assert "f = [spmd_map(g), # one\n     2]\n" in after
     assert after.startswith('"""Doc."""\nfrom __future__ import annotations\n\nimport os  # why\n')
 
 
 def test_an_import_that_lost_its_use_goes() -> None:
     after = _after("from jax import lax, pmap\n\nf = pmap(lambda x: lax.psum(x, 'i'), 'i')\n")
     assert "from jax import lax\n" in after
-    assert "import jax\n" in after
+    assert "import jax\n" not in after
 
 
 def test_an_import_that_is_exported_stays() -> None:
@@ -192,7 +189,9 @@ def test_an_import_that_is_exported_stays() -> None:
 
 def test_many_processes() -> None:
     after = _after("import jax\nn = jax.process_count()\nf = jax.pmap(g)\n")
-    assert "f = host_local(jax.jit(shard_map_per_device(g)))\n" in after
+    assert "f = spmd_map(g)\n" in after
+    files = {**_PACKAGE, "pkg/m.py": "import jax\nn = jax.process_count()\nf = jax.pmap(g)\n"}
+    assert "def _host_local(" in migrated(files)[0]["pkg/_spmd.py"]
 
 
 def test_the_shim() -> None:

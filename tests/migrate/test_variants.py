@@ -2,93 +2,100 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import pytest
 
-from shardlift.migrate.helpers import catalogue, extended, required
+from shardlift.migrate.call_format import Style
+from shardlift.migrate.helpers import extended, request
+from shardlift.migrate.spmd_map import Feature, features_in
 from tests.migrate.test_programs import migrated
 
-HEAD = "import jax\n\n\ndef f(x):\n    return x\n\n\n"
-NAME = "shard_map_per_device"
-TEXTS = {key: catalogue()[key].source for key in catalogue() if key.startswith(NAME)}
-PLAIN, SPECS, WHOLE = f"{NAME}[plain]", f"{NAME}[specs]", NAME
+HEAD = "import jax\n\n\ndef f(x):\n    return jax.numpy.sin(x)\n\n\n"
 
 
-def chosen(text: str) -> str:
-    """The variant that a text has, the longest if one contains another."""
-    found = [key for key, source in TEXTS.items() if source in text]
-    assert found, text
-    return max(found, key=lambda key: len(TEXTS[key]))
+def written(text: str) -> set[str]:
+    """The features of the `spmd_map` that a text defines."""
+    function = next(
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.name == "spmd_map"
+    )
+    return set(features_in(function, text))
 
 
 @pytest.mark.parametrize(
-    ("site", "variant"),
+    ("site", "features"),
     [
-        ("g = jax.pmap(f)\n", PLAIN),
-        ("g = jax.pmap(f, 'i', donate_argnums=0)\n", PLAIN),
-        ("@jax.pmap\ndef g(x):\n    return x\n", PLAIN),
-        ("g = jax.pmap(lambda x: x)\n", PLAIN),
-        ("def h():\n    return jax.pmap(lambda x: x)\n", PLAIN),
-        ("def h():\n    @jax.pmap\n    def g(x):\n        return x\n    return g\n", PLAIN),
-        ("NAME = 'i'\ng = jax.pmap(f, axis_name=NAME)\n", PLAIN),
-        ("def h():\n    return jax.pmap(f)\n", f"{NAME}[plain, cached]"),
-        ("g = jax.pmap(f, in_axes=(None, 0))\n", SPECS),
-        ("g = jax.pmap(f, out_axes=None)\n", SPECS),
-        ("def h():\n    return jax.pmap(f, in_axes=1)\n", f"{NAME}[specs, cached]"),
-        # The whole: axes without a hash, options of other kinds, names known only at run time.
-        ("g = jax.pmap(f, in_axes=({'a': 0, 'b': None},))\n", WHOLE),
-        ("g = jax.pmap(f, static_broadcasted_argnums=1)\n", WHOLE),
-        ("g = jax.pmap(f, devices=jax.devices()[:2])\n", WHOLE),
-        ("def h(name):\n    return jax.pmap(f, axis_name=name)\n", WHOLE),
-        ("g = jax.pmap(jax.pmap(f, 'i'), 'j')\n", WHOLE),
-        # A lambda that is mapped once may be remembered.
-        ("p = jax.pmap(lambda x: x)\ndef h():\n    return jax.pmap(f)\n", f"{NAME}[plain, cached]"),
-        # One that must be remembered, and one that must not.
-        ("p = [jax.pmap(lambda x: n) for n in N]\ndef h():\n    return jax.pmap(f)\n", WHOLE),
-        ("def h():\n    return jax.pmap(f), jax.pmap(lambda x: x)\n", WHOLE),
-        ("def h(self):\n    return jax.pmap(f), jax.pmap(self.f)\n", WHOLE),
+        ("g = jax.pmap(f)\n", ""),
+        ("g = jax.pmap(f, 'i', donate_argnums=0)\n", "donate"),
+        ("@jax.pmap\ndef g(x):\n    return x\n", ""),
+        ("g = jax.pmap(lambda x: x)\n", ""),
+        ("def h():\n    return jax.pmap(lambda x: x)\n", ""),
+        ("def h():\n    @jax.pmap\n    def g(x):\n        return x\n    return g\n", ""),
+        ("NAME = 'i'\ng = jax.pmap(f, axis_name=NAME)\n", ""),
+        ("def h():\n    return jax.pmap(f)\n", "remapped"),
+        ("def h(self):\n    return jax.pmap(self.f)\n", "remapped"),
+        ("g = [jax.pmap(k) for k in K]\n", "remapped"),
+        ("g = jax.pmap(f, in_axes=(None, 0))\n", "in_axes unmapped"),
+        ("g = jax.pmap(f, in_axes=(1, 0))\n", "in_axes"),
+        ("g = jax.pmap(f, in_axes=[1, 0])\n", "in_axes lists"),
+        ("g = jax.pmap(f, out_axes=None)\n", "out_axes"),
+        ("def h():\n    return jax.pmap(f, in_axes=1)\n", "in_axes remapped"),
+        ("def h():\n    return jax.pmap(f, in_axes=({'a': 0},))\n", "in_axes remapped unhashable"),
+        ("g = jax.pmap(f, static_broadcasted_argnums=1)\n", "static"),
+        ("g = jax.pmap(f, devices=jax.devices()[:2])\n", "devices"),
+        ("def h(name):\n    return jax.pmap(f, axis_name=name)\n", "unnamed remapped"),
+        ("import jax\njax.process_count()\ng = jax.pmap(f)\n", "processes"),
+        ("g = jax.pmap(f)\nh = jax.pmap(f, out_axes=1, donate_argnums=0)\n", "out_axes donate"),
     ],
 )
-def test_the_smallest_text_that_serves(site: str, variant: str) -> None:
+def test_the_smallest_text_that_serves(site: str, features: str) -> None:
     after, _ = migrated({"main.py": HEAD + site})
-    assert chosen(after["main.py"]) == variant
+    assert written(after["main.py"]) == set(features.split())
+
+
+def test_pmap_as_a_value_may_be_called_in_any_way() -> None:
+    after, _ = migrated({"main.py": f"{HEAD}g = dict(transform=jax.pmap)\n"})
+    assert written(after["main.py"]) == set(Feature) - {Feature.PROCESSES}
 
 
 def test_a_package_has_one_text_that_serves_all_its_files() -> None:
     files = {
         "p/__init__.py": "",
-        "p/a.py": f"{HEAD}g = jax.pmap(f)\n",
+        "p/a.py": f"{HEAD}g = jax.pmap(f, 'batch')\n",
         "p/b.py": f"{HEAD}g = jax.pmap(f, in_axes=1)\n",
     }
     after, _ = migrated(files)
-    assert chosen(after["p/_per_device.py"]) == SPECS
-    assert f"from p._per_device import {NAME}\n" in after["p/a.py"]
+    assert written(after["p/_spmd.py"]) == {Feature.IN_AXES}
+    assert "axis_name='batch'" in after["p/_spmd.py"]
+    assert "from p._spmd import spmd_map\n" in after["p/a.py"]
 
 
 @pytest.mark.parametrize("lone", [True, False])
 def test_a_later_site_that_needs_more_gets_it(lone: bool) -> None:
     path = "main.py" if lone else "p/main.py"
-    home = path if lone else "p/_per_device.py"
-    files = {path: f"{HEAD}g = jax.pmap(f)\n"} | ({} if lone else {"p/__init__.py": ""})
+    home = path if lone else "p/_spmd.py"
+    files = {path: f"{HEAD}g = jax.pmap(f, 'batch')\n"} | ({} if lone else {"p/__init__.py": ""})
     after, _ = migrated(files)
-    assert chosen(after[home]) == PLAIN
-    for site, variant in (("in_axes=1", SPECS), ("static_broadcasted_argnums=1", WHOLE)):
-        after[path] += f"h = jax.pmap(f, {site})\n"
+    wanted: set[str] = set()
+    for option in ("in_axes=1", "static_broadcasted_argnums=1"):
+        after[path] += f"h = jax.pmap(f, {option})\n"
+        wanted.add(option.partition("_broad")[0].partition("=")[0])
         after, result = migrated(after)
-        assert chosen(after[home]) == variant
-        assert after[home].count(f"def {NAME}(") == 1
+        assert written(after[home]) == wanted
+        assert after[home].count("def spmd_map(") == 1
+        assert re.search("axis_name=.batch.", after[home])
         assert not any(file.refused for file in result.files)
         compile(after[home], home, "exec")
+    assert migrated(after)[0] == after
 
 
 def test_a_text_that_was_changed_by_hand_is_left_alone() -> None:
     after, _ = migrated({"main.py": f"{HEAD}g = jax.pmap(f)\n"})
-    mine = after["main.py"].replace("(axis_name,))", "(axis_name,))  # mine")
-    again, missing, _ = extended(mine, [WHOLE])
+    mine = after["main.py"].replace("check_vma=False", "check_vma=True")
+    wanted = [request([Feature.STATIC], None)]
+    again, missing, _ = extended(mine, wanted, Style.plain())
     assert again == mine
-    assert NAME not in {helper.name for helper in missing}
-
-
-def test_what_needs_the_whole_gets_the_whole() -> None:
-    for names in ([PLAIN, WHOLE], [f"{NAME}[plain, any]", "jit_per_device"]):
-        texts = {helper.name: helper.source for helper in required(names)}
-        assert texts[NAME] == TEXTS[WHOLE]
+    assert "spmd_map" not in {helper.name for helper in missing}

@@ -49,7 +49,7 @@ def test_a_star_import_is_found_by_both() -> None:
     text = "from jax import *\ntrain(transform=pmap)\n"
     assert [finding.code for finding in check_text(text).findings] == ["SL203"]
     (file,) = _migrated(text).files
-    assert "train(transform=jit_per_device)" in file.after
+    assert "train(transform=spmd_map)" in file.after
 
 
 @pytest.mark.parametrize("goal", [Goal.SHARD_MAP, Goal.GLOBAL, Goal.SHIM])

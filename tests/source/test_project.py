@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardlift.migrate.helpers import catalogue
-from shardlift.source.processes import WRITTEN_BY_MIGRATE, may_be_for_many
+from shardlift.source.processes import WRITTEN_BY_MIGRATE, may_be_evidence
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source
@@ -21,15 +21,21 @@ def _project(*texts: str, settings: Settings = Settings()) -> Project:
     [
         "import jax\njax.distributed.initialize()",
         "from jax import distributed\ndistributed.initialize()",
-        "import jax as j\nif j.process_index() == 0: pass",
-        "from jax import process_count as n\nprint(n())",
-        "import jax\nprint(jax.host_id())",
+        "import jax\nmine = files[jax.process_index() :: jax.process_count()]",
+        "import jax as j\nkey = j.random.fold_in(key, j.process_index())",
+        "from jax import process_count as n\nbatch = 512 // n()",
+        "import jax\nload(shard=jax.host_id())",
         "from jax.lib import xla_bridge\nn = xla_bridge.process_count()",
+        "import jax\nif jax.process_count() > 1:\n    x = stitch(x)",
     ],
 )
-def test_a_file_that_asks_for_processes(text: str) -> None:
-    assert _project("x = 1", text).many_processes
-    assert _project("x = 1", text).file("m0.py").many_processes
+def test_a_program_of_many_processes(text: str) -> None:
+    project = _project("import m1", text)
+    assert project.file("m1.py").many_processes
+    assert project.file("m0.py").many_processes
+    evidence = project.process_evidence("m0.py")
+    assert evidence is not None
+    assert (evidence.path, evidence.line) == ("m1.py", 2)
 
 
 @pytest.mark.parametrize(
@@ -41,24 +47,51 @@ def test_a_file_that_asks_for_processes(text: str) -> None:
         "def process_index(): pass\nimport jax\nprocess_index()",
         "import jax\nf = jax.process_index",
         "import jax.process_index (",
+        # What is right in one process, too.
+        "import jax as j\nif j.process_index() == 0: save()",
+        "import jax\nif not jax.process_index(): save()",
+        "import jax\nis_main = jax.process_index() == 0",
+        "import jax\nif verbose and jax.host_id() == 0: save()",
+        "from jax import process_count as n\nprint(n())",
+        "import jax\nlogging.info('%d of %d', jax.process_index(), jax.process_count())",
+        "import jax\nprint(f'process {jax.process_index()}')",
+        "import jax\nx = 1 if jax.process_index() == 0 else 2",
+        # What decides for one.
+        "import jax\nassert jax.process_count() == 1\njax.distributed.initialize()",
+        "import jax\nif jax.process_count() > 1:\n    raise NotImplementedError",
     ],
 )
-def test_a_file_that_does_not(text: str) -> None:
-    assert not _project("import jax", text).many_processes
+def test_a_program_of_one_process(text: str) -> None:
+    project = _project("import m1", text)
+    assert not project.has_many_processes("m0.py")
+    assert not project.has_many_processes("m1.py")
+
+
+def test_programs_that_share_no_file_are_decided_alone() -> None:
+    texts = ("import jax\njax.distributed.initialize()\nimport m2", "import m3", "", "")
+    project = _project(*texts)
+    assert [project.has_many_processes(f"m{k}.py") for k in range(4)] == [True, False, True, False]
+
+
+def test_files_that_are_imported_together_are_of_one_program() -> None:
+    project = _project("import m1, m2", "import jax\njax.distributed.initialize()", "")
+    assert project.has_many_processes("m2.py")
 
 
 def test_the_settings_have_the_last_word() -> None:
     text = "import jax\njax.distributed.initialize()"
-    assert not _project(text, settings=Settings(many_processes=False)).many_processes
-    assert _project("x = 1", settings=Settings(many_processes=True)).many_processes
+    alone, many = Settings(many_processes=False), Settings(many_processes=True)
+    assert not _project(text, settings=alone).has_many_processes("m0.py")
+    assert _project("x = 1", settings=many).has_many_processes("m0.py")
 
 
 def test_helpers_that_migrate_wrote_do_not_count() -> None:
     helpers = catalogue().values()
-    asking = [helper for helper in helpers if may_be_for_many(f"jax {helper.source}")]
+    asking = [helper for helper in helpers if may_be_evidence(f"jax {helper.source}")]
     assert {helper.name for helper in asking} >= WRITTEN_BY_MIGRATE
     for helper in asking:
-        assert not _project(f"import jax\n{helper.source}").many_processes, helper.name
+        project = _project(f"import jax\n{helper.source}")
+        assert not project.has_many_processes("m0.py"), helper.name
 
 
 def test_an_import_means_the_nearest_file() -> None:

@@ -62,6 +62,12 @@ class Style:
     width: int
     indent: str
     quote: str
+    typed: bool = False  # whether most functions are annotated
+
+    @classmethod
+    def plain(cls) -> Style:
+        """Four spaces, double quotes, no annotations."""
+        return cls(_WIDTHS[1], "    ", '"')
 
     @classmethod
     def of(cls, text: str) -> Style:
@@ -71,7 +77,8 @@ class Style:
         allowed = max(3, len(code) // 50)
         fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < allowed)
         quote = "'" if text.count("'") > text.count('"') else '"'
-        return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote)
+        typed = 0 < text.count("def ") <= 2 * text.count("->")
+        return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote, typed)
 
     def string(self, value: str) -> str:
         """A string literal."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
+from shardlift.migrate.call_format import Style
 from shardlift.migrate.changes import Change, ChangeId, Decisions, notebook_id
 from shardlift.migrate.device_axis.rewrites import plan
 from shardlift.migrate.helpers import (
@@ -175,8 +177,7 @@ class ProjectMigration:
         except Exception as error:  # a bug in shardlift: all arrays stay stacked
             why = f"shardlift failed to follow its arrays, please report it: {error!r}"
             unreadable.append((os.path.commonpath(self._paths), why))
-        many = self._project.many_processes
-        settings = replace(self._project.settings, many_processes=many)
+        settings = self._project.settings
         project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
         return _Stage(project, starts, unreadable)
 
@@ -278,15 +279,26 @@ def _is_worth(path: str, content: bytes) -> bool:
 def _helper_modules(
     results: Sequence[FileResult], read: Callable[[str], bytes], exists: Exists
 ) -> tuple[FileResult, ...]:
-    wanted: dict[str, set[str]] = {}
+    users: dict[str, list[FileResult]] = {}
     for result in results:
         if result.home.path is not None and result.helpers:
-            wanted.setdefault(result.home.path, set()).update(result.helpers)
+            users.setdefault(result.home.path, []).append(result)
     found: list[FileResult] = []
-    for path, names in wanted.items():
+    for path, files in users.items():
         before = read_source(path, read(path)).text if exists(path) else ""
-        found.append(FileResult(path, before, helper_module(before, names)))
+        names = frozenset[str]().union(*(file.helpers for file in files))
+        style = Style.of("\n".join(file.before for file in files))
+        header = licence_header(files[0].before)
+        found.append(FileResult(path, before, helper_module(before, names, style, header)))
     return tuple(found)
+
+
+def licence_header(text: str) -> str:
+    """The comment at the top of a file, with the blank line below, if it is about a licence."""
+    found = re.match(r"(?:#!.*\n)?((?:#.*\n)+\s*)", text)
+    if found is None or not re.search(r"copyright|licen[cs]e|spdx", found[1], re.I):
+        return ""
+    return f"{found[1].rstrip()}\n\n" if found[1].endswith("\n\n") else found[1]
 
 
 def migrate_file(
@@ -348,10 +360,11 @@ def migrate_notebook(
         text = edit_cells(text, edits)
         current = File(read_source(source.path, text.encode()), project)
     asked = {name for match in matches for name in match.helpers}
-    _, missing, imports = extended(current.source.text, asked)
+    style = Style.of(source.text)
+    _, missing, imports = extended(current.source.text, asked, style)
     statements = {line for match in matches for line in match.imports} | imports
     if missing or statements:
-        block = f"\n\n\n{definitions(missing)}" if missing else ""
+        block = f"\n\n\n{definitions(missing, style)}" if missing else ""
         text = insert_cell(text, first, import_block(statements) + block)
     return FileResult(source.path, raw, text, changes, refused, skipped)
 
@@ -366,24 +379,25 @@ def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
     )
 
 
-def helper_module(existing: str, names: Iterable[str]) -> str:
+def helper_module(existing: str, names: Iterable[str], style: Style, header: str = "") -> str:
     """The text of a package's module of helpers, with what is there kept."""
     if not existing.strip():
-        return emit(names)
-    text, missing, imports = extended(existing, names)
+        return emit(names, style, header)
+    text, missing, imports = extended(existing, names, style)
     if text == existing and not missing:
         return existing
     text = add_imports(text, imports)
-    return f"{text.rstrip()}\n\n\n{definitions(missing)}" if missing else text
+    return f"{text.rstrip()}\n\n\n{definitions(missing, style)}" if missing else text
 
 
 def _finished(text: str, names: frozenset[str], statements: set[str], home: Home) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
-        text, missing, imports = extended(text, names)
+        style = Style.of(text)
+        text, missing, imports = extended(text, names, style)
         text = add_imports(text, statements | imports, home.package)
         if missing:
-            text = add_definitions(text, definitions(missing), {h.name for h in missing})
+            text = add_definitions(text, definitions(missing, style), {h.name for h in missing})
         return text
     if names:
         listed = ", ".join(sorted({bare(name) for name in names}))

@@ -1,10 +1,11 @@
 """The functions that a migration writes into a package, once: which there are, and their text.
 
-A helper is a function at the top level of a file of `helper_texts`; a new file there is all it
-takes to add some. What a helper needs is read off the names that it says. A helper may have
-smaller texts, its variants, for files that need no more: `name[plain]` and `name[specs]` ask for
-one, `name[plain, cached]` for one that remembers what it returned, which would keep closures
-alive; `name[plain, any]` does not mind either way.
+A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
+takes to add some. What a helper needs is read off the names that it says. `spmd_map` is asked for
+with what a site needs of it, `spmd_map[donate, axis=batch]`, and written with what all sites need
+(`spmd_map.py`). Other helpers may have a smaller text, a variant: `name[plain]` asks for it,
+`name[plain, cached]` for one that remembers what it returned, which would keep closures alive;
+`name[plain, any]` does not mind either way.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+from shardlift.migrate import spmd_map
+from shardlift.migrate.call_format import Style
+from shardlift.migrate.helper_style import styled
 from shardlift.source.scopes import Index
 
 # Standard library first, as isort has it.
@@ -24,48 +28,62 @@ _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "ty
 _CACHE = "@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once"
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
-MODULE_DOC = '"""Helpers for code that runs one row on each device."""'
+MODULE_DOC = '"""What runs a function on all devices, and places and reads its arrays."""'
 
 
 @dataclass(frozen=True)
 class Helper:
-    """One definition: its text, and what has to be there with it."""
+    """One definition: its text, annotated, and the names of other helpers that it needs."""
 
     name: str
     source: str
-    imports: frozenset[str]  # whole statements
-    needs: frozenset[str]  # names of other helpers
+    needs: frozenset[str]
 
 
 def catalogue() -> Mapping[str, Helper]:
-    """Every helper by its name, in the order in which they are written."""
-    return _catalogue()
+    """Every helper by its name, `spmd_map` with all that it can do."""
+    return {spmd_map.NAME: _spmd_map(frozenset(spmd_map.Feature)), **_catalogue()}
 
 
-def required(names: Iterable[str], known: Mapping[str, Helper] | None = None) -> tuple[Helper, ...]:
+def required(names: Iterable[str], spelling: Mapping[str, str] | None = None) -> tuple[Helper, ...]:
     """These helpers and all that they need, in the order in which they are written.
 
-    A variant is enough only if nothing needs more of the helper.
+    A variant is enough only if nothing needs more of the helper. `spelling` has the full names of
+    modules whose short names mean something else.
     """
-    known = known or catalogue()
-    wanted: set[str] = set()
+    names = list(names)
+    known = dict(_catalogue())
+    asked = [name for name in names if bare(name) == spmd_map.NAME]
+    if asked:
+        features, axis = _asked(asked)
+        # One name for the axis: arrays that are placed have the type of those that are computed.
+        known = {key: _with_axis(helper, axis) for key, helper in known.items()}
+        known = {spmd_map.NAME: _spmd_map(features, axis), **known}
+    wanted = _with_needs({bare(name) if name in asked else name for name in names}, known)
+    chosen = {_settled({key for key in wanted if bare(key) == name}) for name in map(bare, wanted)}
+    chosen = _with_needs(chosen, known)  # of two variants that exclude each other, the whole
+    ordered = [_spelled(helper, spelling or {}) for key, helper in known.items() if key in chosen]
+    # A decorator is defined before what it decorates.
+    used_above = {name for h in ordered for name in re.findall(r"^@(\w+)$", h.source, re.M)}
+    return tuple(sorted(ordered, key=lambda helper: helper.name not in used_above))
+
+
+def _with_needs(names: Iterable[str], known: Mapping[str, Helper]) -> set[str]:
+    found: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name not in wanted:
-            wanted.add(name)
+        if name not in found:
+            found.add(name)
             waiting += known[name].needs if name in known else ()
-    chosen = {_settled({key for key in wanted if bare(key) == name}) for name in map(bare, wanted)}
-    if not chosen <= wanted:  # of two variants that exclude each other the whole was chosen
-        return required(chosen, known)
-    return tuple(helper for name, helper in known.items() if name in chosen)
+    return found
 
 
 def bare(name: str) -> str:
     """The name of a helper without that of a variant.
 
-    >>> bare("shard_map_per_device[plain]")
-    'shard_map_per_device'
+    >>> bare("spmd_map[donate]")
+    'spmd_map'
     """
     return name.partition("[")[0]
 
@@ -78,45 +96,106 @@ def _settled(keys: set[str]) -> str:
     asked = {word for key in keys for word in re.findall(r"\w+", key.removeprefix(name))}
     if "cached" in asked and "uncached" in asked:
         return name
-    form = "specs" if "specs" in asked else "plain"
-    return f"{name}[{form}, cached]" if "cached" in asked else f"{name}[{form}]"
+    return f"{name}[plain, cached]" if "cached" in asked else f"{name}[plain]"
 
 
-def extended(text: str, names: Iterable[str]) -> tuple[str, tuple[Helper, ...], set[str]]:
+def _asked(requests: Iterable[str]) -> tuple[frozenset[spmd_map.Feature], str]:
+    """What all sites need of `spmd_map`, and the name of its axis: the one that they use."""
+    words = [word for one in requests for word in re.findall(r"[^\[\], ]+", one)[1:]]
+    axes = sorted({word.removeprefix("axis=") for word in words if word.startswith("axis=")})
+    features = {spmd_map.Feature(word) for word in words if not word.startswith("axis=")}
+    usual = [axis for axis in axes if axis == "batch"] or axes or [spmd_map.DEFAULT_AXIS]
+    return frozenset(features), usual[0]
+
+
+def _with_axis(helper: Helper, axis: str) -> Helper:
+    default = f'"{spmd_map.DEFAULT_AXIS}"'
+    return replace(helper, source=helper.source.replace(default, f'"{axis}"'))
+
+
+def _spmd_map(features: frozenset[spmd_map.Feature], axis: str = spmd_map.DEFAULT_AXIS) -> Helper:
+    source = spmd_map.text(features, axis)
+    said = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    return Helper(spmd_map.NAME, source, frozenset(said & _catalogue().keys()))
+
+
+def extended(
+    text: str, names: Iterable[str], style: Style
+) -> tuple[str, tuple[Helper, ...], set[str]]:
     """A text whose helpers serve these names too, what is to be added to it, and the imports.
 
-    A variant that is there and is no longer enough gives way to a larger text.
+    A helper that is there and is no longer enough gives way to a larger text; one that was
+    changed by hand stays.
     """
-    known = _spelled_for(text)
-    there = _there(text, known)
-    chosen = required({*names, *there}, known)
+    spelling = _spelling_for(text)
+    there = _there(text, spelling)
+    chosen = required({*names, *there}, spelling)
     before = text
-    for helper in there.values():
+    for node, helper in there.values():
         new = next(one for one in chosen if one.name == helper.name)
-        text = text.replace(helper.source, new.source)
+        if new.source != helper.source:
+            text = text.replace(_segment(before, node), styled(new.source, style))
     defined = Index(ast.parse(text)).module.names
     missing = tuple(helper for helper in chosen if helper.name not in defined)
-    return text, missing, set(imports_of(missing if text == before else chosen))
+    return text, missing, set(imports_of(missing if text == before else chosen, style))
 
 
-def _there(text: str, known: Mapping[str, Helper]) -> dict[str, Helper]:
-    """The helpers that a text has word for word; of two that contain each other the longer."""
-    found = {key: helper for key, helper in known.items() if helper.source in text}
-    longest: dict[str, int] = {}
-    for helper in found.values():
-        longest[helper.name] = max(longest.get(helper.name, 0), len(helper.source))
-    return {key: h for key, h in found.items() if len(h.source) == longest[h.name]}
+def _there(text: str, spelling: Mapping[str, str]) -> dict[str, tuple[ast.stmt, Helper]]:
+    """The helpers that a text has, by the request that gives each."""
+    found: dict[str, tuple[ast.stmt, Helper]] = {}
+    tree = ast.parse(text)
+    axes = {spmd_map.axis_in(f) for f in tree.body if isinstance(f, ast.FunctionDef)}
+    for node in tree.body:
+        for name in _defines(node):
+            for key, helper in _candidates(name, node, text):
+                spelled = _spelled(helper, spelling)
+                for one in (spelled, *(_with_axis(spelled, axis) for axis in axes)):
+                    if _meaning(_segment(text, node)) == _meaning(one.source):
+                        found[key] = (node, one)
+    return found
 
 
-def _spelled_for(text: str) -> Mapping[str, Helper]:
-    """The catalogue for a text that may give `np` or `jnp` to something else."""
+def is_written(node: ast.stmt, text: str) -> bool:
+    """Whether a definition of a text is one that a migration wrote."""
+    written = _there(text, _spelling_for(text)).values()
+    return any(node.lineno == one.lineno for one, _ in written)
+
+
+def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[str, Helper]]:
+    if name != spmd_map.NAME:
+        yield from ((key, helper) for key, helper in _catalogue().items() if helper.name == name)
+    elif isinstance(node, ast.FunctionDef):
+        features = spmd_map.features_in(node, _segment(text, node))
+        axis = spmd_map.axis_in(node)
+        yield request(features, axis), _spmd_map(features, axis)
+
+
+def request(features: Iterable[spmd_map.Feature], axis: str | None) -> str:
+    """How `spmd_map` is asked for."""
+    words = [*sorted(features), *([f"axis={axis}"] if axis else [])]
+    return f"{spmd_map.NAME}[{', '.join(words)}]"
+
+
+def _meaning(source: str) -> str:
+    """What a definition says, whatever its layout and whether it is annotated."""
+    return ast.unparse(ast.parse(styled(ast.unparse(ast.parse(source)), Style.plain())))
+
+
+def _spelling_for(text: str) -> dict[str, str]:
+    """The full names of modules whose short names a text gives to something else."""
     index = Index(ast.parse(text))
-    known = catalogue()
-    for short, (full, statement) in _FULL.items():
-        bound = index.module.names.get(short, ())
-        if any(_imported(index, node) != full for node in bound):
-            known = {key: _spelled(helper, short, full, statement) for key, helper in known.items()}
-    return known
+    return {
+        short: full
+        for short, (full, _) in _FULL.items()
+        if any(_imported(index, node) != full for node in index.module.names.get(short, ()))
+    }
+
+
+def _spelled(helper: Helper, spelling: Mapping[str, str]) -> Helper:
+    source = helper.source
+    for short, full in spelling.items():
+        source = re.sub(rf"\b{short}\.", f"{full}.", source)
+    return replace(helper, source=source)
 
 
 def _imported(index: Index, node: ast.AST) -> str | None:
@@ -129,39 +208,45 @@ def _imported(index: Index, node: ast.AST) -> str | None:
     return node.name
 
 
-def _spelled(helper: Helper, short: str, full: str, statement: str) -> Helper:
-    source = re.sub(rf"\b{short}\.", f"{full}.", helper.source)
-    if source == helper.source:
-        return helper
-    others = {line for line in helper.imports if not line.endswith(f" as {short}")}
-    return replace(helper, source=source, imports=frozenset({*others, statement}))
-
-
-def imports_of(helpers: Iterable[Helper]) -> list[str]:
+def imports_of(helpers: Iterable[Helper], style: Style) -> list[str]:
     """The import statements that some helpers need, sorted as isort would."""
-    return sorted({line for helper in helpers for line in helper.imports}, key=import_key)
+    sources = [styled(helper.source, style) for helper in helpers]
+    said = {n.id for s in sources for n in ast.walk(ast.parse(s)) if isinstance(n, ast.Name)}
+    table = {**_imports(), **{full.partition(".")[0]: line for full, line in _FULL.values()}}
+    return sorted({table[name] for name in said & table.keys()}, key=import_key)
 
 
-def emit(names: Iterable[str]) -> str:
-    """The text of a module with these helpers in it.
+def emit(names: Iterable[str], style: Style | None = None, header: str = "") -> str:
+    """The text of a module with these helpers in it, below the header of the project's files.
 
-    >>> print(emit(["device_mesh"]).splitlines()[0])
-    \"\"\"Helpers for code that runs one row on each device.\"\"\"
+    >>> print(emit(["spmd_map[]"]).splitlines()[0])
+    \"\"\"What runs a function on all devices, and places and reads its arrays.\"\"\"
     """
+    style = style or Style.plain()
     helpers = required(names)
-    return f"{MODULE_DOC}\n\n{import_block(imports_of(helpers))}\n\n\n{definitions(helpers)}"
+    imports = import_block(imports_of(helpers, style))
+    return f"{header}{MODULE_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
 
 
-def definitions(helpers: Iterable[Helper]) -> str:
+def definitions(helpers: Iterable[Helper], style: Style) -> str:
     """The text of some helpers, two blank lines between them."""
-    return "\n\n\n".join(helper.source for helper in helpers) + "\n"
+    return "\n\n\n".join(styled(helper.source, style) for helper in helpers) + "\n"
 
 
 def import_block(statements: Iterable[str]) -> str:
     """Import statements, a blank line between the standard library and the rest."""
-    ordered = sorted(set(statements), key=import_key)
+    ordered = sorted(_merged(statements), key=import_key)
     sections = [[line for line in ordered if import_key(line)[0] == n] for n in (0, 1)]
     return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def _merged(statements: Iterable[str]) -> set[str]:
+    """One statement for all names that come from one module."""
+    found: dict[str, set[str]] = {}
+    for statement in statements:
+        head, is_from, names = statement.partition(" import ")
+        found.setdefault(head, set()).update({names} if is_from else ())
+    return {f"{head} import {', '.join(sorted(n))}" if n else head for head, n in found.items()}
 
 
 def import_key(statement: str) -> tuple[int, int, str]:
@@ -173,48 +258,46 @@ def import_key(statement: str) -> tuple[int, int, str]:
 @cache
 def _catalogue() -> Mapping[str, Helper]:
     folder = resources.files(__package__) / "helper_texts"
-    texts = _texts(folder)
-    trees = {name: ast.parse(text) for name, text in texts.items()}
-    known = {name for tree in trees.values() for node in tree.body for name in _defines(node)}
+    texts, smaller = _texts(folder), _texts(folder / "variants")
+    known = {name for text in texts for node in ast.parse(text).body for name in _defines(node)}
     variants = {
-        f"{helper.name}[{file.removesuffix('.py')}]": helper
-        for file, text in _texts(folder / "variants").items()
-        for tree in [ast.parse(text)]
-        for node in tree.body
-        for helper in _helpers(node, tree, text, known)
+        f"{helper.name}[plain]": helper for text in smaller for helper in _helpers(text, known)
     }
     cached = {
         f"{key.removesuffix(']')}, cached]": replace(helper, source=f"{_CACHE}\n{helper.source}")
         for key, helper in variants.items()
     }
-    whole = {
-        helper.name: helper
-        for file, tree in trees.items()
-        for node in tree.body
-        for helper in _helpers(node, tree, texts[file], known)
-    }
+    whole = {helper.name: helper for text in texts for helper in _helpers(text, known)}
     return variants | cached | whole
 
 
-def _texts(folder: Traversable) -> dict[str, str]:
-    return {
-        entry.name: entry.read_text("utf-8")
+@cache
+def _imports() -> Mapping[str, str]:
+    """The import statement of every name that the helpers use."""
+    found: dict[str, str] = {}
+    for text in _texts(resources.files(__package__) / "helper_texts"):
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                for alias in node.names:
+                    found[_bound(alias)] = ast.unparse(ast.ImportFrom(node.module, [alias], 0))
+            elif isinstance(node, ast.Import):
+                found[_bound(node.names[0])] = ast.unparse(node)
+    return found
+
+
+def _texts(folder: Traversable) -> list[str]:
+    return [
+        entry.read_text("utf-8")
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
         if entry.name.endswith(".py") and entry.name != "__init__.py"
-    }
+    ]
 
 
-def _helpers(node: ast.stmt, tree: ast.Module, text: str, known: set[str]) -> list[Helper]:
-    said = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    imports = frozenset(
-        ast.unparse(ast.ImportFrom(s.module, [alias], 0) if isinstance(s, ast.ImportFrom) else s)
-        for s in tree.body
-        if isinstance(s, (ast.Import, ast.ImportFrom)) and not getattr(s, "level", 0)
-        for alias in s.names
-        if _bound(alias) in said
-    )
-    source = _segment(text, node)
-    return [Helper(n, source, imports, frozenset(known & said - {n})) for n in _defines(node)]
+def _helpers(text: str, known: set[str]) -> Iterable[Helper]:
+    for node in ast.parse(text).body:
+        said = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+        for name in _defines(node):
+            yield Helper(name, _segment(text, node), frozenset(known & said - {name}))
 
 
 def _defines(node: ast.stmt) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-MODULE = "_per_device"
+MODULE = "_spmd"
 _TESTS = re.compile(r"test_|.*_test$|conftest$")
 Exists = Callable[[str], bool]
 

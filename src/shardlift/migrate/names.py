@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.migrate.helpers import catalogue
+from shardlift.migrate.helpers import catalogue, is_written
 from shardlift.migrate.home import MODULE
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Scope
@@ -92,8 +92,7 @@ def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
         statement = file.index.parents[bound]
         module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
         return bound.name == name and module.rpartition(".")[2] == MODULE
-    helper = catalogue().get(name)
-    return helper is not None and file.text(bound) == helper.source
+    return isinstance(bound, ast.stmt) and is_written(bound, file.source.text)
 
 
 def _scopes(file: File, node: ast.AST) -> Iterator[Scope]:

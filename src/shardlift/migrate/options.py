@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shardlift.source.file import File
@@ -84,19 +83,6 @@ def literal(node: ast.expr) -> object:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError) as error:
         raise NotLiteralError(f"`{ast.unparse(node)}` is not written out") from error
-
-
-def spec_text(axes: object, spec: Callable[[object], str]) -> str:
-    """A tree of axes as the text of a tree of specs; `spec` writes a leaf."""
-    if isinstance(axes, tuple):
-        inner = ", ".join(spec_text(part, spec) for part in axes)
-        return f"({inner},)" if len(axes) == 1 else f"({inner})"
-    if isinstance(axes, list):
-        return "[" + ", ".join(spec_text(part, spec) for part in axes) + "]"
-    if isinstance(axes, dict):
-        items = (f"{key!r}: {spec_text(part, spec)}" for key, part in axes.items())
-        return "{" + ", ".join(items) + "}"
-    return spec(axes)
 
 
 def is_leading(axes: object) -> bool:

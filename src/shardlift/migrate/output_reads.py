@@ -86,7 +86,14 @@ def _is_fetched(file: File, node: ast.expr) -> bool:
     """Whether a value goes to the host and nowhere else, so that its device does not matter."""
     parent = file.index.parents.get(node)
     if isinstance(parent, ast.Call) and node in parent.args:
-        return file.called(parent) in _NUMBERS
+        return file.called(parent) in _NUMBERS or _is_logging(parent)
     if isinstance(parent, ast.Attribute):
         return parent.attr in ("item", "tolist")
     return isinstance(parent, ast.FormattedValue)
+
+
+def _is_logging(call: ast.Call) -> bool:
+    """`logging.info("…", value)` and its like."""
+    function = call.func
+    names = ("debug", "info", "warning", "error")
+    return isinstance(function, ast.Attribute) and function.attr in names

@@ -1,7 +1,8 @@
 """pmap itself: called, as a decorator, or handed on as a value.
 
-Where the options are written out, the call becomes `jax.jit(shard_map_per_device(f, …), …)`;
-where they are known only at run time, or pmap is a value, `jit_per_device` takes them as they are.
+Its name becomes that of the helper `spmd_map`, which takes the same options; nothing else of a
+site changes. pmaps directly inside one another become one
+`jax.jit(shard_map_per_device(f, …), …)` over a mesh of several axes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import tokenize
 from collections.abc import Iterator, Mapping
 
 from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
-from shardlift.migrate.forms import HOST_LOCAL, PER_DEVICE, Form, call_text, form_of
+from shardlift.migrate.forms import PER_DEVICE, Form, call_text, form_of
+from shardlift.migrate.helpers import request
 from shardlift.migrate.home import is_test
 from shardlift.migrate.names import is_optional, is_shadowed, jax_name, partial_name
 from shardlift.migrate.nested import levels_of, tangled
@@ -23,6 +25,13 @@ from shardlift.migrate.options import (
     read_options,
 )
 from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.spmd_map import (
+    NAME,
+    Feature,
+    axis_of,
+    features_of,
+    features_of_any_call,
+)
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, Kind, Match, Span
@@ -30,7 +39,6 @@ from shardlift.source.scopes import FUNCTIONS, LOOPS
 from shardlift.source.sites import Role
 from shardlift.source.values import Known
 
-BY_OPTIONS = "jit_per_device"
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 _MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
@@ -107,7 +115,7 @@ def _tests_a_stand_in(file: File) -> bool:
 
 def _taken(file: File, name: ast.expr) -> str | None:
     """A name that the new text needs and that stands for something else at this place."""
-    for needed in (jax_name(file)[0], PER_DEVICE, BY_OPTIONS, HOST_LOCAL):
+    for needed in (jax_name(file)[0], NAME, PER_DEVICE):
         if is_shadowed(file, name, needed):
             return needed
     return None
@@ -115,34 +123,86 @@ def _taken(file: File, name: ast.expr) -> str | None:
 
 def _rewritten(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
     try:
-        if mention.use is Use.DECORATOR:
-            return _decorator(file, mention.node, style, done)
-        if mention.use is Use.CALL:
-            assert isinstance(mention.node, ast.Call)
-            return _call(file, mention.node, style, done)
+        levels, inside = _levels(file, mention)
+        if len(levels) == 1:
+            return _renamed(file, mention, levels[0])
+        done.update(inside)
+        return _nested(file, mention, levels, style)
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=kind_of(mention))
     except NotLiteralError:
-        pass
-    return _by_options(file, mention)
+        return _renamed(file, mention, None)
 
 
-def _call(file: File, call: ast.Call, style: Style, done: set[ast.AST]) -> Match:
-    """`jax.pmap(f, …)`: what is around `f` changes, `f` itself is not touched."""
-    levels, inner_references = levels_of(file, call)
-    form = form_of(levels, style)
-    operand = levels[-1].operand
-    if operand is None:
-        raise NotLiteralError("it is given no function")
-    if any(_has_comment(gap) for gap in _gaps(file, call, operand)):
-        raise NotLiteralError("there are comments between its arguments")
-    if isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
-        raise UnsupportedError("what is mapped is not a plain expression")
-    done.update(inner_references)
-    edits = _edits(file, call, operand, form, style)
-    return Match(
-        call, "", edits, jax_name(file)[1], _per_device(file, form, call, operand), kind=Kind.SITE
+def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]:
+    """The options of a pmap and of those directly inside it, and the nodes of the latter."""
+    if mention.use is Use.CALL:
+        assert isinstance(mention.node, ast.Call)
+        levels, inside = levels_of(file, mention.node)
+        return levels, list(inside)
+    if mention.use is Use.DECORATOR:
+        stack = _stack(file, mention.node)
+        levels = [_decorating(file, decorator) for decorator in stack]
+        return levels, [node for decorator in stack for node in ast.walk(decorator)]
+    raise NotLiteralError("pmap is a value here")
+
+
+def _renamed(file: File, mention: Mention, options: Options | None) -> Match:
+    """The same call of `spmd_map`; no options: those that only the run knows."""
+    features = (
+        features_of_any_call(file.project.has_keyword) if options is None else features_of(options)
     )
+    if options is not None and _is_mapped_again(file, mention, options.operand):
+        features |= {Feature.REMAPPED}
+    if file.many_processes:
+        features |= {Feature.PROCESSES}
+    helper = request(features, axis_of(options) if options else None)
+    edits = (file.replace(mention.name, NAME), *_realigned(file, mention))
+    return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))
+
+
+def _realigned(file: File, mention: Mention) -> Iterator[Edit]:
+    """Lines of a call that are aligned with its first argument stay aligned with it."""
+    call, name = mention.node, mention.name
+    longer = len(NAME) - len(file.text(name))
+    if not longer or not isinstance(call, ast.Call) or call.func is not name:
+        return
+    column = (name.end_col_offset or 0) + 1
+    inside_strings = {
+        line
+        for node in ast.walk(call)
+        if isinstance(node, (ast.Constant, ast.JoinedStr))
+        for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
+    }
+    for number in range(call.lineno + 1, (call.end_lineno or call.lineno) + 1):
+        line = file.lines[number - 1]
+        margin = len(line) - len(line.lstrip())
+        if line.strip() and margin >= column and number not in inside_strings:
+            yield Edit(file.stretch(number, 0, number, max(-longer, 0)), " " * longer)
+
+
+def _nested(file: File, mention: Mention, levels: list[Options], style: Style) -> Match:
+    """pmaps directly inside one another, as one shard_map over a mesh of several axes."""
+    if file.many_processes:
+        raise UnsupportedError("pmaps inside one another, in a program of many processes")
+    form, node = form_of(levels, style), mention.node
+    helpers = frozenset({PER_DEVICE})
+    if mention.use is Use.DECORATOR:
+        stack = _stack(file, node)
+        if _has_comment(file.text(_from(stack[0], stack[-1]))):
+            raise UnsupportedError("there are comments between the arguments of nested pmaps")
+        edits: tuple[Edit, ...] = (
+            Edit(_span(file, stack[0], stack[-1]), _decorators(file, stack, form, style)),
+        )
+        return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
+    operand = levels[-1].operand
+    assert isinstance(node, ast.Call)
+    if operand is None or isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+        raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
+    if has_comments(file, node, operand):
+        raise UnsupportedError("there are comments between the arguments of nested pmaps")
+    edits = _edits(file, node, operand, form, style)
+    return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
 
 
 def _edits(
@@ -180,27 +240,13 @@ def _has_long_strings(node: ast.expr) -> bool:
     )
 
 
-def _decorator(file: File, node: ast.expr, style: Style, done: set[ast.AST]) -> Match:
-    """`@jax.pmap`, `@functools.partial(jax.pmap, …)`, and several of them on one function."""
-    stack = _stack(file, node)
-    span = _span(file, stack[0], stack[-1])
-    if _has_comment(file.text(_from(stack[0], stack[-1]))):
-        raise NotLiteralError("there are comments between its arguments")
-    _, imports = jax_name(file)
-    levels = [_decorating(file, one) for one in stack]
-    form = form_of(levels, style)
-    done.update(inner for one in stack for inner in ast.walk(one))
-    edit = Edit(span, _decorators(file, stack, form, style))
-    return Match(node, "", (edit,), imports, _per_device(file, form, node, None), kind=Kind.SITE)
-
-
 def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> str:
     """The text of the decorators that take the place of those of a stack, without the first @."""
     partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
     partial = partials[0] if partials else partial_name(file)[0]
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
-        *([form.host_local] if file.many_processes else []),
+        *([form.host_local] if form.host_local and file.many_processes else []),
         _applied(partial, f"{jax_name(file)[0]}.jit", form.outer),
         _applied(partial, form.name, (*names, *form.inner)),
     ]
@@ -253,21 +299,16 @@ def _applied(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | 
     return CallText(partial, (name, *arguments)) if arguments else name
 
 
-def _by_options(file: File, mention: Mention) -> Match:
-    """pmap as a value, or with options that only the run knows: the same options, by a helper."""
-    name = f"host_local_{BY_OPTIONS}" if file.many_processes else BY_OPTIONS
-    edit = file.replace(mention.name, name)
-    helpers = frozenset({name})
-    return Match(mention.node, "", (edit,), helpers=helpers, kind=kind_of(mention))
+def _is_mapped_again(file: File, mention: Mention, operand: ast.expr | None) -> bool:
+    """Whether the same function object may be mapped here more than once.
 
-
-def _per_device(file: File, form: Form, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
-    """The helpers of a site: the smallest text that serves it."""
-    if file.many_processes:
-        return frozenset({PER_DEVICE, HOST_LOCAL})
-    if form.variant is None:
-        return frozenset({PER_DEVICE})
-    return frozenset({f"{PER_DEVICE}[{form.variant}, {lifetime(file, site, operand)}]"})
+    A lambda, or a function that a decorator maps, is a new one each time.
+    """
+    if operand is None or isinstance(operand, ast.Lambda):
+        return False
+    return any(
+        isinstance(node, (*FUNCTIONS, *_MANY)) for node in file.index.ancestors(mention.node)
+    )
 
 
 def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:

@@ -13,7 +13,7 @@ from shardlift._compat import is_installed
 # Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
 # So do the functions that `shardlift migrate` writes into programs.
-_WRITTEN = ("jit_per_device", "host_local_jit_per_device", "shard_map_per_device", "host_local")
+_WRITTEN = ("spmd_map", "_remember", "shard_map_per_device")
 _STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
 
 

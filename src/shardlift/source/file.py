@@ -137,7 +137,7 @@ class File:
     @property
     def many_processes(self) -> bool:
         """Whether several processes run the project of this file."""
-        return self.project.many_processes
+        return self.project.has_many_processes(self.path)
 
     @cached_property
     def lines(self) -> list[str]:

@@ -10,7 +10,12 @@ from itertools import takewhile
 
 from shardlift.source.file import File
 from shardlift.source.modules import LIBRARIES, module_parts
-from shardlift.source.processes import is_for_many, may_be_for_many
+from shardlift.source.processes import (
+    Evidence,
+    evidence_in,
+    imported_modules,
+    may_be_evidence,
+)
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError
 from shardlift.source.values import Value
@@ -36,6 +41,7 @@ class Project:
         self.settings = settings
         self._files: dict[str, File | None] = {}
         self._texts: dict[str, str] = {}
+        self._keywords: dict[str, bool] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
         for path in self._paths:
             parts = module_parts(path)
@@ -48,18 +54,52 @@ class Project:
         texts = {source.path: source for source in sources}
         return cls(texts, texts.__getitem__, settings)
 
-    @cached_property
-    def many_processes(self) -> bool:
-        """Whether several processes run the project, by its settings or else by its files."""
+    def has_many_processes(self, path: str) -> bool:
+        """Whether several processes run the program of a file, by the settings or its files."""
         if self.settings.many_processes is not None:
             return self.settings.many_processes
-        return any(self._is_for_many_processes(path) for path in self._paths)
+        evidence = self.process_evidence(path)
+        return evidence is not None and evidence.many
 
-    def _is_for_many_processes(self, path: str) -> bool:
-        if self._files.get(path) is None and not may_be_for_many(self._text(path)):
-            return False
-        file = self._open(path)
-        return file is not None and is_for_many(file)
+    def process_evidence(self, path: str) -> Evidence | None:
+        """The line that decides how many processes run the program of a file.
+
+        Of its program are the files that it imports, that import it, or that are imported
+        together with it.
+        """
+        found = [one for one in self._evidence if self._is_same_program(path, one.path)]
+        return min(found, key=lambda one: (one.many, one.path != path, one.path), default=None)
+
+    @cached_property
+    def _evidence(self) -> list[Evidence]:
+        paths = (path for path in self._paths if may_be_evidence(self._text(path)))
+        files = (self._open(path) for path in paths)
+        found = (evidence_in(file) for file in files if file is not None)
+        return [one for one in found if one is not None]
+
+    def _is_same_program(self, one: str, other: str) -> bool:
+        return not self._importers(one).isdisjoint(self._importers(other))
+
+    def _importers(self, path: str) -> set[str]:
+        """A file and all that import it, directly or not."""
+        reached, waiting = {path}, [path]
+        while waiting:
+            new = self._imported_by.get(waiting.pop(), set()) - reached
+            reached |= new
+            waiting += new
+        return reached
+
+    @cached_property
+    def _imported_by(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for path in self._paths:
+            for imported in self._imports(path):
+                found[imported].add(path)
+        return found
+
+    def _imports(self, path: str) -> set[str]:
+        found = {self._find(parts, path) for parts in imported_modules(self._text(path))}
+        return {one for one in found if one is not None and one != path}
 
     def file(self, path: str, source: Source | None = None) -> File:
         """The parsed file. Raises an error if it cannot be read or parsed."""
@@ -93,6 +133,13 @@ class Project:
             return ()
         module = self._open(path)
         return module.exported(name) if module is not None else ()
+
+    def has_keyword(self, name: str) -> bool:
+        """Whether any file passes an argument of this name, or has it as a string."""
+        if name not in self._keywords:
+            pattern = re.compile(rf"\b{name}\s*=[^=]|['\"]{name}['\"]")
+            self._keywords[name] = any(pattern.search(self._text(path)) for path in self._paths)
+        return self._keywords[name]
 
     def is_matched_elsewhere(self, pattern: re.Pattern[str], path: str) -> bool:
         """Whether a pattern occurs in any file except one."""

@@ -22,13 +22,13 @@ def shard_map_per_device(
     options = ("devices" if axis_name is None else axis_name, in_specs, out_specs, devices, static)
     if getattr(f, "__closure__", f) is None and not hasattr(f, "__self__"):
         try:  # a plain function, mapped before: jit finds again what it compiled
-            return mapped_before(f, *options)
+            return _mapped_before(f, *options)
         except TypeError:  # something that has no hash, such as a dict of specs
             pass
-    return map_rows(f, *options)
+    return _map_rows(f, *options)
 
 
-def map_rows(f, axis_name, in_specs, out_specs, devices, static):
+def _map_rows(f, axis_name, in_specs, out_specs, devices, static):
     leading = jax.P(*axis_name) if isinstance(axis_name, tuple) else jax.P(axis_name)
     in_specs = leading if in_specs is None else in_specs
     out_specs = leading if out_specs is None else out_specs
@@ -38,23 +38,27 @@ def map_rows(f, axis_name, in_specs, out_specs, devices, static):
         numbers = [k for k in range(len(args)) if k not in static and k - len(args) not in static]
         specs = [in_specs[k] for k in numbers] if isinstance(in_specs, tuple) else in_specs
         rows = ([args[k] for k in numbers], kwargs)
-        return numbers, rows, jax.tree.map(spec_of_leaves, (specs, leading), rows, is_leaf=is_spec)
+        return (
+            numbers,
+            rows,
+            jax.tree.map(_spec_of_leaves, (specs, leading), rows, is_leaf=_is_spec),
+        )
 
     def mesh_for(sizes):
-        return device_mesh(leading, sizes, devices)
+        return _device_mesh(leading, sizes, devices)
 
     @functools.wraps(f)
     def mapped(*args, **kwargs):
         numbers, rows, specs = rows_of(args, kwargs)
 
         def one_row(blocks):
-            row, named = jax.tree.map(lambda s, x: jnp.squeeze(x, sharded_axes(s)), specs, blocks)
-            out = f(*replace_at(args, numbers, row), **named)
-            return jax.tree.map(add_axes, out_specs, out, is_leaf=is_spec)
+            row, named = jax.tree.map(lambda s, x: jnp.squeeze(x, _sharded_axes(s)), specs, blocks)
+            out = f(*_replace_at(args, numbers, row), **named)
+            return jax.tree.map(_add_axes, out_specs, out, is_leaf=_is_spec)
 
         return jax.shard_map(
             one_row,
-            mesh=mesh_for(count_rows(specs, rows)),
+            mesh=mesh_for(_count_rows(specs, rows)),
             in_specs=(specs,),
             out_specs=out_specs,
             check_vma=False,
@@ -65,10 +69,10 @@ def map_rows(f, axis_name, in_specs, out_specs, devices, static):
     return mapped
 
 
-mapped_before = functools.lru_cache(maxsize=64)(map_rows)
+_mapped_before = functools.lru_cache(maxsize=64)(_map_rows)
 
 
-def device_mesh(axis_names, sizes, devices=None):
+def _device_mesh(axis_names, sizes, devices=None):
     """A mesh with an axis for each name: the first devices, or those given."""
     if not sizes and devices is not None:
         sizes = {axis_names[0]: len(devices)}
@@ -86,11 +90,11 @@ def device_mesh(axis_names, sizes, devices=None):
     return jax.sharding.Mesh(np.array(devices).reshape(shape), tuple(axis_names))
 
 
-def count_rows(specs, tree):
+def _count_rows(specs, tree):
     """How many rows there are along each axis of the mesh."""
     sizes = {}
     for spec, x in zip(jax.tree.leaves(specs), jax.tree.leaves(tree)):
-        for axis in sharded_axes(spec):
+        for axis in _sharded_axes(spec):
             rows = jnp.shape(x)[axis] if axis < jnp.ndim(x) else None
             if rows is None or sizes.setdefault(spec[axis], rows) != rows:
                 wanted = sizes.get(spec[axis], "some")
@@ -98,7 +102,7 @@ def count_rows(specs, tree):
     return sizes
 
 
-def replace_at(args, numbers, values):
+def _replace_at(args, numbers, values):
     """The arguments with those of some numbers replaced."""
     new = list(args)
     for number, value in zip(numbers, values):
@@ -106,18 +110,18 @@ def replace_at(args, numbers, values):
     return new
 
 
-def add_axes(spec, tree):
+def _add_axes(spec, tree):
     """A row of every leaf as a block again."""
-    return jax.tree.map(lambda x: jnp.expand_dims(x, sharded_axes(spec)), tree)
+    return jax.tree.map(lambda x: jnp.expand_dims(x, _sharded_axes(spec)), tree)
 
 
-def sharded_axes(spec):
+def _sharded_axes(spec):
     return tuple(axis for axis, name in enumerate(spec) if name is not None)
 
 
-def spec_of_leaves(spec, tree):
+def _spec_of_leaves(spec, tree):
     return jax.tree.map(lambda _: spec, tree)
 
 
-def is_spec(x):
+def _is_spec(x):
     return isinstance(x, jax.P)

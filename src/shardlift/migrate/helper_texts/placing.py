@@ -1,45 +1,74 @@
-"""Arrays with one row on each device: made of one value, or of one value a device."""
+"""Arrays with one row on each device: made of one value, or of one value per device."""
 
 import collections
 import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 
-def device_put_sharded(shards, devices):
-    """Put `shards[i]` on `devices[i]`: one array a leaf, whose rows are never stacked elsewhere."""
+def device_put_sharded(
+    shards: Sequence[Any],
+    devices: Sequence[jax.Device],
+) -> Any:
+    """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
+    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
+    rows = jax.NamedSharding(mesh, jax.P("devices"))
     if len(shards) != len(devices):
-        raise ValueError(f"{len(shards)} shards cannot go on {len(devices)} devices")
-    placed = [jax.device_put(jax.tree.map(as_row, x), d) for x, d in zip(shards, devices)]
-    sharding = row_per_device(devices)
-    return jax.tree.map(lambda *rows: join_rows(rows, sharding), *placed)
+        counts = f"{len(shards)} shards cannot go on {len(devices)} devices"
+        raise ValueError(counts)
+
+    def put(*xs: Any) -> jax.Array:
+        xs = jax.device_put(xs, tuple(devices))
+        blocks = [jnp.expand_dims(x, 0) for x in xs]
+        shape = (len(devices), *blocks[0].shape[1:])
+        if jax.typeof(blocks[0]).weak_type:  # Python numbers: not float32 yet
+            blocks = jax.device_put(blocks, devices[0])
+            return jax.device_put(jnp.concatenate(blocks), rows)
+        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
+
+    return jax.tree.map(put, *shards)
 
 
-def device_put_replicated(x, devices):
-    """Put `x` on each device: one array a leaf, whose rows are never stacked elsewhere."""
-    sharding = row_per_device(devices)
-    copies = jax.device_put(jax.tree.map(as_row, x), jax.NamedSharding(sharding.mesh, jax.P()))
-    return jax.tree.map(
-        lambda copy: join_rows([shard.data for shard in copy.addressable_shards], sharding), copies
-    )
+def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
+    """Put `x` on every device, as the rows of one array per leaf."""
+    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
+    rows = jax.NamedSharding(mesh, jax.P("devices"))
+
+    def put(x: Any) -> jax.Array:
+        row = jnp.expand_dims(jax.device_put(x), 0)
+        shape = (len(devices), *row.shape[1:])
+        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
+            return jax.device_put(jnp.broadcast_to(row, shape), rows)
+        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
+        blocks = [shard.data for shard in copies.addressable_shards]
+        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
+
+    return jax.tree.map(put, x)
 
 
-def replicate(tree, devices=None):
-    """Put `tree` on each of `devices`, the local ones unless given."""
+def replicate(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:
+    """Put `tree` on every device, as the rows of one array per leaf."""
     return device_put_replicated(tree, devices or jax.local_devices())
 
 
-def prefetch_to_device(iterator, size, devices=None):
-    """Yield what `iterator` yields, rows put on their devices `size` items ahead."""
-    sharding = row_per_device(devices or jax.local_devices())
-    queue = collections.deque()
+def prefetch_to_device(
+    iterator: Iterator[Any],
+    size: int,
+    devices: Sequence[jax.Device] | None = None,
+) -> Iterator[Any]:
+    """Yield what `iterator` yields, put on the devices `size` items ahead."""
+    mesh = jax.sharding.Mesh(devices or jax.local_devices(), ("devices",))
+    sharding = jax.NamedSharding(mesh, jax.P("devices"))
+    queue: collections.deque[Any] = collections.deque()
 
-    def own(x):  # the iterator may fill the same buffer again
+    def own(x: Any) -> Any:  # the iterator may fill the same buffer again
         return x.copy() if isinstance(x, np.ndarray) else x
 
-    def enqueue(count):
+    def enqueue(count: int) -> None:
         for item in itertools.islice(iterator, count):
             queue.append(jax.device_put(jax.tree.map(own, item), sharding))
 
@@ -47,25 +76,3 @@ def prefetch_to_device(iterator, size, devices=None):
     while queue:
         yield queue.popleft()
         enqueue(1)
-
-
-def row_per_device(devices):
-    """The sharding of arrays that have one row on each device."""
-    return jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
-
-
-def as_row(x):
-    """`x` with a leading axis of one; a NumPy array is only copied to where it goes."""
-    return x[None] if isinstance(x, np.ndarray) else add_leading_axis(x)
-
-
-add_leading_axis = jax.jit(lambda x: x[None])
-
-
-def join_rows(rows, sharding):
-    """One array of rows that are where they belong."""
-    if jax.typeof(rows[0]).weak_type:  # as Python scalars are; made of shards it would be lost
-        stacked = jnp.concatenate(jax.device_put(list(rows), rows[0].sharding))
-        return jax.device_put(stacked, sharding)
-    shape = (len(rows), *rows[0].shape[1:])
-    return jax.make_array_from_single_device_arrays(shape, sharding, list(rows))

@@ -1,0 +1,79 @@
+"""The text of a helper as a project would write it: its indent, its quotes, annotations or none."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from shardlift.migrate.call_format import Style
+from shardlift.source.edits import apply_edits
+from shardlift.source.model import Edit, Span
+
+_DEFINITION = re.compile(r"^( *)def \w+\(\n((?: +.*,\n)+) *\)(.*):$", re.M)
+
+
+def styled(source: str, style: Style) -> str:
+    """An annotated definition, indented by four spaces, in another style."""
+    text = source if style.typed else _without_annotations(source)
+    text = _DEFINITION.sub(lambda found: _on_one_line(found, style), text)
+    if style.quote == "'":
+        text = _with_single_quotes(text)
+    return text if style.indent == "    " else _indented(text, style.indent)
+
+
+def _indented(source: str, indent: str) -> str:
+    """Another indent for blocks; lines within brackets are four spaces further in."""
+    lines: list[str] = []
+    depth = 0
+    for line in source.split("\n"):
+        code = line.lstrip()
+        within = depth - code.startswith((")", "]", "}"))
+        blocks = (len(line) - len(code)) // 4 - within
+        hanging = "    " if indent == "  " else indent
+        lines.append(f"{indent * blocks}{hanging * within}{code}" if code else "")
+        bare = re.sub(r"#.*|\"[^\"]*\"|'[^']*'", "", code)
+        depth += sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
+    return "\n".join(lines)
+
+
+def _without_annotations(source: str) -> str:
+    edits: list[Edit] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            edits += _in_signature(node, source.splitlines())
+    return apply_edits(source, edits)
+
+
+def _in_signature(node: ast.FunctionDef, lines: list[str]) -> Iterator[Edit]:
+    args = node.args
+    defaults = dict(zip(reversed(args.args), reversed(args.defaults), strict=False))
+    named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    defaults |= {arg: value for arg, value in named if value}
+    others = [arg for arg in (args.vararg, args.kwarg) if arg]
+    for arg in (*args.args, *args.kwonlyargs, *others):
+        if arg.annotation is not None:
+            start, default = arg.col_offset + len(arg.arg), defaults.get(arg)
+            end = default.col_offset if default else arg.annotation.end_col_offset or start
+            yield Edit(Span(arg.lineno, start, arg.lineno, end), "=" if default else "")
+    if node.returns is not None:
+        line = node.returns.lineno
+        start = lines[line - 1].rindex(" ->", 0, node.returns.col_offset)
+        yield Edit(Span(line, start, line, node.returns.end_col_offset or start), "")
+
+
+def _on_one_line(found: re.Match[str], style: Style) -> str:
+    """A definition whose parameters are written one per line, on one line if it fits."""
+    margin, parameters, returns = found.groups()
+    name = found[0].split("(")[0]
+    listed = ", ".join(line.strip().removesuffix(",") for line in parameters.splitlines())
+    flat = f"{name}({listed}){returns}:"
+    width = len(flat) - len(margin) + len(margin) // 4 * len(style.indent)
+    return flat if width <= style.width else found[0]
+
+
+def _with_single_quotes(source: str) -> str:
+    code_and_docs = source.split('"""')
+    code = [re.sub(r'"([^"\'\\\n]*)"', r"'\1'", part) for part in code_and_docs[::2]]
+    code_and_docs[::2] = code
+    return '"""'.join(code_and_docs)

@@ -1,0 +1,113 @@
+"""What `spmd_map` needs for some of its arguments; the function itself is in `templates`."""
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def _remember(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what was made before for equal arguments, if they have a hash."""
+    cached = functools.lru_cache(maxsize=64)(make)
+
+    @functools.wraps(make)
+    def find(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return cached(*args, **kwargs)
+        except TypeError:  # a list of devices or a dict of axes has no hash
+            return make(*args, **kwargs)
+
+    return find
+
+
+def _specs(axes: Any, axis_name: Hashable) -> Any:
+    def spec(axis: int | None) -> jax.P:
+        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+
+    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
+
+
+def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
+    def at_axis(spec: jax.P, part: Any) -> Any:
+        axis = tuple(range(len(spec)))[-1:]
+        return jax.tree.map(lambda x: change(x, axis), part)
+
+    return jax.tree.map(at_axis, specs, tree)
+
+
+def _size(spec: jax.P, tree: Any) -> int | None:
+    """The number of slices; None where there are none."""
+    shapes = map(np.shape, jax.tree.leaves(tree))
+    sizes = (shape[len(spec) - 1] for shape in shapes if shape and len(spec))
+    return next(sizes, None)
+
+
+def _copy_unmapped(
+    jitted: Callable[..., Any],
+    in_specs: Any,
+    mesh_for: Callable[..., jax.sharding.Mesh],
+) -> Callable[..., Any]:
+    """Copy what is not sliced to all devices, as `jax.pmap` does."""
+
+    @functools.wraps(jitted)
+    def copying(*args: Any, **kwargs: Any) -> Any:
+        everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
+
+        def copy(x: Any) -> Any:
+            is_array = isinstance(x, jax.Array)
+            return jax.device_put(x, everywhere) if is_array else x
+
+        def of_part(spec: jax.P, part: Any) -> Any:
+            return part if len(spec) else jax.tree.map(copy, part)
+
+        args, kwargs = jax.tree.map(of_part, in_specs, (args, kwargs))
+        return jitted(*args, **kwargs)
+
+    return copying
+
+
+def _host_local(
+    call: Callable[..., Any],
+    in_specs: Any,
+    mesh_for: Callable[..., jax.sharding.Mesh],
+) -> Callable[..., Any]:
+    """Stitch the slices of this process into global arrays, and back."""
+
+    @functools.wraps(call)
+    def stitching(*args: Any, **kwargs: Any) -> Any:
+        mesh = mesh_for(args, kwargs)
+        local = mesh.local_mesh
+        if not mesh.is_multi_process:
+            return call(*args, **kwargs)
+
+        def stitch(spec: jax.P, part: Any) -> Any:
+            return jax.tree.map(lambda x: _moved(x, local, mesh, spec), part)
+
+        def own_part(x: jax.Array) -> jax.Array:
+            return _moved(x, mesh, local, x.sharding.spec)
+
+        args, kwargs = jax.tree.map(stitch, in_specs, (args, kwargs))
+        return jax.tree.map(own_part, call(*args, **kwargs))
+
+    return stitching
+
+
+def _moved(
+    x: Any,
+    old: jax.sharding.Mesh,
+    new: jax.sharding.Mesh,
+    spec: jax.P,
+) -> Any:
+    """The blocks of `x` as those of an array on more, or fewer, processes."""
+    if not isinstance(x, (jax.Array, np.ndarray)):
+        return x  # a number: jit puts it on every device
+    placed = jax.device_put(x, jax.NamedSharding(old, spec))
+    shape = list(x.shape)
+    if len(spec):
+        shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
+    blocks = [shard.data for shard in placed.addressable_shards]
+    sharding = jax.NamedSharding(new, spec)
+    make = jax.make_array_from_single_device_arrays
+    return make(tuple(shape), sharding, blocks)

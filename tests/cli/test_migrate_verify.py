@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from shardlift.cli import main, transaction
 from shardlift.migrate import passes, sites
+from shardlift.source.model import Edit
 from tests import children
 from tests.cli.interrupting import tree
 
@@ -77,6 +78,16 @@ def _run(*arguments: str) -> Result:
     return CliRunner().invoke(main, command, catch_exceptions=False)
 
 
+def planted(edits: tuple[Edit, ...], wrapper: str) -> tuple[Edit, ...]:
+    first, *rest = edits
+    if rest:
+        texts = [f"{first.replacement}{wrapper}(", *(f"){edit.replacement}" for edit in rest)]
+    else:  # the name of a mapping function
+        texts = [f"(lambda f: {first.replacement}({wrapper}(f)))"]
+    pairs = zip(edits, texts, strict=True)
+    return tuple(dataclasses.replace(edit, replacement=text) for edit, text in pairs)
+
+
 def _plant(monkeypatch: pytest.MonkeyPatch, module: object, word: str, wrapper: str) -> None:
     """What is rewritten around `word` is wrapped in a call besides."""
     real = module.rewrite  # type: ignore[attr-defined]
@@ -84,11 +95,7 @@ def _plant(monkeypatch: pytest.MonkeyPatch, module: object, word: str, wrapper: 
     def rewrite(file, goal):
         for result in real(file, goal):
             if result.edits and word in file.text(result.node):
-                first, *rest = result.edits
-                text = f"{first.replacement}{wrapper}("
-                edits = [dataclasses.replace(first, replacement=text)]
-                edits += [dataclasses.replace(e, replacement=f"){e.replacement}") for e in rest]
-                result = dataclasses.replace(result, edits=tuple(edits))
+                result = dataclasses.replace(result, edits=planted(result.edits, wrapper))
             yield result
 
     steps = tuple(rewrite if step is real else step for step in passes.STEPS)
@@ -144,14 +151,14 @@ def test_a_program_that_fails_and_json(project, monkeypatch):
 def test_an_end_in_the_middle_of_a_run(project, end):
     """The program after does not end by itself: it waits as soon as it sees the new text."""
     before = tree(project)
-    waiting = "while 'jit(' in open('lib.py').read(): time.sleep(9)"
+    waiting = "while 'spmd_map(' in open('lib.py').read(): time.sleep(9)"
     program = PROGRAM.replace("n = jax", f"{waiting}\nn = jax")
     (project / "train.py").write_text(program)
     before["train.py"] = program.encode()
     command = [sys.executable, "-m", "shardlift.cli", "migrate", "--write", "."]
     command += ["--verify", "python train.py"]
     with children.Child(command, env=ENV) as child:
-        while b"jit(" not in (project / "lib.py").read_bytes():
+        while b"spmd_map(" not in (project / "lib.py").read_bytes():
             assert child.poll() is None, child.stderr_text
             time.sleep(0.05)
         assert (project / transaction.JOURNAL).exists()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
+from shardlift.facts import Capture
 from shardlift.migrate import engine
 from shardlift.migrate.changes import Change, ChangeId, Decisions
+from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.engine import Migration, ProjectMigration
 from shardlift.migrate.rewrite import Goal
+from shardlift.source.file import File
 from shardlift.source.model import Kind
 
 FIRST = """\
@@ -15,6 +20,27 @@ import jax
 
 step = jax.pmap(f)
 loss = jax.pmap(lambda x: x + 1)(x)[0]
+"""
+TRAINING = """\
+import jax
+from flax import jax_utils
+from flax.training import common_utils
+
+
+def step(state, batch):
+    return jax.lax.pmean(state + batch.sum(), "i")
+
+
+def evaluate(state, batch):
+    return jax.lax.pmean((state * batch.sum()), "i")
+
+
+p_step = jax.pmap(step, axis_name="i")
+p_eval = jax.pmap(evaluate, axis_name="i")
+state = jax_utils.replicate(1.0)
+for batch in loader:
+    state = p_step(state, common_utils.shard(batch))
+    print(jax_utils.unreplicate(p_eval(state, common_utils.shard(batch))))
 """
 SECOND = "import jax\n\nother = jax.pmap(h)\ny = jax.tree_map(f, tree)\n"
 
@@ -86,6 +112,28 @@ def test_a_file_whose_choice_is_the_same_is_not_rewritten_again(monkeypatch) -> 
     project.render(Decisions({change.id: "no"}))
     project.render()
     assert sorted(rendered) == ["first.py", "second.py", "second.py"]
+
+
+def test_values_are_followed_once_for_all_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    analysed: list[int] = []
+    real = engine.analyse
+
+    def counted(files: Iterable[File], facts: Capture | None) -> Program:
+        analysed.append(1)
+        return real(files, facts)
+
+    monkeypatch.setattr(engine, "analyse", counted)
+    project = _project(Goal.GLOBAL, first=TRAINING)
+    whole = project.render()
+    assert "in_specs=(jax.P(), jax.P(" in _texts(whole)["first.py"]
+    line = TRAINING[: TRAINING.index("p_eval =")].count("\n") + 1
+    site = _change(whole, line, Kind.SITE)
+    # Another site takes the same state: it goes back with the one that is left.
+    part = project.render(Decisions({site.id: "not now"}))
+    assert "put_on_every_device" not in _texts(part)["first.py"]
+    assert "jax.pmap(evaluate" in _texts(part)["first.py"]
+    assert _texts(project.render()) == _texts(whole)
+    assert analysed == [1]
 
 
 def test_an_import_of_the_shim_covers_what_is_mapped_through_it() -> None:

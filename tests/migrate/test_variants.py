@@ -58,7 +58,11 @@ def test_the_smallest_text_that_serves(site: str, features: str) -> None:
 
 def test_pmap_as_a_value_may_be_called_in_any_way() -> None:
     after, _ = migrated({"main.py": f"{HEAD}g = dict(transform=jax.pmap)\n"})
-    assert written(after["main.py"]) == set(Feature) - {Feature.PROCESSES}
+    assert written(after["main.py"]) == {Feature.REMAPPED, Feature.UNNAMED}
+    said = "OPTIONS = {'in_axes': axes, 'donate_argnums': 0}\n"
+    after, _ = migrated({"main.py": f"{HEAD}g = dict(transform=jax.pmap)\n", "other.py": said})
+    expected = "remapped unnamed unhashable in_axes lists unmapped donate"
+    assert written(after["main.py"]) == set(expected.split())
 
 
 def test_a_package_has_one_text_that_serves_all_its_files() -> None:

@@ -23,7 +23,7 @@ def _lines(text: str, reaching: Callable[[Index, ast.Name], list[ast.AST]]) -> l
     [
         ("x = 1\nx = 2\nx", [2]),
         ("x = 1\nif c:\n    x = 2\nx", [1, 3]),
-        ("x = 1\nif c:\n    x = 2\nelse:\n    x = 3\nx", [1, 3, 5]),
+        ("x = 1\nif c:\n    x = 2\nelse:\n    x = 3\nx", [3, 5]),
         ("if c:\n    x = 1\nelse:\n    x", [2]),
         ("x = 0\nif c:\n    x = 1\nelse:\n    x", [1]),
         ("x = 1\nx = f(x)\nx", [2]),
@@ -51,6 +51,24 @@ def _lines(text: str, reaching: Callable[[Index, ast.Name], list[ast.AST]]) -> l
         ("x = 1\nc if (x := 2) else d\nx", [2]),
         ("x = 1\n(x := 2) if c else d\nx", [1, 2]),
         ("x = 1\n[(x := i) for i in y]\nx", [1, 2]),
+        ("x = 1\nfor i in y:\n    x = 2\n    if c:\n        break\n    x = 3\nx", [1, 3, 6]),
+        ("x = 1\nwhile True:\n    x = 2\n    if c:\n        break\nx", [3]),
+        ("x = 1\nfor i in y:\n    if c:\n        x = 2\n        continue\n    x", [1, 4]),
+        ("x = 1\nfor i in y:\n    x = 2\nelse:\n    x = 3\nx", [5]),
+        ("x = 1\ntry:\n    x = 2\nfinally:\n    x", [1, 3]),
+        ("x = 1\ntry:\n    x = 2\nfinally:\n    y\nx", [3]),
+        ("for i in y:\n    x = 1\n    try:\n        break\n    finally:\n        x = 2\nx", [6]),
+        ("x = 1\nmatch y:\n    case [x]:\n        pass\nx", [1, 3]),
+        ("x = 1\nmatch y:\n    case x:\n        x", [3]),
+        ("x = 1\ndel x\nx = 2\nx", [3]),
+        ("x = 1\nx += 2\nx", [2]),
+        ("def f(x):\n    if c:\n        x = 2\n    return x", [1, 3]),
+        ("x = 1\ndef f():\n    global x\n    x = 2\nx", [4]),
+        ("def f():\n    x = 1\n    x = 2\n    def g():\n        return x\n    return g", [3]),
+        ("x = 1\nif c:\n    x = 2\n    raise E\nx", [1]),
+        ("x = 1\nf(x := 2, x)", [2]),
+        ("x = 1\nx = 2\n[x for i in y]", [2]),
+        ("x = 1\nx = 2\nclass A:\n    y = x", [2]),
     ],
 )
 def test_reaching(text: str, lines: list[int]) -> None:
@@ -70,3 +88,8 @@ def test_reaching(text: str, lines: list[int]) -> None:
 )
 def test_every_reaching(text: str, lines: list[int]) -> None:
     assert _lines(text, every_reaching) == lines
+
+
+def test_a_long_chain_of_branches_is_not_too_deep() -> None:
+    branches = "".join(f"elif c == {k}:\n    x = {k}\n" for k in range(600))
+    assert len(_lines(f"x = 1\nif c:\n    x = 2\n{branches}x", reaching)) >= 602

@@ -7,13 +7,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.migrate.call_format import Style
 from shardlift.migrate.changes import Change, ChangeId, Decisions, notebook_id
-from shardlift.migrate.device_axis.rewrites import plan
+from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.rewrites import analyse, plan
 from shardlift.migrate.helpers import (
     bare,
     definitions,
@@ -169,11 +171,19 @@ class ProjectMigration:
             self._stages[key] = self._to_global(decisions)
         return self._stages[key]
 
+    @cached_property
+    def _program(self) -> Program:
+        """The values of all files, followed once, whatever changes are chosen."""
+        files = (_parsed(self._project, path) for path in self._paths)
+        return analyse([file for file in files if file is not None], self._facts)
+
     def _to_global(self, decisions: Decisions) -> _Stage:
         starts: Mapping[str, Rendering] = {}
         unreadable: list[tuple[str, str]] = []
         try:
-            starts = to_global(self._project, self._paths, self._facts, decisions)
+            starts = to_global(self._program, decisions)
+        except RecursionError:
+            pass  # an expression of a thousand terms, say: all arrays stay stacked
         except Exception as error:  # a bug in shardlift: all arrays stay stacked
             why = f"shardlift failed to follow its arrays, please report it: {error!r}"
             unreadable.append((os.path.commonpath(self._paths), why))
@@ -236,23 +246,17 @@ class _Stage:
     results: dict[object, FileResult] = field(default_factory=dict)
 
 
-def to_global(
-    project: Project, paths: Sequence[str], facts: Capture | None, decisions: Decisions
-) -> dict[str, Rendering]:
+def to_global(program: Program, decisions: Decisions) -> dict[str, Rendering]:
     """The files that change because their arrays lose the device axis, or cannot."""
-    files = [file for path in paths if (file := _parsed(project, path)) is not None]
-    try:
-        planned = plan(files, facts, decisions)
-    except RecursionError:  # an expression of a thousand terms, say: all arrays stay stacked
-        return {}
-    renderings = {file.path: Rendering.of(file.source) for file in files}
+    planned = plan(program, decisions)
+    renderings = {file.path: Rendering.of(file.source) for file in program.files}
     kinds = ((planned.findings, Kind.SITE), (planned.loose, Kind.CHECK_VMA))
     for findings, kind in kinds:
         for finding in findings:
             file = finding.at.file
             match = Match(finding.at.node, finding.text, kind=kind)
             renderings[file.path].refused.append(renderings[file.path].change(file, match))
-    for file in files:
+    for file in program.files:
         renderings[file.path].make(file, planned.rewrites.get(file.path, []))
     return {path: one for path, one in renderings.items() if one.changes or one.refused}
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.libraries import COLLECTIVES, REPLICATE, SHARD, TREE_MAPS, UNREPLICATE
+from shardlift.source.libraries import COLLECTIVES, REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
 from shardlift.source.scopes import FUNCTIONS, argument_at, positional
 from shardlift.source.values import Argument, Constant, Known, Mapped, Output, Result
 from shardlift.source.wrappers import given, is_plain
@@ -105,7 +105,8 @@ def stacked_by(file: File, node: ast.expr) -> ast.expr | None:
     if name in _SHAPED and len(node.args) > 1:
         return _leading_count(file, node.args[1])
     if name in _STACKS and node.args:
-        return _repetitions(file, node.args[0])
+        repeated = repeated_by(file, node.args[0])
+        return repeated[1] if repeated is not None else None
     is_reshape = isinstance(node.func, ast.Attribute) and node.func.attr == "reshape"
     if name is None and is_reshape and node.args:
         return _leading_count(file, node.args[0])
@@ -142,11 +143,12 @@ def _leading_count(file: File, shape: ast.expr) -> ast.expr | None:
     return shape if device_count(file, shape) else None
 
 
-def _repetitions(file: File, node: ast.expr) -> ast.expr | None:
+def repeated_by(file: File, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The `x` and the `n` of `[x] * n`, where `n` counts devices."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for side, other in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(side, ast.List) and device_count(file, other):
-                return other
+            if isinstance(side, ast.List) and len(side.elts) == 1 and device_count(file, other):
+                return side.elts[0], other
     return None
 
 
@@ -155,7 +157,7 @@ def has_device_axis(file: File, node: ast.expr) -> bool:
     value = file.only(node)
     if isinstance(value, Output):
         return True
-    if isinstance(value, Result) and value.path in REPLICATE | SHARD:
+    if isinstance(value, Result) and value.path in REPLICATE | SHARD | ROWS:
         return True
     return stacked_by(file, node) is not None
 

@@ -1,35 +1,38 @@
-"""Reaching bindings: which assignments, imports and definitions a use of a name may refer to.
+"""Which bindings of a name can be the one that a use of it sees.
 
-An approximation in source order: the last binding above the use that has certainly run, and the
-bindings in between that may have run. Inside a loop, also those further down in the loop.
+Within one scope the statements are walked in the order in which they run, to a fixed point at
+loops. A function that is called later sees what its surroundings leave bound at their end.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from shardlift.source.scopes import COMPREHENSIONS, LOOPS, Index, end, position
+from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, Index, Scope
 
-_Guard = tuple[ast.AST, str]
-_TRIES = (ast.Try, ast.TryStar)
-_LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
-_END = (1 << 60, 0)  # after the last line
+Env = dict[str, frozenset[ast.AST]]
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
     """The nodes that may have bound the name where it is used."""
     scope, is_outer = index.binding_scope(use)
-    bound = scope.names[use.id] if scope is not None else []
-    if len(bound) < 2:
+    if scope is None:
+        return []
+    bound = scope.names[use.id]
+    if len(bound) == 1 or scope.is_comprehension:
         return bound
-    return afterwards(index, bound) if is_outer else _before(index, bound, use)
+    return at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
 
 
 def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
-    """Like `reaching`, but every binding where the source order does not decide.
+    """As `reaching`, but where the order cannot be told from the text, every binding there is.
 
-    That is the case for names of an outer function or of the module, which may be read before they
-    are bound again, and for names that a function binds by `global` or `nonlocal`.
+    That is so for names of an outer function or of the module, which may be read before they are
+    bound anew, and for those that a function binds by `global` or `nonlocal`.
     """
     if any(use.id in node.names for node in index.nodes(ast.Nonlocal)):
         return []
@@ -41,125 +44,313 @@ def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
     return list(bound) if is_outer or is_elsewhere else reaching(index, use)
 
 
-def afterwards(index: Index, bound: list[ast.AST]) -> list[ast.AST]:
-    """The bindings that a function may see which runs later."""
-    result: list[ast.AST] = []
-    for node in reversed(bound):
-        result.append(node)
-        if all(_is_over(guard, _END) for guard in guards(index, node)):
-            break
-    return result
+def within_scope(index: Index, scope: Scope, use: ast.Name) -> list[ast.AST]:
+    """The bindings of a scope that reach a use in it; all if the use is never reached."""
+    bound = scope.names[use.id]
+    reached = _flow(index, scope).reads.get(use) if len(bound) > 1 else None
+    return [node for node in bound if node in reached] if reached else list(bound)
 
 
-def _before(index: Index, bound: list[ast.AST], use: ast.Name) -> list[ast.AST]:
-    here, around = position(use), guards(index, use)
-    result: list[ast.AST] = []
-    certain: ast.AST | None = None
-    seen_from = [_takes_effect(index, node) for node in bound]
-    above = [node for node, start in zip(bound, seen_from, strict=True) if start <= here]
-    for node in reversed(above):
-        conditions = guards(index, node)
-        if _exclusive(conditions, around):
-            continue
-        result.append(node)
-        if all(guard in around or _is_over(guard, here) for guard in conditions):
-            certain = node
-            break
-    loops = [guard for guard in around if isinstance(guard[0], LOOPS)]
-    if certain is not None:
-        inside = set(guards(index, certain))
-        loops = [guard for guard in loops if guard not in inside]
-    # An earlier iteration may have bound the name further down or in another branch.
-    for node in bound if loops else ():
-        if node not in result and set(loops) & set(guards(index, node)):
-            result.append(node)
-    return result or list(bound)
+def at_end(index: Index, scope: Scope, name: str) -> list[ast.AST]:
+    """The bindings of a name that are left where a scope ends."""
+    bound = scope.names[name]
+    left = _flow(index, scope).end.get(name) if len(bound) > 1 else None
+    return [node for node in bound if node in left] if left else list(bound)
 
 
-def guards(index: Index, node: ast.AST) -> tuple[_Guard, ...]:
-    """The branches and loops, up to the nearest function or class, that decide if a node runs."""
-    known = index.guards.get(node)
+def _flow(index: Index, scope: Scope) -> Flow:
+    known = index.flows.get(scope)
     if known is None:
-        known = index.guards[node] = _guards(index, node)
+        known = index.flows[scope] = Flow(index, scope)
+        try:
+            known.walk()
+        except RecursionError:  # hundreds of branches inside one another: any binding may reach
+            known.reads, known.end = {}, {}
+    assert isinstance(known, Flow)
     return known
 
 
-def _guards(index: Index, node: ast.AST) -> tuple[_Guard, ...]:
-    found: list[_Guard] = []
-    for parent in index.ancestors(node):
-        if parent in index.opens and not index.opens[parent].is_comprehension:
-            break
-        branch = _branch(parent, node)
-        if branch is not None:
-            found.append((parent, branch))
-    return tuple(found)
+class Flow:
+    """The bindings that reach each name of one scope that is bound more than once."""
+
+    def __init__(self, index: Index, scope: Scope) -> None:
+        """Nothing is known before the statements were walked."""
+        self.reads: dict[ast.Name, frozenset[ast.AST]] = {}
+        self.end: Env = {}
+        self._index, self._scope = index, scope
+        self._names = {name: set(bound) for name, bound in scope.names.items() if len(bound) > 1}
+        self._foreign = self._bound_by_functions()
+        self._env: Env = {}
+        self._alive = True
+        # What is bound where a `return`, `raise`, `break` or `continue` leaves the statements.
+        self._jumps: defaultdict[type[ast.AST], list[Env]] = defaultdict(list)
+
+    def walk(self) -> None:
+        """Walk the statements of the scope in the order in which they run."""
+        self._bind(*(one for one in self._bindings() if isinstance(one, ast.arg)))
+        body = getattr(self._scope.node, "body", [])
+        if isinstance(body, ast.expr):
+            self._evaluate(body)
+        else:
+            self._block(body)
+        self.end = _join([*self._jumps[ast.Return], *self._here()])
+
+    def _bound_by_functions(self) -> dict[ast.AST, list[ast.AST]]:
+        """Bindings by `global` or `nonlocal`, by the function of this scope that they stand in."""
+        found: dict[ast.AST, list[ast.AST]] = {}
+        for node in self._bindings():
+            if self._index.scope_of.get(node, self._scope) is not self._scope:
+                for parent in self._index.ancestors(node):
+                    if self._index.scope_of.get(parent) is self._scope:
+                        found.setdefault(parent, []).append(node)
+        return found
+
+    # ---- names
+
+    def _bindings(self) -> Iterator[ast.AST]:
+        return (node for bound in self._names.values() for node in bound)
+
+    def _bind(self, *nodes: ast.AST) -> None:
+        fresh: Env = {}
+        for node in nodes:
+            name = _bound_name(node)
+            if node in self._names.get(name, ()):
+                fresh[name] = fresh.get(name, frozenset()) | {node}
+        self._env |= fresh
+
+    def _read(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
+            if isinstance(node, ast.Name) and node.id in self._names and self._is_mine(node):
+                known = self.reads.get(node, frozenset())
+                self.reads[node] = known | self._env.get(node.id, frozenset())
+
+    def _is_mine(self, node: ast.Name) -> bool:
+        scope = self._index.scope_of[node]
+        while scope is not self._scope and scope.parent is not None:
+            if node.id in scope.names:
+                return False
+            scope = scope.parent
+        return True
+
+    # ---- expressions
+
+    def _evaluate(self, *nodes: ast.AST | None) -> None:
+        """Read the names of expressions in their order, and bind those of `:=`."""
+        for node in nodes:
+            inside = list(_walk_here(node)) if node is not None else []
+            if any(isinstance(one, ast.NamedExpr) for one in inside):
+                assert node is not None
+                self._evaluate_in_order(node)
+            else:
+                self._read(inside)
+
+    def _evaluate_in_order(self, node: ast.AST) -> None:
+        if isinstance(node, ast.NamedExpr):
+            self._evaluate(node.value)
+            self._bind(node.target)
+        elif isinstance(node, ast.BoolOp):
+            self._evaluate(node.values[0])
+            self._maybe(lambda: self._evaluate(*node.values[1:]))
+        elif isinstance(node, ast.IfExp):
+            self._evaluate(node.test)
+            self._branches([lambda: self._evaluate(node.body), lambda: self._evaluate(node.orelse)])
+        elif isinstance(node, COMPREHENSIONS):
+            generators: list[ast.comprehension] = node.generators
+            self._evaluate(generators[0].iter)
+            self._maybe(lambda: self._evaluate(*ast.iter_child_nodes(node)))
+        else:
+            self._evaluate(*ast.iter_child_nodes(node))
+
+    # ---- statements
+
+    def _block(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            if not self._alive:
+                break
+            _STATEMENTS.get(type(statement), Flow._simple)(self, statement)
+
+    def _simple(self, node: ast.stmt) -> None:
+        targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+        others = [child for child in ast.iter_child_nodes(node) if child not in targets]
+        self._evaluate(*others, *targets)
+        inside = (one for child in ast.iter_child_nodes(node) for one in _walk_here(child))
+        parents = self._index.parents
+        self._bind(*(one for one in inside if not isinstance(parents.get(one), ast.NamedExpr)))
+
+    def _delete(self, node: ast.Delete) -> None:
+        self._evaluate(*node.targets)
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self._env.pop(target.id, None)
+
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self._evaluate(node)
+        self._bind(node, *self._foreign.get(node, ()))
+
+    def _jump(self, node: ast.Return | ast.Raise | ast.Break | ast.Continue) -> None:
+        self._simple(node)
+        self._jumps[type(node)].append(self._env)
+        self._alive = False
+
+    def _here(self) -> list[Env]:
+        """What is bound here, if this place is reached."""
+        return [self._env] if self._alive else []
+
+    def _go_on(self, *ends: Env) -> None:
+        """Continue with what any of several ways may leave bound."""
+        self._env, self._alive = _join(ends), bool(ends)
+
+    def _if(self, node: ast.If) -> None:
+        self._evaluate(node.test)
+        self._branches([lambda: self._block(node.body), lambda: self._block(node.orelse)])
+
+    def _branches(self, ways: Sequence[Callable[[], None]], before: Env | None = None) -> None:
+        """One of several ways is taken; what all of them may leave bound."""
+        before, ends = self._env if before is None else before, []
+        for way in ways:
+            self._env, self._alive = dict(before), True
+            way()
+            ends += self._here()
+        self._go_on(*ends)
+
+    def _maybe(self, way: Callable[[], None]) -> None:
+        self._branches([way, lambda: None])
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        if not isinstance(node, ast.While):
+            self._evaluate(node.iter)
+        returns, head = self._jumps[ast.Return], dict(self._env)
+        outer = self._jumps
+        while True:
+            self._jumps = defaultdict(list, {ast.Return: returns})
+            self._turn(node, head)
+            again = _join([head, *self._jumps[ast.Continue], *self._here()])
+            if again == head:
+                break
+            head = again
+        breaks, self._jumps = self._jumps[ast.Break], outer
+        self._go_on(head)
+        if isinstance(node, ast.While):
+            self._evaluate(node.test)
+            self._alive = not (isinstance(node.test, ast.Constant) and node.test.value)
+        self._block(node.orelse)
+        self._go_on(*breaks, *self._here())
+
+    def _turn(self, node: ast.For | ast.AsyncFor | ast.While, head: Env) -> None:
+        self._env, self._alive = dict(head), True
+        if isinstance(node, ast.While):
+            self._evaluate(node.test)
+        else:
+            self._evaluate(node.target)
+            self._bind(*ast.walk(node.target))
+        self._block(node.body)
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            self._evaluate(item.context_expr, item.optional_vars)
+            self._bind(*(ast.walk(item.optional_vars) if item.optional_vars is not None else ()))
+        if may_end_early(node):
+            partly = self._after_any_part(node.body)
+            self._branches([lambda: self._block(node.body), lambda: self._env.update(partly)])
+        else:
+            self._block(node.body)
+
+    def _try(self, node: ast.Try | ast.TryStar) -> None:
+        before, thrown = self._env, self._after_any_part(node.body)
+        partly = self._after_any_part([node])
+        outer, self._jumps = self._jumps, defaultdict(list)
+
+        def handle(handler: ast.ExceptHandler) -> None:
+            self._env = dict(thrown)
+            self._evaluate(handler.type)
+            self._bind(handler)
+            self._block(handler.body)
+
+        handlers = [lambda handler=handler: handle(handler) for handler in node.handlers]
+        self._branches([lambda: self._block([*node.body, *node.orelse]), *handlers], before)
+        inner, self._jumps = self._jumps, outer
+        end = self._here()
+        # The last part runs after an exception, on the way out, and after the end.
+        self._finally(node, partly)
+        for kind, envs in inner.items():
+            for env in envs:
+                self._finally(node, env)
+                self._jumps[kind] += self._here()
+        self._go_on(*end)
+        self._block(node.finalbody)
+
+    def _finally(self, node: ast.Try | ast.TryStar, env: Env) -> None:
+        self._go_on(env)
+        self._block(node.finalbody)
+
+    def _match(self, node: ast.Match) -> None:
+        self._evaluate(node.subject)
+        # A pattern that does not match may have bound some of its names.
+        before = self._after_any_part([case.pattern for case in node.cases])
+
+        def take(case: ast.match_case) -> None:
+            self._bind(*ast.walk(case.pattern))
+            self._evaluate(case.pattern, case.guard)
+            self._block(case.body)
+
+        cases = [lambda case=case: take(case) for case in node.cases]
+        self._branches([*cases, lambda: None], before)
+
+    def _after_any_part(self, nodes: Sequence[ast.AST]) -> Env:
+        """What may be bound if any part of some statements has run."""
+        found = dict(self._env)
+        for inner in (one for node in nodes for one in ast.walk(node)):
+            name = _bound_name(inner)
+            if inner in self._names.get(name, ()):
+                found[name] = found.get(name, frozenset()) | {inner}
+        return found
 
 
-def _branch(parent: ast.AST, node: ast.AST) -> str | None:
-    """The part of a statement that a node is in, if that part may not run."""
-    where = position(node)
-    if isinstance(parent, (ast.ExceptHandler, ast.match_case, *COMPREHENSIONS)):
-        return "body"
-    if isinstance(parent, ast.BoolOp):
-        return "body" if where > end(parent.values[0]) else None
-    if isinstance(parent, ast.IfExp):
-        if where < position(parent.test):
-            return "body"
-        return "orelse" if where > end(parent.test) else None
-    if isinstance(parent, ast.With):
-        return "body" if _swallows(parent) and where >= position(parent.body[0]) else None
-    if not isinstance(parent, (ast.If, *LOOPS, *_TRIES)):
-        return None
-    if isinstance(parent, _TRIES):
-        # A `finally` always runs; handlers are parents of their own.
-        parts = {"body": parent.body, "orelse": parent.orelse}
-        inside = (n for n, p in parts.items() if p and position(p[0]) <= where <= end(p[-1]))
-        return next(inside, None)
-    if parent.orelse and where >= position(parent.orelse[0]):
-        return "orelse"
-    return "body" if where >= position(parent.body[0]) else None
+_STATEMENTS: dict[type[ast.AST], Callable[[Flow, Any], None]] = {
+    **dict.fromkeys(_DEFINITIONS, Flow._definition),
+    **dict.fromkeys(LOOPS, Flow._loop),
+    ast.Delete: Flow._delete,
+    **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), Flow._jump),
+    ast.If: Flow._if,
+    ast.With: Flow._with,
+    ast.AsyncWith: Flow._with,
+    ast.Try: Flow._try,
+    ast.TryStar: Flow._try,
+    ast.Match: Flow._match,
+}
 
 
-def _swallows(node: ast.With) -> bool:
-    """Whether a `with` uses `suppress(…)`: its body may stop early while the program goes on."""
+def _join(envs: Iterable[Env]) -> Env:
+    found: Env = {}
+    for env in envs:
+        for name, nodes in env.items():
+            found[name] = found.get(name, frozenset()) | nodes
+    return found
+
+
+def _bound_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id if isinstance(node.ctx, ast.Store) else ""
+    if isinstance(node, ast.alias):
+        return node.asname or node.name.partition(".")[0]
+    return getattr(node, "name", None) or getattr(node, "arg", None) or ""
+
+
+def _walk_here(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all that is evaluated with it: not the body of a function or class."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+            inner = one.body if isinstance(one.body, list) else [one.body]
+            waiting += [child for child in ast.iter_child_nodes(one) if child not in inner]
+        else:
+            waiting += ast.iter_child_nodes(one)
+
+
+def may_end_early(node: ast.With | ast.AsyncWith) -> bool:
+    """`with suppress(…)`: what is inside may end early, and the program goes on."""
     calls = (item.context_expr for item in node.items)
     functions = (call.func for call in calls if isinstance(call, ast.Call))
     return any(getattr(f, "attr", getattr(f, "id", "")) == "suppress" for f in functions)
-
-
-def _is_over(guard: _Guard, here: tuple[int, int]) -> bool:
-    """Whether a place is only reached if the body of an earlier `try` ran to its end."""
-    node, branch = guard
-    if not isinstance(node, _TRIES) or branch != "body" or here <= end(node):
-        return False
-    return all(isinstance(handler.body[-1], _LEAVES) for handler in node.handlers)
-
-
-def _exclusive(one: tuple[_Guard, ...], other: tuple[_Guard, ...]) -> bool:
-    branches = dict(other)
-    return any(
-        isinstance(node, ast.If) and branches.get(node, branch) != branch for node, branch in one
-    )
-
-
-def _takes_effect(index: Index, node: ast.AST) -> tuple[int, int]:
-    """The position from which a binding is visible: `f = g(f)` binds `f` after the call."""
-    known = index.effective.get(node)
-    if known is None:
-        known = index.effective[node] = _effect(index, node)
-    return known
-
-
-def _effect(index: Index, node: ast.AST) -> tuple[int, int]:
-    if isinstance(node, (ast.arg, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return position(node)
-    for parent in index.ancestors(node):
-        if isinstance(parent, (ast.For, ast.AsyncFor)):
-            return end(parent.iter)
-        if isinstance(parent, ast.comprehension):
-            return 0, 0
-        if isinstance(parent, (ast.With, ast.AsyncWith, ast.ExceptHandler, ast.match_case)):
-            return position(node)
-        if isinstance(parent, (ast.stmt, ast.NamedExpr)):
-            return end(parent)
-    return position(node)

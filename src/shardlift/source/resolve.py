@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardlift.source.modules import LIBRARIES, module_parts
-from shardlift.source.reaching import afterwards, reaching
+from shardlift.source.reaching import at_end, reaching
 from shardlift.source.scopes import FUNCTIONS, is_static
 from shardlift.source.values import (
     UNKNOWN,
@@ -75,10 +75,10 @@ class Resolver:
 
     def exported(self, name: str) -> tuple[Value, ...]:
         """The values of a module-level name after the module has run; empty if there is none."""
-        bound = self.file.index.module.names.get(name)
-        if not bound:
+        index = self.file.index
+        if name not in index.module.names:
             return ()
-        last = afterwards(self.file.index, bound)
+        last = at_end(index, index.module, name)
         return _unique(value for node in last for value in self._binding(node))
 
     def bound(self, node: ast.AST) -> tuple[Value, ...]:
@@ -144,14 +144,15 @@ class Resolver:
     def _imported(self, alias: ast.alias, name: str) -> Iterator[Value]:
         statement = self.file.index.parents[alias]
         if isinstance(statement, ast.ImportFrom):
-            base = self._base(statement)
+            base = self.imported_module(statement)
             yield from self.path(f"{base}.{name}" if base else name)
         elif alias.asname:
             yield from self.path(name)
         elif name != "*":
             yield External(name.partition(".")[0])
 
-    def _base(self, statement: ast.ImportFrom) -> str:
+    def imported_module(self, statement: ast.ImportFrom) -> str:
+        """The absolute name of the module that a `from` import names."""
         module = statement.module or ""
         if not statement.level:
             return module

@@ -55,8 +55,7 @@ class Index:
         self.opens: dict[ast.AST, Scope] = {}  # the scope that a function or class opens
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         # Results of `reaching` and of `returns`, which are asked for often.
-        self.guards: dict[ast.AST, tuple[tuple[ast.AST, str], ...]] = {}
-        self.effective: dict[ast.AST, tuple[int, int]] = {}
+        self.flows: dict[Scope, object] = {}
         self._returns: dict[ast.AST, list[ast.expr]] = {}
         self.module = Scope(root, None)
         self.opens[root] = self.module

@@ -44,7 +44,7 @@ RULE = Rule(
         "import jax\np = jax.pmap(f)\ny = jax.tree.map(p, x)",
         "import jax\n@jax.jit\ndef step(x):\n    return f(x)\np = jax.pmap(step)",
         {
-            "main.py": "import jax\njax.distributed.initialize()",
+            "main.py": "import jax\nimport step\njax.distributed.initialize()",
             "step.py": "import jax\nstep = jax.jit(jax.pmap(f))",
         },
     ),

@@ -36,7 +36,7 @@ RULE = Rule(
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\n@jax.jit\ndef step(x):\n"
         "    return p(x)  # SL601",
         {
-            "main.py": "import jax\njax.distributed.initialize()",
+            "main.py": "import jax\nimport step\njax.distributed.initialize()",
             "step.py": "import jax\nstep = jax.jit(jax.pmap(f))  # SL601",
         },
     ),

@@ -1,16 +1,20 @@
-"""`migrate --to global`: which arrays can do without pmap's device axis, and the text without it.
+"""`migrate --to global`: removes pmap's device axis from the arrays that can do without it.
 
-`cells`       values that must have one layout: classes of them, and what is known of each
-`idioms`      how pmap code makes stacked arrays, and how it reads them
-`sites`       the pmaps that can take arrays of another layout, and what a run proved of them
-`reaching`    which bindings of a name reach a place
-`expressions` and `statements`: the program as a flow of values from cell to cell
-`program`     all files together: functions, attributes, imports, and who else sees a value
-`reduced`     outputs that the text alone proves to be the same on all devices
-`solve`       a layout for each class: whole, global, or stacked as it was
-`spelling` and `rewrites`: the edits that follow
-`strict`      gradients under check_vma
+A class of values loses the axis only if every place that makes its values and every place that
+uses them is understood. All other values stay stacked, as with `--to shard_map`.
 
-A class changes its layout only if every place that makes its values and every place that uses
-them is understood. Whatever is not understood keeps its values stacked, as `--to shard_map` does.
+cells        values, in classes that must have one layout, and what is known of each class
+sites        the pmaps of a program, and what a recorded run proved of them
+idioms       how pmap code makes stacked arrays, and how it reads them
+program      names, functions and classes of all files, each with its cell
+visitor      one visitor over the syntax trees; its functions are in `expressions`, `calls` and
+             `statements`
+dynamic      names that are reached without being written: `globals()`, `importlib`, `import *`
+exposure     what code outside of the program, or not understood, may see
+connections  calls and the pmapped functions that they call
+flow         the last four, in their order
+reduced      outputs that the source alone proves to be the same on all devices
+solve        the layout of each class: whole, global or stacked
+spelling     the new text of each place; `rewrites`: the edits of all files
+strict       gradients with check_vma
 """

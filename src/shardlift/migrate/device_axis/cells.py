@@ -1,14 +1,15 @@
-"""Cells: values of the program that must all have the same layout, as classes of a union-find.
+"""Cells: one per value of the program. Values that must have the same layout form a class.
 
-A cell may have parts: the elements of a tuple or dict that is written out (by key), or those of a
-list or an iterator (`EACH`). Parts can have layouts of their own. Where a value is used as a
-whole tree its parts become one class with it.
+The classes are those of a union-find. A cell may have parts: the elements of a tuple or dict
+display, by their key, or those of a list or an iterator (`EACH`). Parts can have layouts of their
+own, until the value is used as a whole tree: then they are in the same class.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,35 +33,20 @@ class Place:
         return f"{self.file.path}:{cell}{span.line}"
 
 
-@dataclass(frozen=True, eq=False)
-class Made:
-    """Where values of a class come from.
+class Role(StrEnum):
+    """What a place does with values: the first six make them, the others use them."""
 
-    `replicate`, `shard`: with the tree that is given to it. `rows`: stacked, one a device.
-    `output`: of a pmapped function, by its path. `mapped`: a pmapped function itself.
-    `elsewhere`: not followed.
-    """
-
-    kind: str
-    at: Place
-    inner: ast.expr | None = None
-    site: Site | None = None
-    path: tuple[Key, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Use:
-    """A use that is understood.
-
-    `argument` of a pmapped function; `first`: the first row of every leaf; `index`: `x[0]`;
-    `metrics`: flax's get_metrics; `prefetch`: put on devices ahead of time.
-    """
-
-    kind: str
-    at: Place
-    inner: ast.expr | None = None
-    site: Site | None = None
-    position: int = 0
+    REPLICATE = "replicate"  # one copy of a tree per device
+    SHARD = "shard"  # a tree, split over the devices
+    ROWS = "rows"  # one row per device, in another way
+    OUTPUT = "output"  # of a pmapped function
+    MAPPED = "mapped"  # a pmapped function itself
+    ELSEWHERE = "elsewhere"  # not followed
+    ARGUMENT = "argument"  # of a pmapped function
+    FIRST = "first"  # the first row of every leaf
+    INDEX = "index"  # `x[0]`
+    METRICS = "metrics"  # flax's get_metrics
+    PREFETCH = "prefetch"  # put on devices ahead of time
 
 
 @dataclass(frozen=True)
@@ -74,31 +60,50 @@ class Escape:
         return f"{self.why}, at {self.at}" if self.at is not None else self.why
 
 
-# Of an array that would be its rows, one on each device.
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A place that makes or uses the values of a class."""
+
+    role: Role
+    at: Place
+    inner: ast.expr | None = None  # the tree that it is given
+    site: Site | None = None
+    path: tuple[Key, ...] = ()  # of an output: which part
+    position: int = 0  # of an argument
+    why: Escape | None = None  # of ELSEWHERE: who else may set it
+
+
+# The elements of an array are its rows, one per device.
 ITERATED = Escape(None, "is iterated over as well as used as a whole")
 
 
 class Cell:
-    """A value; `find` gives the representative of its class, which knows the rest."""
+    """A value. What is known of its class is kept in one cell of the class: see `find`."""
 
     __slots__ = ("collapsed", "escapes", "iterated", "link", "made", "parts", "uses")
 
     def __init__(self) -> None:
         """A value of which nothing is known yet."""
         self.link: Cell | None = None
-        self.made: list[Made] = []
-        self.uses: list[Use] = []
+        self.made: list[Point] = []
+        self.uses: list[Point] = []
         self.escapes: list[Escape] = []
         self.parts: dict[Key, Cell] = {}
         self.collapsed = False  # it is one tree: its parts are in its class
         self.iterated = False  # its elements are read one after the other
 
+    @property
+    def points(self) -> list[Point]:
+        """Every place that makes or uses the values."""
+        return [*self.made, *self.uses]
 
-_STRUCTURAL = frozenset({"output", "elsewhere", "mapped"})
+
+# What may have parts with layouts of their own.
+_WITH_PARTS = frozenset({Role.OUTPUT, Role.ELSEWHERE, Role.MAPPED})
 
 
 def find(cell: Cell) -> Cell:
-    """The representative of a cell's class."""
+    """The cell that stands for the class of a cell."""
     while cell.link is not None:
         if cell.link.link is not None:
             cell.link = cell.link.link
@@ -133,11 +138,11 @@ def unify(one: Cell, other: Cell) -> Cell:
     one.iterated |= other.iterated
     for left, right in pairs:
         unify(left, right)
-    return _checked(one)
+    return _check_rows(one)
 
 
 def _holds(outer: Cell, inner: Cell) -> bool:
-    """Whether a value is somewhere inside another, as in a tree that is walked down in a loop."""
+    """Whether a value is somewhere inside another, as when a loop descends into a tree."""
     waiting, seen = [find(part) for part in outer.parts.values()], set[int]()
     while waiting:
         one = waiting.pop()
@@ -150,14 +155,14 @@ def _holds(outer: Cell, inner: Cell) -> bool:
 
 
 def _to_list(cell: Cell) -> None:
-    """Elements that were told apart by key, as those of a list."""
+    """Treat elements that had keys as the elements of a list."""
     parts, cell.parts = cell.parts, {}
     for inner in parts.values():
         unify(part(cell, EACH), inner)
 
 
 def collapse(cell: Cell) -> Cell:
-    """Make a value one tree: what it is made of has its layout."""
+    """Make a value one tree: all its parts have its layout."""
     cell = find(cell)
     if cell.collapsed:
         return cell
@@ -165,10 +170,10 @@ def collapse(cell: Cell) -> Cell:
     parts, cell.parts = cell.parts, {}
     for inner in parts.values():
         unify(cell, inner)
-    return _checked(cell)
+    return _check_rows(cell)
 
 
-def _checked(cell: Cell) -> Cell:
+def _check_rows(cell: Cell) -> Cell:
     cell = find(cell)
     if cell.collapsed and cell.iterated:
         escape(cell, ITERATED)
@@ -176,10 +181,10 @@ def _checked(cell: Cell) -> Cell:
 
 
 def iterate(cell: Cell) -> Cell:
-    """Note that the elements of a value are read one after the other."""
+    """Note that a value is iterated over."""
     cell = find(cell)
     cell.iterated = True
-    return _checked(cell)
+    return _check_rows(cell)
 
 
 def each(cell: Cell) -> Cell:
@@ -188,7 +193,7 @@ def each(cell: Cell) -> Cell:
 
 
 def tree(cell: Cell) -> Cell:
-    """The class of the leaves of a value that is used as a tree; a list stays a list of them."""
+    """The cell of the leaves of a value that is used as a tree, or of a list of such trees."""
     cell = find(cell)
     while set(cell.parts) == {EACH} and not cell.made:
         cell = find(cell.parts[EACH])
@@ -196,7 +201,7 @@ def tree(cell: Cell) -> Cell:
 
 
 def part(cell: Cell, key: Key) -> Cell:
-    """An element of a value, by its key or attribute; what is known of the whole holds of it."""
+    """An element of a value, by its key or attribute. It inherits what is known of the value."""
     cell = find(cell)
     if cell.collapsed:
         return cell
@@ -210,33 +215,31 @@ def part(cell: Cell, key: Key) -> Cell:
         inner = cell.parts[key] = Cell()
         inner.escapes = list(cell.escapes)
         for made in cell.made:
-            path = (*made.path, key)
-            inner.made.append(Made(made.kind, made.at, made.inner, made.site, path))
+            inner.made.append(replace(made, path=(*made.path, key)))
     return find(cell.parts[key])
 
 
-def add_made(cell: Cell, made: Made) -> Cell:
-    """Note one more place that values of a class come from."""
+def add_made(cell: Cell, made: Point) -> Cell:
+    """Note a place that makes values of a class."""
     cell = find(cell)
-    if made.kind not in _STRUCTURAL:
+    if made.role not in _WITH_PARTS:
         cell = collapse(cell)
     cell.made.append(made)
     if not cell.collapsed:
         for key, inner in list(cell.parts.items()):
-            path = (*made.path, key)
-            add_made(inner, Made(made.kind, made.at, made.inner, made.site, path))
+            add_made(inner, replace(made, path=(*made.path, key)))
     return find(cell)
 
 
-def add_use(cell: Cell, use: Use) -> Cell:
-    """Note a use of a value as a tree."""
+def add_use(cell: Cell, use: Point) -> Cell:
+    """Note a place that uses a value as a tree."""
     cell = tree(cell)
     cell.uses.append(use)
     return cell
 
 
 def escape(cell: Cell, said: Escape) -> None:
-    """Note that a value goes where it is not followed, with all its parts."""
+    """Note that a value, with all its parts, is used where it is not followed."""
     waiting, seen = [find(cell)], set[int]()
     while waiting:
         one = waiting.pop()

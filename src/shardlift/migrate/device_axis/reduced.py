@@ -1,44 +1,40 @@
-"""Outputs that the text alone proves to be the same on all devices: they are returned reduced.
+"""Outputs that the source alone proves to be the same on all devices: reductions over the axis.
 
-`return lax.pmean(metrics, "batch")` over the axis of the pmap itself, as an element of the output,
-as the values of a dict, or by a function that is called for it. Nothing else is proven without a
-recorded run.
+`return lax.pmean(metrics, "batch")` over the axis of the pmap itself: as the output, as an element
+of it, as the values of a dict, or in a function that is called. Everything else needs a recorded
+run.
 """
 
 from __future__ import annotations
 
 import ast
 
-from shardlift.migrate.device_axis.sites import Key, Site
+from shardlift.migrate.device_axis.cells import Key
+from shardlift.migrate.device_axis.sites import Site
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of
 from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.outputs import returned
 from shardlift.source.scopes import FUNCTIONS, LOOPS
-from shardlift.source.sites import mapped_function
-from shardlift.source.values import Constant, Known
+from shardlift.source.values import Known
 
 _DEEPEST = 4
 _BRANCHES = (*LOOPS, ast.Try, ast.Match, ast.With, ast.NamedExpr, ast.Delete)
 
 
 def is_reduced(site: Site, path: tuple[Key, ...]) -> bool:
-    """Whether every way through the function returns a collective over its axis at a path."""
-    function = mapped_function(site.mapped) if site.mapped is not None else None
-    node = site.options.keywords.get("axis_name")
-    axis = site.file.only(node) if node is not None else None
-    if site.mapped is None or function is None or not isinstance(axis, Constant):
+    """Whether every return of the function has a reduction over its axis at a path."""
+    function, axis = site.function, site.axis_name
+    if site.mapped is None or function is None or axis is None or not _is_straight(function):
         return False
-    if not isinstance(axis.value, str) or not _is_straight(function):
-        return False
-    found = list(returned(site.mapped, path))
-    return len(found) == len(function.returns()) > 0 and all(
-        _reduced(file, expression, axis.value, _DEEPEST) for file, expression in found
+    outputs = list(returned(site.mapped, path))
+    return len(outputs) == len(function.returns()) > 0 and all(
+        _reduced(file, expression, axis, _DEEPEST) for file, expression in outputs
     )
 
 
 def _is_straight(function: Known) -> bool:
-    """Whether the order of the text is the order in which it runs, and nothing is changed later."""
+    """Whether the statements run in the order of the text, and no value is changed in place."""
     for node in ast.walk(function.node):
         if isinstance(node, _BRANCHES):
             return False

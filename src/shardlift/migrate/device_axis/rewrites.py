@@ -1,11 +1,10 @@
-"""The edits of all files that follow from the layouts: sites, makers and readers of arrays."""
+"""The edits that follow from the layouts: of sites, and of places that make or read arrays."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 
 from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
@@ -13,11 +12,11 @@ from shardlift.migrate.call_format import Argument, CallText, Style
 from shardlift.migrate.changes import ChangeId, Decisions
 from shardlift.migrate.device_axis import spelling
 from shardlift.migrate.device_axis import strict as checked
-from shardlift.migrate.device_axis.cells import Cell, Made, Place, Use, find
+from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
+from shardlift.migrate.device_axis.flow import follow_values
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decide, findings
-from shardlift.migrate.device_axis.statements import walk_file
 from shardlift.migrate.forms import DEFAULT_NAME, Form
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
 from shardlift.source.file import File
@@ -25,48 +24,51 @@ from shardlift.source.model import Kind, Match
 
 ON_DEVICES = "shard_map_on_devices"
 HOST_LOCAL = "host_local_arrays"
-_match = partial(Match, kind=Kind.DEVICE_AXIS)
 
 
 @dataclass
 class Plan:
-    """What is to be done to each file, and what keeps its device axis."""
+    """The changes of each file, and what keeps its device axis."""
 
     rewrites: dict[str, list[Match]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     loose: list[Finding] = field(default_factory=list)  # sites without check_vma, and why
 
     def add(self, file: File, rewrite: Match) -> None:
-        """One more change of a file."""
+        """Add a change of a file."""
         self.rewrites.setdefault(file.path, []).append(rewrite)
 
 
-def plan(
-    files: Iterable[File], facts: schema.Capture | None, decisions: Decisions | None = None
-) -> Plan:
-    """The changes of a program whose files these are."""
-    decided = decisions or Decisions()
+def analyse(files: Iterable[File], facts: schema.Capture | None) -> Program:
+    """Follow the values of a program whose files these are."""
     program = Program(files, facts)
-    if not program.sites:
-        return Plan()
     for site in program.sites.values():
         site.obstacles += _cannot_be_written(site)
-        if (change := _identity(site)) in decided.left:
-            site.obstacles.append(decided.left[change])
-    for file in program.files:
-        walk_file(program, file)
-    program.close()
-    program.settle()
-    program.note_handed_on()
-    decision = decide(program)
+    if program.sites:
+        follow_values(program)
+    return program
+
+
+def plan(program: Program, decided: Decisions = Decisions()) -> Plan:
+    """The changes of a program, for one choice of them.
+
+    The layouts are decided anew for each choice, since a site that is left as it is keeps the
+    arrays that it takes and gives stacked, and so those of every other site that shares them. The
+    values are followed once, by `analyse`: that does not depend on the choice.
+    """
+    sites = program.sites.values()
+    left = {
+        site: decided.left[change] for site in sites if (change := _identity(site)) in decided.left
+    }
+    decision = decide(program, left)
     found = Plan(findings=findings(program, decision))
     for site in program.sites.values():
         if decision.is_changed(site):
-            _write_site(found, site, decision, decided)
+            _rewrite_site(found, site, decision, decided)
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
-            _class(found, program, root, layout)
+            _rewrite_class(found, program, root, layout)
     return found
 
 
@@ -75,7 +77,7 @@ def _identity(site: Site) -> ChangeId:
     return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 
 
-def _write_site(found: Plan, site: Site, decision: Decision, decided: Decisions) -> None:
+def _rewrite_site(found: Plan, site: Site, decision: Decision, decided: Decisions) -> None:
     why = None
     if decided.strict_vma:
         why = decided.loose.get(_identity(site)) or checked.obstacle(site, decision)
@@ -98,85 +100,64 @@ def _cannot_be_written(site: Site) -> Iterable[str]:
         yield "there are comments between its arguments"
 
 
-def _class(found: Plan, program: Program, root: Cell, layout: Layout) -> None:
-    donated = any(
-        use.site is not None and use.kind == "argument" and use.position in use.site.donated
+def _rewrite_class(found: Plan, program: Program, root: Cell, layout: Layout) -> None:
+    """The places that make and use the values of a class, each once."""
+    points = {(point.at.node, point.role): point for point in reversed(root.points)}
+    for point in reversed(points.values()):
+        rewrite = _rewrite(program, root, point, layout)
+        if rewrite is not None:
+            found.add(point.at.file, rewrite)
+
+
+def _rewrite(program: Program, root: Cell, point: Point, layout: Layout) -> Match | None:
+    node, role = point.at.node, point.role
+    imports, helpers = frozenset[str](), frozenset[str]()
+    if role is Role.REPLICATE and layout is Layout.WHOLE:
+        edits, helpers = spelling.replicated(point, _axis_name(root)), frozenset({spelling.PUT})
+    elif role is Role.SHARD:
+        edits = spelling.unsharded(point)
+    elif role in (Role.FIRST, Role.INDEX):
+        is_given_away = _is_donated(root) and not program.is_last_use(root, point.at.file, node)
+        edits, imports = spelling.first(point, is_given_away)
+    elif role is Role.METRICS:
+        edits, imports = spelling.metrics(point)
+    elif role is Role.PREFETCH:
+        edits, helpers = spelling.prefetched(point), frozenset({spelling.PREFETCH})
+    else:
+        return None
+    return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
+
+
+def _is_donated(root: Cell) -> bool:
+    return any(
+        use.site is not None and use.role is Role.ARGUMENT and use.position in use.site.donated
         for use in root.uses
     )
-    for thing in _once([*root.made, *root.uses]):
-        file, node = thing.at.file, thing.at.node
-        if thing.kind == "replicate" and layout is Layout.WHOLE:
-            assert isinstance(thing, Made)
-            edits = spelling.replicated(thing, *_axis(root))
-            found.add(
-                file,
-                Match(
-                    node, "", tuple(edits), helpers=frozenset({spelling.PUT}), kind=Kind.DEVICE_AXIS
-                ),
-            )
-        elif thing.kind == "shard":
-            assert isinstance(thing, Made)
-            found.add(file, _match(node, "", tuple(spelling.unsharded(thing))))
-        elif thing.kind in ("first", "index"):
-            assert isinstance(thing, Use)
-            given_away = donated and not program.is_last_use(root, file, node)
-            edits, imports = spelling.first(thing, given_away)
-            found.add(file, _match(node, "", tuple(edits), imports))
-        elif thing.kind == "metrics":
-            assert isinstance(thing, Use)
-            edits, imports = spelling.metrics(thing)
-            found.add(file, _match(node, "", tuple(edits), imports))
-        elif thing.kind == "prefetch":
-            assert isinstance(thing, Use)
-            helpers = frozenset({spelling.PREFETCH})
-            found.add(
-                file,
-                Match(
-                    node,
-                    "",
-                    tuple(spelling.prefetched(thing)),
-                    helpers=helpers,
-                    kind=Kind.DEVICE_AXIS,
-                ),
-            )
 
 
-def _once(things: list[Made | Use]) -> list[Made | Use]:
-    """Each place once: a call may be seen on several ways through the program."""
-    seen: dict[tuple[ast.AST, str], Made | Use] = {}
-    for thing in things:
-        seen.setdefault((thing.at.node, thing.kind), thing)
-    return list(seen.values())
-
-
-def _axis(root: Cell) -> tuple[ast.expr | None, File | None]:
+def _axis_name(root: Cell) -> str | None:
     """The axis name of a site that takes these values."""
-    for use in root.uses:
-        if use.site is not None and "axis_name" in use.site.options.keywords:
-            return use.site.options.keywords["axis_name"], use.site.file
-    return None, None
+    sites = (use.site for use in root.uses if use.site is not None)
+    named = (site.axis_name for site in sites if "axis_name" in site.options.keywords)
+    return next(named, None)
 
 
 def _site(site: Site, decision: Decision, strict: bool) -> Match:
-    """jit of shard_map_on_devices, with a spec for each argument and output."""
+    """`jax.jit(shard_map_on_devices(...))`, with a spec per argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
     jax, imports = jax_name(file)
     axis = site.options.text("axis_name") or style.string(DEFAULT_NAME)
-    count = site.arguments or 0
-    inputs = [decision.argument(site, k) for k in range(count)]
-    cell = find(site.results[0])
-    length = None if cell.collapsed else site.length()
-    numbers: list[int | None] = [None] if length is None else list(range(length))
-    outputs = [decision.output(site, n) for n in numbers]
-    inner: list[Argument] = [_specs("in_specs", inputs, jax, axis, True, site.static)]
-    inner.append(_specs("out_specs", outputs, jax, axis, False))
-    rows = [k for k, one in enumerate(inputs) if one is Layout.STACKED]
-    given = [k for k, one in enumerate(outputs) if one is Layout.STACKED]
-    inner += [f"row_args={_numbers(rows)}"] if rows else []
-    inner += [f"row_outputs={_numbers(given)}"] if given else []
-    static = [f"static_argnums={_numbers(list(site.static))}"] if site.static else []
-    inner += static
-    inner += ["check_vma=True"] if strict else []
+    inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
+    outputs = decision.outputs(site)
+    static = [f"static_argnums={site.static}"] if site.static else []
+    inner: list[Argument] = [
+        _specs("in_specs", inputs, jax, axis, True, site.static),
+        _specs("out_specs", outputs, jax, axis, False),
+        *_rows("row_args", inputs),
+        *_rows("row_outputs", outputs),
+        *static,
+        *(["check_vma=True"] if strict else []),
+    ]
     donated = site.options.text("donate_argnums")
     outer = [f"donate_argnums={donated}"] if donated and donated not in ("()", "[]") else []
     form = Form(tuple(inner), (*static, *outer), axis, name=ON_DEVICES, host_local=HOST_LOCAL)
@@ -201,16 +182,17 @@ def _specs(
     always: bool,
     static: tuple[int, ...] = (),
 ) -> Argument:
+    """A spec per argument or output; one for all outputs if it is the same."""
     texts = [f"{jax}.P()" if one is Layout.WHOLE else f"{jax}.P({axis})" for one in layouts]
     texts = ["None" if k in static else text for k, text in enumerate(texts)]
-    same = len(set(texts)) == 1 and len(set(layouts)) == 1
-    if not always and (len(texts) == 1 or same):
+    if not always and len(set(layouts)) == 1:
         return f"{name}={texts[0]}"
     if len(texts) == 1:
         return f"{name}=({texts[0]},)"
     return CallText(f"{name}=", tuple(texts))
 
 
-def _numbers(numbers: list[int]) -> str:
-    listed = ", ".join(map(str, numbers))
-    return f"({listed},)" if len(numbers) == 1 else f"({listed})"
+def _rows(name: str, layouts: list[Layout]) -> list[str]:
+    """The option that lists which arguments or outputs have one row per device."""
+    rows = tuple(k for k, layout in enumerate(layouts) if layout is Layout.STACKED)
+    return [f"{name}={rows}"] if rows else []

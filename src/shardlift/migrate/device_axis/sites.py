@@ -1,14 +1,18 @@
-"""The pmaps whose arrays may change their layout: what they say, and what a run proved of them."""
+"""The pmaps whose arrays may lose their device axis: their options, and what a run proved."""
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
 
 from shardlift.capture import schema
-from shardlift.migrate.device_axis.cells import Cell
+from shardlift.capture.text_digest import digest
+from shardlift.migrate.device_axis.cells import Cell, Key
 from shardlift.migrate.nested import tangled
 from shardlift.migrate.options import (
     NotLiteralError,
@@ -22,9 +26,9 @@ from shardlift.source.inference import Inference, output_structure
 from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.sites import mapped_function
 from shardlift.source.structure import Parts, Structure, joined, part
-from shardlift.source.values import Mapped
+from shardlift.source.values import Constant, Known, Mapped
 
-Key = int | str
+Shape = Literal["leaf", "tree"]
 Axes = tuple[int | None, ...] | int | None
 
 
@@ -48,15 +52,25 @@ class Site:
     arguments: int | None = None  # how many it is called with
     obstacles: list[str] = field(default_factory=list)  # why it has to stay stacked
 
+    @cached_property
+    def function(self) -> Known | None:
+        """The function that is mapped, if it is one of the program's."""
+        return mapped_function(self.mapped) if self.mapped is not None else None
+
+    @cached_property
+    def axis_name(self) -> str | None:
+        """The axis name, if it is known."""
+        node = self.options.keywords.get("axis_name")
+        value = self.file.only(node) if node is not None else None
+        is_text = isinstance(value, Constant) and isinstance(value.value, str)
+        return value.value if is_text else None  # type: ignore[union-attr,return-value]
+
     @property
     def name(self) -> str:
-        """What it maps, for messages."""
-        function = mapped_function(self.mapped) if self.mapped is not None else None
-        named = getattr(function.node, "name", None) if function is not None else None
-        if named is not None:
-            return str(named)
+        """The name of the mapped function, for messages."""
         operand = self.options.operand
-        return self.file.brief(operand) if operand is not None else "the function"
+        default = self.file.brief(operand) if operand is not None else "the function"
+        return str(getattr(self.function and self.function.node, "name", default))
 
     def in_axis(self, position: int) -> int | None:
         """The axis along which an argument is mapped."""
@@ -64,12 +78,12 @@ class Site:
             return self.in_axes[position] if position < len(self.in_axes) else 0
         return self.in_axes
 
-    def structure(self, path: tuple[Key, ...]) -> str | None:
-        """`leaf` or `tree` for a part of the output, None if it is not known."""
+    def structure(self, path: tuple[Key, ...]) -> Shape | None:
+        """Whether a part of the output is one array or a tree; None if that is not known."""
         return self._by_text(path) or self._by_facts(path)
 
-    def _by_facts(self, path: tuple[Key, ...]) -> str | None:
-        """As a run had it; its programs may differ in all but the outermost parts."""
+    def _by_facts(self, path: tuple[Key, ...]) -> Shape | None:
+        """As recorded in a run. Programs of one site may differ in all but the outermost parts."""
         facts = self.facts
         if facts is None or not facts.outputs or facts.leaves_left_out:
             return None
@@ -83,7 +97,7 @@ class Site:
                 return "tree"
         return None
 
-    def _by_text(self, path: tuple[Key, ...]) -> str | None:
+    def _by_text(self, path: tuple[Key, ...]) -> Shape | None:
         found = self._proven()
         for step in path:
             found = part(found, step)
@@ -92,7 +106,7 @@ class Site:
         return "leaf" if found is not None else None
 
     def _proven(self) -> Structure:
-        """What every call of it is proven to return."""
+        """The structure that every call of it is proven to return."""
         if self.mapped is None:
             return None
         mapped = self.mapped
@@ -111,9 +125,9 @@ class Site:
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""
         if self.facts is None or self.facts.axis_size == 1:
-            return []  # on one device everything is the same
+            return []  # on one device everything is the same on all devices
         if self.facts.transformed or self.facts.nested:
-            return []  # programs inside of others were not asked
+            return []  # programs inside of other programs were not analysed
         if not path:
             return list(self.facts.proofs)
         wanted = _spellings(path[:1])
@@ -121,7 +135,7 @@ class Site:
 
 
 def _spellings(path: Sequence[Key]) -> list[str]:
-    """The path of an output as a capture may have it: a text may be a key or an attribute."""
+    """How a capture may write the path of an output: a string may be a key or an attribute."""
     found = ["output"]
     for key in path:
         ways = [f"[{key!r}]"] if isinstance(key, int) else [f"[{key!r}]", f".{key}"]
@@ -129,8 +143,42 @@ def _spellings(path: Sequence[Key]) -> list[str]:
     return found
 
 
-def find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
-    """Every pmap of a file that could be read, in the order of the text."""
+def find_program_sites(files: Sequence[File], facts: schema.Capture | None) -> list[Site]:
+    """Every pmap of a program, with what a run recorded of it, unless that is out of date."""
+    sites = [site for file in files for site in _find_sites(file, facts)]
+    _drop_ambiguous_facts(sites)
+    if facts is not None:
+        _drop_stale_facts(sites, files, facts.sources)
+    return sites
+
+
+def _drop_ambiguous_facts(sites: Sequence[Site]) -> None:
+    """Do not use a recorded site that matches two places."""
+    counts = Counter(id(site.facts) for site in sites)
+    for site in sites:
+        if counts[id(site.facts)] > 1:
+            site.facts = None
+
+
+def _drop_stale_facts(
+    sites: Sequence[Site], files: Sequence[File], recorded: Mapping[str, str]
+) -> None:
+    """Do not use a run of a program that has changed since."""
+    exact = {os.path.abspath(path): text for path, text in recorded.items()}
+    paths = {os.path.abspath(file.path): file for file in files}
+    # A run in another folder names its files from there.
+    rest = {path: text for path, text in recorded.items() if os.path.abspath(path) not in paths}
+    for here, file in paths.items():
+        known = {text for path, text in rest.items() if _is_file(path, here)}
+        known = {exact[here]} if here in exact else known
+        if known and digest(file.source.text) not in known:
+            for site in sites:
+                site.stale = site.stale or (file.path if site.facts is not None else "")
+                site.facts = None
+
+
+def _find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
+    """Every pmap of a file, in the order of the text."""
     inside = tangled(file)
     found: list[Site] = []
     for mention in file.mentions:
@@ -144,7 +192,7 @@ def find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
 
 
 def _is_site(file: File, mention: Mention) -> bool:
-    """Whether it is a call that maps a function, or the only decorator of one."""
+    """Whether it is a call that maps a function, or the only decorator of a function."""
     if mention.use is Use.DECORATOR:
         function = file.index.parents[mention.node]
         return isinstance(function, ast.FunctionDef) and len(function.decorator_list) == 1
@@ -193,7 +241,7 @@ def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
     if axis is not None and not isinstance(axis, (ast.Constant, ast.Name)):
         yield "its axis name is computed"
     if isinstance(axis, ast.Constant) and not isinstance(axis.value, str):
-        yield "its axis name is no text"
+        yield "its axis name is not a string"
     if site.out_axes != 0:
         yield "its out_axes are not all 0"
     if any(number < 0 for number in (*site.donated, *site.static)):
@@ -205,19 +253,19 @@ def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
 
 
 def _axes(options: Options, key: str) -> Axes:
-    """Axes of 0 and None; anything else has no layout but its own."""
+    """`in_axes` or `out_axes` of 0 and None; other axes are not supported."""
     node = options.keywords.get(key)
     axes = 0 if node is None else literal(node)
     if isinstance(axes, list):
         axes = tuple(axes)
     listed = axes if isinstance(axes, tuple) else (axes,)
     if not all(axis is None or (axis == 0 and type(axis) is int) for axis in listed):
-        raise NotLiteralError(f"its {key} are other than 0 and None")
+        raise NotLiteralError(f"its {key} are not all 0 or None")
     return axes  # type: ignore[return-value]
 
 
 def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
-    """The one site of a capture that stands where this one does."""
+    """The recorded site at the same place, if there is just one."""
     first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
     decorated = site.file.index.parents.get(site.node)
     if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
@@ -226,17 +274,16 @@ def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
     found = [
         one
         for one in (facts.sites if facts is not None else ())
-        if one.calls and first <= one.line <= last and is_file(one.file, here)
+        if one.calls and first <= one.line <= last and _is_file(one.file, here)
     ]
-    function = mapped_function(site.mapped) if site.mapped is not None else None
-    name = getattr(function.node, "name", "<lambda>") if function is not None else None
+    name = getattr(site.function.node, "name", "<lambda>") if site.function else None
     if len(found) != 1 or name not in (None, found[0].function):
-        return None  # recorded before the file was changed, perhaps
+        return None  # perhaps the file was changed since
     return found[0]
 
 
-def is_file(recorded: str, here: str) -> bool:
-    """Whether a path of a capture, which may be relative, is a file; from its end."""
+def _is_file(recorded: str, here: str) -> bool:
+    """Whether a path of a capture, which may be relative, is the end of a file's path."""
     parts = [part for part in recorded.replace("\\", "/").split("/") if part not in ("", ".")]
     mine = here.replace("\\", "/").split("/")
     return len(parts) > 0 and mine[-len(parts) :] == parts

@@ -1,12 +1,19 @@
-"""A layout for each class of values: whole, global, or stacked as it was; and why not another."""
+"""The layout of each class of values: whole, global, or stacked as before; and the reason.
+
+A class keeps its device axis unless every place that makes or uses its values can be rewritten,
+and every output in it is proven to be the same on all devices. Taking back the layout of one class
+may take away the proof of another, so this is repeated until nothing changes.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
-from shardlift.migrate.device_axis.cells import Cell, Made, Place, Use, find
+from shardlift.migrate.device_axis.cells import Cell, Key, Place, Point, Role, find
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.reduced import is_reduced
 from shardlift.migrate.device_axis.sites import Site
@@ -14,11 +21,11 @@ from shardlift.migrate.device_axis.spelling import in_the_way
 
 
 class Layout(StrEnum):
-    """How values of a class lie after the migration."""
+    """How the values of a class are laid out after the migration."""
 
     WHOLE = "whole"  # no device axis: P()
-    GLOBAL = "global"  # rows of all devices in one axis: P(axis)
-    STACKED = "stacked"  # a row for each device, as pmap has it
+    GLOBAL = "global"  # the rows of all devices in one axis: P(axis)
+    STACKED = "stacked"  # one row per device, as pmap has it
 
 
 @dataclass(frozen=True)
@@ -31,39 +38,42 @@ class Finding:
 
 @dataclass
 class Decision:
-    """What came of all classes."""
+    """The layouts of all classes, by the `id` of the class."""
 
-    layouts: dict[int, Layout] = field(default_factory=dict)  # by the id of the class
+    layouts: dict[int, Layout] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     classes: dict[int, Cell] = field(default_factory=dict)
+    left: Mapping[Site, str] = field(default_factory=dict)  # sites that are not to change
+
+    def obstacle(self, site: Site) -> str | None:
+        """Why the arrays of a site have to stay as they are."""
+        return self.left.get(site) or next(iter(site.obstacles), None)
 
     def of(self, cell: Cell) -> Layout:
         """The layout of a value."""
         return self.layouts.get(id(find(cell)), Layout.STACKED)
 
     def argument(self, site: Site, position: int) -> Layout:
-        """The layout of an argument of a pmapped function; whole where in_axes is None."""
+        """The layout of an argument of a pmapped function; whole if in_axes is None."""
         if site.in_axis(position) is None or position in site.static:
             return Layout.WHOLE
         return self.of(site.given[position][0]) if position in site.given else Layout.STACKED
 
-    def output(self, site: Site, number: int | None) -> Layout:
-        """The layout of an output, or of one element of it."""
-        cell = find(site.results[0])
-        if number is None or cell.collapsed:
-            return self.of(cell)
+    def outputs(self, site: Site) -> list[Layout]:
+        """The layouts of the elements of an output tuple; of any other output, its layout."""
+        cell, length = find(site.results[0]), site.length()
+        if cell.collapsed or length is None:
+            return [self.of(cell)]
+        return [self._element(site, cell, number) for number in range(length)]
+
+    def _element(self, site: Site, cell: Cell, number: int) -> Layout:
         if number in cell.parts:
             return self.of(cell.parts[number])
-        return self._unread(site, number)
+        # Nobody reads it, unless somebody has the whole tuple.
+        unproven = cell.escapes or cell.uses or self.unproven(site, (number,))
+        return Layout.STACKED if unproven else Layout.WHOLE
 
-    def _unread(self, site: Site, number: int) -> Layout:
-        """An output that nobody reads: whole if that is proven."""
-        cell = find(site.results[0])
-        if cell.escapes or cell.uses:  # whoever has the tuple may read it
-            return Layout.STACKED
-        return Layout.STACKED if self.unproven(site, (number,)) else Layout.WHOLE
-
-    def unproven(self, site: Site, path: tuple[int | str, ...]) -> str | None:
+    def unproven(self, site: Site, path: tuple[Key, ...]) -> str | None:
         """Why an output is not certain to be the same on all devices, given the layouts so far."""
         proofs = site.proofs(path)
         if not proofs:
@@ -73,22 +83,18 @@ class Decision:
             if proof.needs is None or not set(proof.needs) <= whole:
                 if proof.why:
                     return f"{proof.leaf} is not proven to be the same on all devices: {proof.why}"
-                missing = sorted(set(proof.needs or ()) - whole)
-                named = ", ".join(str(k) for k in missing)
-                return f"{proof.path} is the same on all devices only if argument {named} is"
+                missing = ", ".join(map(str, sorted(set(proof.needs or ()) - whole)))
+                return f"{proof.path} is the same on all devices only if argument {missing} is"
         return None
 
     def is_changed(self, site: Site) -> bool:
         """Whether a pmapped function takes or gives anything but stacked arrays."""
-        if site.obstacles or not site.results:
+        if self.obstacle(site) is not None or not site.results:
             return False
-        inputs = [self.argument(site, k) for k in site.given]
-        numbers: list[int | None] = [None]
-        if not find(site.results[0]).collapsed:
-            numbers = list(range(site.length() or 0))
-        read = [n for n in numbers if n is None or n in find(site.results[0]).parts]
-        outputs = [self.output(site, n) for n in read]
-        return any(one is not Layout.STACKED for one in (*inputs, *outputs))
+        cell = find(site.results[0])
+        read = [self.of(part) for part in (cell.parts.values() if not cell.collapsed else [cell])]
+        inputs = [self.argument(site, position) for position in site.given]
+        return any(layout is not Layout.STACKED for layout in (*inputs, *read))
 
 
 def _without_facts(site: Site) -> str:
@@ -104,184 +110,170 @@ def _without_facts(site: Site) -> str:
         )
     if site.facts.axis_size == 1:
         return f"{site.name} was recorded on one device: record it on as many as it is to run on"
-    return f"the recorded run has no proof for {site.name}: not all of its programs could be asked"
+    return f"the recorded run has no proof for {site.name}: not all of its programs were analysed"
 
 
-def decide(program: Program) -> Decision:
-    """Layouts such that every use is understood and every output that loses its axis is proven."""
-    decision = Decision()
+def decide(program: Program, left: Mapping[Site, str] = MappingProxyType({})) -> Decision:
+    """Find the layout of each class; the sites of `left` are not to change, for a reason."""
+    decision = Decision(left=left)
     for cell in program.tracked:
-        for root in _with_parts(find(cell)):
-            decision.classes[id(root)] = root
+        decision.classes |= {id(root): root for root in _with_parts(cell)}
     for key, root in decision.classes.items():
-        whole, spread = _not_whole(root), _not_global(root)
-        if whole is None:
+        not_whole, not_global = _not_whole(decision, root), _not_global(decision, root)
+        if not_whole is None:
             decision.layouts[key] = Layout.WHOLE
-        elif spread is None:
+        elif not_global is None:
             decision.layouts[key] = Layout.GLOBAL
         else:
+            is_nearer_whole = any(m.role in (Role.REPLICATE, Role.OUTPUT) for m in root.made)
             decision.layouts[key] = Layout.STACKED
-            decision.reasons[key] = whole if _is_nearer_whole(root) else spread
+            decision.reasons[key] = not_whole if is_nearer_whole else not_global
     while _withdraw(decision):
         pass
     return decision
 
 
 def _with_parts(cell: Cell) -> list[Cell]:
-    found, waiting = [], [cell]
+    roots, waiting = [], [cell]
     while waiting:
-        one = find(waiting.pop())
-        if one not in found:
-            found.append(one)
-            waiting += one.parts.values()
-    return found
+        root = find(waiting.pop())
+        if root not in roots:
+            roots.append(root)
+            waiting += root.parts.values()
+    return roots
 
 
 def _withdraw(decision: Decision) -> bool:
-    """Take back what the layouts so far do not carry; True if there was any."""
+    """Take back the layouts that the others do not support; True if there were any."""
     before = dict(decision.layouts)
     for key, root in decision.classes.items():
-        if decision.layouts[key] is Layout.STACKED:
-            continue
-        why = _unproven(decision, root) or _unanchored(root)
-        if why is not None:
-            decision.layouts[key] = Layout.STACKED
-            decision.reasons[key] = why
+        if decision.layouts[key] is not Layout.STACKED:
+            why = _unproven(decision, root) or _unanchored(root)
+            if why is not None:
+                decision.layouts[key] = Layout.STACKED
+                decision.reasons[key] = why
     return decision.layouts != before
 
 
 def _unproven(decision: Decision, root: Cell) -> str | None:
-    for made in root.made:
-        if made.kind == "output" and made.site is not None:
-            why = decision.unproven(made.site, made.path)
-            if why is not None:
-                return why
-    return None
+    outputs = (m for m in root.made if m.role is Role.OUTPUT)
+    reasons = (decision.unproven(m.site, m.path) for m in outputs if m.site is not None)
+    return next((why for why in reasons if why is not None), None)
 
 
 def _unanchored(root: Cell) -> str | None:
-    """A site is laid over all devices only where it is certain to have been."""
+    """A site is laid over all devices only if it is certain that it was before."""
+    stacked = {Role.REPLICATE, Role.SHARD, Role.ROWS}
     for site in _sites(root):
-        classes = [find(cells[0]) for cells in site.given.values()]
-        sure = {"replicate", "shard", "rows", "output"}
-        if not any(
-            {made.kind for made in one.made} <= sure and any(m.kind != "output" for m in one.made)
-            for one in classes
-        ):
+        given = [{made.role for made in find(cells[0]).made} for cells in site.given.values()]
+        if not any(roles & stacked and roles <= stacked | {Role.OUTPUT} for roles in given):
             return f"it is not known that {site.name} runs on all devices"
     return None
 
 
 def _sites(root: Cell) -> list[Site]:
-    found = [use.site for use in root.uses] + [made.site for made in root.made]
-    return [site for site in dict.fromkeys(found) if site is not None]
+    sites = (point.site for point in (*root.uses, *root.made))
+    return [site for site in dict.fromkeys(sites) if site is not None]
 
 
-def _obstacle(root: Cell) -> str | None:
-    for site in _sites(root):
-        if site.obstacles:
-            return f"{site.name} is not rewritten to global arrays: {site.obstacles[0]}"
-    return None
-
-
-def _is_nearer_whole(root: Cell) -> bool:
-    kinds = {made.kind for made in root.made}
-    return bool(kinds & {"replicate", "output"})
-
-
-def _not_whole(root: Cell) -> str | None:
+def _not_whole(decision: Decision, root: Cell) -> str | None:
     """Why the values of a class cannot lose their device axis; proofs come later."""
     if not root.made:
         return "it is not known where it comes from"
     for made in root.made:
-        if made.kind == "output" and not _is_element(made):
+        if made.role is Role.OUTPUT and not _is_element(made):
             return f"it is not known what {made.at} reads of an output"
-        if made.kind not in ("replicate", "output"):
+        if made.role not in (Role.REPLICATE, Role.OUTPUT):
             return _origin(made)
-    for escape in root.escapes:
-        return f"it {escape}"
+    if root.escapes:
+        return f"it {root.escapes[0]}"
     for use in root.uses:
-        if use.kind == "prefetch":
+        if use.role is Role.PREFETCH:
             return f"it is put on devices row by row at {use.at}"
-    mapped = any(use.kind == "argument" for use in root.uses) or any(
-        made.kind == "output" for made in root.made
-    )
-    alone = None if mapped else "it is not given to a pmapped function"
-    return _obstacle(root) or _edits_in_the_way(root) or alone
+    is_mapped = any(point.role in (Role.ARGUMENT, Role.OUTPUT) for point in root.points)
+    return _cannot_change(decision, root, is_mapped)
 
 
-def _not_global(root: Cell) -> str | None:
+def _not_global(decision: Decision, root: Cell) -> str | None:
     """Why the rows of a class cannot be in one axis."""
     for made in root.made:
-        if made.kind != "shard":
+        if made.role is not Role.SHARD:
             return _origin(made)
-    for escape in root.escapes:
-        return f"it {escape}"
+    if root.escapes:
+        return f"it {root.escapes[0]}"
     for use in root.uses:
-        if use.kind not in ("argument", "prefetch"):
+        if use.role not in (Role.ARGUMENT, Role.PREFETCH):
             return f"rows of it are read at {use.at}"
         if use.site is not None and use.position in use.site.donated:
             return f"it is donated at {use.at}"
-    if not root.made or not any(use.kind == "argument" for use in root.uses):
-        return "it is not given to a pmapped function"
-    return _obstacle(root) or _edits_in_the_way(root)
+    is_mapped = any(use.role is Role.ARGUMENT for use in root.uses)
+    return _cannot_change(decision, root, bool(root.made) and is_mapped)
 
 
-def _is_element(made: Made) -> bool:
-    """Whether the path of an output is one that is certain: itself, or an element of a tuple."""
-    if not made.path:
-        return True
-    site, first = made.site, made.path[0]
-    assert site is not None
-    return isinstance(first, int) and site.length() is not None and first < (site.length() or 0)
+def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> str | None:
+    """Why the text of a site, or of a place that makes or uses the values, cannot change."""
+    for site in _sites(root):
+        if (why := decision.obstacle(site)) is not None:
+            return f"{site.name} is not rewritten to global arrays: {why}"
+    for point in root.points:
+        if (why := in_the_way(point)) is not None:
+            return why
+    return None if is_mapped else "it is not given to a pmapped function"
 
 
-def _origin(made: Made) -> str:
-    text = made.at.file.brief(made.at.node)
-    if made.kind == "rows":
-        return "it has one row for each device"
+def _is_element(made: Point) -> bool:
+    """Whether it is certain what a path means: the output itself, or an element of a tuple."""
+    assert made.site is not None
+    length = made.site.length() or 0
+    return not made.path or (isinstance(made.path[0], int) and made.path[0] < length)
+
+
+def _origin(made: Point) -> str:
+    if made.role is Role.ROWS:
+        return "it has one row per device"
     if isinstance(made.at.node, ast.arg):
-        name = made.at.node.arg
-        return f"it comes from the parameter `{name}` at {made.at}, whose callers are not all known"
-    return f"it comes from `{text}` at {made.at}, as it is"
-
-
-def _edits_in_the_way(root: Cell) -> str | None:
-    things: list[Made | Use] = [*root.made, *root.uses]
-    return next((why for thing in things if (why := in_the_way(thing)) is not None), None)
+        callers = "whose callers are not all known"
+        callers += f" (see {made.why.at})" if made.why is not None else ""
+        return f"it comes from the parameter `{made.at.node.arg}` at {made.at}, {callers}"
+    if made.why is not None:
+        return f"it {made.why}"
+    return f"it comes from `{made.at.file.brief(made.at.node)}` at {made.at}, as it is"
 
 
 def findings(program: Program, decision: Decision) -> list[Finding]:
-    """What keeps its device axis, once for each argument and output of a pmapped function."""
+    """What keeps its device axis, once per argument and output of a pmapped function."""
     found: list[Finding] = []
     for site in program.sites.values():
-        if site.obstacles:
-            text = f"the arrays of {site.name} keep their device axis: {site.obstacles[0]}"
+        if (obstacle := decision.obstacle(site)) is not None:
+            text = f"the arrays of {site.name} keep their device axis: {obstacle}"
             found.append(Finding(Place(site.file, site.node), text))
-            continue
-        said: set[int] = set()
-        for position, cells in sorted(site.given.items()):
-            root = find(cells[0])
-            why = decision.reasons.get(id(root))
-            kinds = {made.kind for made in root.made}
-            if decision.of(root) is Layout.STACKED and why and kinds != {"rows"}:
-                said.add(id(root))
-                at = next(u.at for u in root.uses if u.site is site and u.position == position)
-                shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
-                found.append(Finding(at, f"{shown} keeps its device axis: {why}"))
-        found += _of_outputs(site, decision, said)
-    return list({(str(one.at), one.text): one for one in found}.values())
+        else:
+            arguments = _of_arguments(site, decision)
+            found += arguments.values()
+            found += _of_outputs(site, decision, set(arguments))
+    return list({(str(finding.at), finding.text): finding for finding in found}.values())
+
+
+def _of_arguments(site: Site, decision: Decision) -> dict[int, Finding]:
+    """The findings of a site's arguments, by the class of each."""
+    found: dict[int, Finding] = {}
+    for position, cells in sorted(site.given.items()):
+        root = find(cells[0])
+        why = decision.reasons.get(id(root))
+        if why and {made.role for made in root.made} != {Role.ROWS}:
+            at = next(u.at for u in root.uses if u.site is site and u.position == position)
+            shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
+            found[id(root)] = Finding(at, f"{shown} keeps its device axis: {why}")
+    return found
 
 
 def _of_outputs(site: Site, decision: Decision, said: set[int]) -> list[Finding]:
     found: list[Finding] = []
-    roots = [one for result in site.results[:1] for one in _with_parts(find(result))]
-    for root in roots:
+    for root in _with_parts(site.results[0]) if site.results else ():
         why = decision.reasons.get(id(root))
-        mine = [made for made in root.made if made.kind == "output" and made.site is site]
-        if not mine or why is None or id(root) in said or root.parts:
-            continue
-        path = "".join(f"[{key!r}]" for key in mine[0].path)
-        text = f"output{path} of {site.name} keeps its device axis: {why}"
-        found.append(Finding(mine[0].at, text))
+        mine = [made for made in root.made if made.role is Role.OUTPUT and made.site is site]
+        if mine and why is not None and id(root) not in said and not root.parts:
+            path = "".join(f"[{key!r}]" for key in mine[0].path)
+            text = f"output{path} of {site.name} keeps its device axis: {why}"
+            found.append(Finding(mine[0].at, text))
     return found

@@ -1,4 +1,4 @@
-"""The text of each changed use: what stands in the place of replicate, shard and their readers."""
+"""The new text of each place: instead of `replicate`, `shard`, and the calls that read rows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import ast
 import io
 import tokenize
 
-from shardlift.migrate.device_axis.cells import Made, Use
+from shardlift.migrate.call_format import Style
+from shardlift.migrate.device_axis.cells import Point, Role
 from shardlift.migrate.names import is_free, is_shadowed, jax_name
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
 from shardlift.source.statements import deleted, is_only_one
-from shardlift.source.values import Constant, External
+from shardlift.source.values import External
 
 PUT = "put_on_every_device"
 PREFETCH = "prefetch_to_device"
 _FLAX_PREFETCH = "flax.jax_utils.prefetch_to_device"
-# Functions that look at a value before they return, and do not keep it.
-_LOOKS = frozenset(
+# Functions that read a value before they return, and do not keep it.
+_READERS = frozenset(
     {
         "jax.device_get", "numpy.asarray", "numpy.array", "builtins.float", "builtins.int",
         "builtins.print", "builtins.bool", "builtins.str", "builtins.repr", "builtins.format",
@@ -27,25 +28,27 @@ _LOOKS = frozenset(
         "flax.serialization.msgpack_serialize", "flax.serialization.to_state_dict",
     }
 )  # fmt: skip
+_READS = (Role.FIRST, Role.INDEX, Role.METRICS)
+_REWRITTEN = (Role.REPLICATE, Role.SHARD, *_READS)
 _SIMPLE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 
 
-def in_the_way(thing: Made | Use) -> str | None:
+def in_the_way(point: Point) -> str | None:
     """Why the text of a use cannot be changed."""
-    file, node = thing.at.file, thing.at.node
+    file, node = point.at.file, point.at.node
     if file.source.cells is not None:
         return "it is in a notebook, whose cells may run in any order"
-    changed = thing.kind in ("replicate", "shard", "first", "index", "metrics")
+    changed = point.role in _REWRITTEN
     if changed and _has_comment(file, node):
-        return f"there are comments inside `{file.brief(node)}` at {thing.at}"
-    if thing.kind == "replicate" and not is_free(file, node, PUT):
-        return f"the name `{PUT}` means something else at {thing.at}"
-    if thing.kind in ("first", "index", "metrics") and is_shadowed(file, node, jax_name(file)[0]):
-        return f"the name `{jax_name(file)[0]}` means something else at {thing.at}"
-    if thing.kind == "metrics" and not isinstance(_function(node), ast.Attribute):
-        return f"get_metrics at {thing.at} is imported by its name"
-    if thing.kind == "prefetch" and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
-        return f"the name `{PREFETCH}` means something else at {thing.at}"
+        return f"there are comments inside `{file.brief(node)}` at {point.at}"
+    if point.role is Role.REPLICATE and not is_free(file, node, PUT):
+        return f"the name `{PUT}` means something else at {point.at}"
+    if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
+        return f"the name `{jax_name(file)[0]}` means something else at {point.at}"
+    if point.role is Role.METRICS and not isinstance(_function(node), ast.Attribute):
+        return f"get_metrics at {point.at} is imported by its name"
+    if point.role is Role.PREFETCH and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
+        return f"the name `{PREFETCH}` means something else at {point.at}"
     return None
 
 
@@ -65,20 +68,16 @@ def _has_comment(file: File, node: ast.AST) -> bool:
         return True
 
 
-def replicated(made: Made, axis: ast.expr | None, axis_file: File | None) -> list[Edit]:
-    """`replicate(x)` as a copy of `x` on every device."""
+def replicated(made: Point, axis_name: str | None) -> list[Edit]:
+    """`replicate(x)` becomes a copy of `x` on every device."""
     file = made.at.file
     assert made.inner is not None
-    name = axis_file.only(axis) if axis is not None and axis_file is not None else None
-    quote = "'" if file.source.text.count("'") > file.source.text.count('"') else '"'
-    second = ""
-    if isinstance(name, Constant) and isinstance(name.value, str):
-        second = f", {quote}{name.value}{quote}"
-    return _around(file, made.at.node, made.inner, f"{PUT}(", f"{second})")
+    axis = f", {Style.of(file.source.text).string(axis_name)}" if axis_name is not None else ""
+    return _around(file, made.at.node, made.inner, f"{PUT}(", f"{axis})")
 
 
-def unsharded(made: Made) -> list[Edit]:
-    """`shard(x)` as `x`; an assignment of a name to itself goes."""
+def unsharded(made: Point) -> list[Edit]:
+    """`shard(x)` becomes `x`; an assignment of a name to itself is removed."""
     file, node = made.at.file, made.at.node
     assert made.inner is not None
     statement = file.index.parents.get(node)
@@ -91,21 +90,21 @@ def unsharded(made: Made) -> list[Edit]:
     return _around(file, node, made.inner, "", "")
 
 
-def first(use: Use, donated: bool) -> tuple[list[Edit], frozenset[str]]:
-    """`unreplicate(x)` as `x`; as a copy where `x` is about to be given away."""
+def first(use: Point, donated: bool) -> tuple[list[Edit], frozenset[str]]:
+    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later."""
     file, node = use.at.file, use.at.node
     assert use.inner is not None
-    if not donated or _is_looked_at(file, node):
+    if not donated or _is_read_now(file, node):
         return _around(file, node, use.inner, "", ""), frozenset()
     jax, imports = jax_name(file)
     copy = f"{_numpy_name(file, jax)}.copy"
-    if use.kind == "index":
+    if use.role is Role.INDEX:
         return _around(file, node, use.inner, f"{copy}(", ")"), imports
     return _around(file, node, use.inner, f"{jax}.tree.map({copy}, ", ")"), imports
 
 
-def metrics(use: Use) -> tuple[list[Edit], frozenset[str]]:
-    """flax's `get_metrics` without its first step, which takes the first row."""
+def metrics(use: Point) -> tuple[list[Edit], frozenset[str]]:
+    """flax's `get_metrics` becomes its second half: the first half takes the first row."""
     file, node = use.at.file, use.at.node
     function = _function(node)
     assert isinstance(function, ast.Attribute)
@@ -116,8 +115,8 @@ def metrics(use: Use) -> tuple[list[Edit], frozenset[str]]:
     return _around(file, node, use.inner, opening, "))"), imports
 
 
-def prefetched(use: Use) -> list[Edit]:
-    """The package's own function, which splits whatever axis is the first."""
+def prefetched(use: Point) -> list[Edit]:
+    """flax's `prefetch_to_device` becomes the helper, which splits the first axis."""
     return [use.at.file.replace(_function(use.at.node), PREFETCH)]
 
 
@@ -130,8 +129,8 @@ def _around(file: File, node: ast.AST, inner: ast.expr, opening: str, closing: s
     ]
 
 
-def _is_looked_at(file: File, node: ast.AST) -> bool:
-    """Whether a value is read on the spot, so that it does not matter what becomes of it."""
+def _is_read_now(file: File, node: ast.AST) -> bool:
+    """Whether a value is read immediately, so that donating it later does no harm."""
     parent = file.index.parents.get(node)
     while isinstance(parent, (ast.Attribute, ast.Subscript)) and parent.value is node:
         if isinstance(parent, ast.Attribute) and parent.attr in ("item", "tolist"):
@@ -142,12 +141,12 @@ def _is_looked_at(file: File, node: ast.AST) -> bool:
     if isinstance(parent, ast.FormattedValue):
         return True
     return (
-        isinstance(parent, ast.Call) and node is not parent.func and file.called(parent) in _LOOKS
+        isinstance(parent, ast.Call) and node is not parent.func and file.called(parent) in _READERS
     )
 
 
 def _numpy_name(file: File, jax: str) -> str:
-    """What `jax.numpy` is called in a file."""
+    """The name of `jax.numpy` in a file."""
     for name, bound in file.index.module.names.items():
         alias = bound[0] if len(bound) == 1 else None
         if isinstance(alias, ast.alias) and file.resolver.bound(alias) == (External("jax.numpy"),):

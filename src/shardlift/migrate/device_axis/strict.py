@@ -1,11 +1,11 @@
-"""`--strict-vma`: check_vma=True, with the gradients that pmap gave.
+"""`--strict-vma`: check_vma=True, with the same gradients as pmap.
 
-Under check_vma a gradient with respect to a value that is whole on every device is summed over
-the devices for you, and the program's own pmean no longer undoes that: it comes out as many times
-too large as there are devices (jax 0.10.2 and 0.12). `jax.lax.pcast(params, axis, to="varying")`
-at the call of the gradient makes it one device's again, and the pmean what it was. Dividing by
-the number of devices in the place of the pmean gave the same bits, but has to know every use of
-the gradients; pcast has not, and does nothing without check_vma.
+With check_vma, JAX sums a gradient with respect to a whole value over the devices, and after the
+pmean of the program it is too large by a factor of the number of devices (JAX 0.10.2 and 0.12).
+So the gradient is taken with respect to `jax.lax.pcast(params, axis, to="varying")`: it is that of
+one device again, and the pmean has its old meaning. Without check_vma, pcast does nothing.
+Dividing by the number of devices instead of the pmean gave the same bits, but is right only if
+every use of the gradients is known.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from shardlift.migrate.call_format import Style
+from shardlift.migrate.device_axis.cells import Place
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.names import jax_name
@@ -22,72 +24,59 @@ from shardlift.source.file import File
 from shardlift.source.libraries import GRADS
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import FUNCTIONS, end, position, positional
-from shardlift.source.sites import mapped_function
-from shardlift.source.values import Argument, Constant, Known
+from shardlift.source.values import Argument, Known
 from shardlift.source.wrappers import given
 
 _DEEPEST = 5  # calls of functions that are followed
 
 
 def obstacle(site: Site, decision: Decision) -> str | None:
-    """Why check_vma stays off at a site."""
+    """Why check_vma has to stay off at a site."""
     if site.facts is None:
         return "no run of it was recorded"
     if any(one.gradient for one in site.facts.collectives):
         return "a gradient goes through a collective, which check_vma differentiates otherwise"
-    function = mapped_function(site.mapped) if site.mapped is not None else None
-    if axis_of(site) is None or function is None:
+    if site.axis_name is None or site.function is None:
         return "its axis or its function is not written out"
-    for found in _gradients(site, function, decision):
-        if found.whole is None:
-            at = f"{found.file.path}:{found.file.span(found.node).line}"
-            text = found.file.brief(found.node)
-            return f"at {at}, a gradient is taken of `{text}`, which may be whole or not"
-    return None
-
-
-def axis_of(site: Site) -> str | None:
-    """The axis name, as text of Python."""
-    node = site.options.keywords.get("axis_name")
-    value = site.file.only(node) if node is not None else None
-    if isinstance(value, Constant) and isinstance(value.value, str):
-        return repr(value.value)
+    for gradient in _gradients(site, decision):
+        if gradient.whole is None:
+            text = gradient.at.file.brief(gradient.at.node)
+            return f"at {gradient.at}, a gradient is taken of `{text}`, which may be whole or not"
     return None
 
 
 def casts(site: Site, decision: Decision) -> Iterator[tuple[File, Match]]:
-    """The gradients of a site with respect to what is whole, taken of varying values."""
-    function = mapped_function(site.mapped) if site.mapped is not None else None
-    axis = axis_of(site)
-    for found in _gradients(site, function, decision) if function is not None and axis else ():
-        if found.whole:
-            file, node = found.file, found.node
+    """The edits with which the gradients of a site are taken of varying values."""
+    for gradient in _gradients(site, decision):
+        if gradient.whole and site.axis_name is not None:
+            file, node = gradient.at.file, gradient.at.node
             jax, imports = jax_name(file)
-            quoted = axis.replace("'", '"') if axis and '"' in file.source.text else axis
+            axis = Style.of(file.source.text).string(site.axis_name)
             before = Edit(file.stretch(*position(node), *position(node)), f"{jax}.lax.pcast(")
-            after = Edit(file.stretch(*end(node), *end(node)), f', {quoted}, to="varying")')
+            after = Edit(file.stretch(*end(node), *end(node)), f', {axis}, to="varying")')
             yield file, Match(node, "", (before, after), imports, kind=Kind.DEVICE_AXIS)
 
 
 class Gradient(NamedTuple):
     """An argument with respect to which a gradient is taken; whether it is whole, if known."""
 
-    file: File
-    node: ast.expr
+    at: Place
     whole: bool | None
 
 
-def _gradients(site: Site, function: Known, decision: Decision) -> Iterator[Gradient]:
-    names = positional(function.node)[_filled(site) :]  # type: ignore[arg-type]
+def _gradients(site: Site, decision: Decision) -> Iterator[Gradient]:
+    if site.function is None:
+        return
+    names = positional(site.function.node)[_filled(site) :]  # type: ignore[arg-type]
     whole = {
         name: decision.argument(site, k) is Layout.WHOLE
         for k, name in enumerate(names[: site.arguments])
     }
-    yield from _differentiated(function, whole, _DEEPEST)
+    yield from _differentiated(site.function, whole, _DEEPEST)
 
 
 def _filled(site: Site) -> int:
-    """How many parameters a partial has filled."""
+    """How many positional parameters a `functools.partial` has filled."""
     operand = site.options.operand
     if isinstance(operand, ast.Call) and site.file.called(operand) == "functools.partial":
         return len(operand.args) - 1
@@ -95,7 +84,7 @@ def _filled(site: Site) -> int:
 
 
 def _differentiated(function: Known, whole: dict[str, bool], depth: int) -> Iterator[Gradient]:
-    """The arguments of gradients in a function, and in those of the program that it calls."""
+    """The gradients that a function takes, or a function of the program that it calls."""
     file = function.file
     for call in file.index.within(function.node, ast.Call):
         gradient = _gradient(file, call)
@@ -103,7 +92,7 @@ def _differentiated(function: Known, whole: dict[str, bool], depth: int) -> Iter
             for number in _numbers(gradient):
                 if number < len(call.args):
                     node = call.args[number]
-                    yield Gradient(file, node, _comes_from(file, node, function, whole))
+                    yield Gradient(Place(file, node), _comes_from(file, node, function, whole))
             continue
         value = file.only(call.func)
         if depth and isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
@@ -119,7 +108,7 @@ def _differentiated(function: Known, whole: dict[str, bool], depth: int) -> Iter
 
 
 def _gradient(file: File, call: ast.Call) -> ast.Call | None:
-    """The call of grad that made what is called."""
+    """The call of `jax.grad` that made the function of a call."""
     made = file.definition(call.func) if isinstance(call.func, ast.Name) else call.func
     return made if isinstance(made, ast.Call) and file.called(made) in GRADS else None
 
@@ -137,7 +126,7 @@ def _numbers(gradient: ast.Call) -> tuple[int, ...]:
 
 
 def _comes_from(file: File, node: ast.expr, function: Known, whole: dict[str, bool]) -> bool | None:
-    """Whether an expression is a whole parameter, or a part of one; None if it cannot be told."""
+    """Whether an expression is a whole parameter or a part of one; None if that is not known."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     if not isinstance(node, ast.Name):

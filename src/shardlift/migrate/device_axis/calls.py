@@ -1,0 +1,333 @@
+"""How calls pass on the values that they are given: of pmap, of libraries, of the program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+
+from shardlift.migrate.device_axis.cells import (
+    EACH,
+    Cell,
+    Point,
+    Role,
+    add_made,
+    add_use,
+    each,
+    iterate,
+    part,
+    tree,
+    unify,
+)
+from shardlift.migrate.device_axis.idioms import Idiom, idiom
+from shardlift.migrate.device_axis.program import PendingCall
+from shardlift.migrate.device_axis.visitor import Visitor, visits
+from shardlift.source.libraries import TREE_MAPS
+from shardlift.source.scopes import FUNCTIONS, positional
+from shardlift.source.values import Known
+
+# Functions that return their argument, or its elements, with the same layout.
+_SAME = frozenset({"jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray"})
+_ELEMENTS = frozenset(
+    {
+        "builtins.iter", "builtins.next", "builtins.list", "builtins.tuple", "itertools.islice",
+        "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+    }
+)  # fmt: skip
+_TYPE_TESTS = frozenset({"builtins.isinstance", "builtins.issubclass", "builtins.super"})
+
+
+@visits(ast.Call)
+def _call(v: Visitor, node: ast.Call) -> Cell:
+    if node in v.program.sites:
+        return _pmap(v, node)
+    found = idiom(v.file, node)
+    if found is not None:
+        return _idiom(v, node, found)
+    name = v.file.called(node)
+    understood = None
+    if name in _LIBRARY:
+        understood = _LIBRARY[name](v, node, name)
+    elif name is None and isinstance(node.func, ast.Attribute):
+        understood = _method(v, node, node.func)
+    return _called(v, node) if understood is None else understood
+
+
+def _arguments(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(keyword.value for keyword in node.keywords)]
+
+
+def _has_starred(node: ast.Call) -> bool:
+    return any(isinstance(argument, ast.Starred) for argument in node.args)
+
+
+def _pmap(v: Visitor, node: ast.Call) -> Cell:
+    for child in _arguments(node):
+        values = v.file.values(child)
+        if isinstance(child, ast.Name) and all(isinstance(value, Known) for value in values):
+            for value in values:  # the name itself may stand for something else later
+                v.hand_on(value, child)
+        else:
+            v.lose(child, "is given to pmap")
+    site = v.program.sites[node]
+    cell = add_made(Cell(), Point(Role.MAPPED, v.at(node), site=site))
+    v.program.mapped.append((site, cell))
+    return cell
+
+
+def _idiom(v: Visitor, node: ast.Call, found: Idiom) -> Cell:
+    for child in _arguments(node):
+        if child is not found.tree and not isinstance(child, (ast.Lambda, ast.Name, ast.Attribute)):
+            v.lose(child, f"is used in `{v.file.brief(child)}`")
+    inner = v.value(found.tree)
+    point = Point(found.role, v.at(node), found.tree)
+    if found.role is Role.FIRST:
+        add_use(inner, point)
+        return v.untraced(node)
+    v.escape(inner, node, f"is given another axis by `{v.file.brief(node)}`")
+    made = add_made(Cell(), point)
+    v.program.tracked.append(made)
+    return made
+
+
+# ---- libraries: each gives None for a call that it does not understand
+
+
+def _prefetch(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    if not node.args:
+        return None
+    inner = v.value(node.args[0])
+    for other in node.args[1:]:
+        v.lose(other, "is given to prefetch_to_device")
+    add_use(part(inner, EACH), Point(Role.PREFETCH, v.at(node)))
+    return inner
+
+
+def _metrics(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    if len(node.args) != 1 or node.keywords:
+        return None
+    # Of a list only: of anything else it would take rows.
+    cell = v.value(node.args[0])
+    add_use(part(cell, EACH), Point(Role.METRICS, v.at(node), node.args[0]))
+    return v.untraced(node)
+
+
+def _dict(v: Visitor, node: ast.Call, name: str) -> Cell | None:
+    if node.args or not all(keyword.arg for keyword in node.keywords):
+        return _same(v, node, name)
+    cell = Cell()
+    for keyword in node.keywords:
+        unify(part(cell, keyword.arg or ""), v.value(keyword.value))
+    return cell
+
+
+def _same(v: Visitor, node: ast.Call, name: str) -> Cell | None:
+    if not node.args:
+        return None
+    cell = v.value(node.args[0])
+    for other in _arguments(node)[1:]:
+        v.lose(other, f"is given to {name.rpartition('.')[2]}")
+    return cell
+
+
+def _elements(v: Visitor, node: ast.Call, name: str) -> Cell | None:
+    cell = _same(v, node, name)
+    if cell is not None:
+        iterate(cell)  # of an array, that shows its rows
+    return each(cell) if cell is not None and name == "builtins.next" else cell
+
+
+def _zip(v: Visitor, node: ast.Call, name: str) -> Cell:
+    if node.keywords or _has_starred(node):
+        v.lose_children(node)
+        return v.untraced(node)
+    cell = Cell()
+    sources = [each(v.value(argument)) for argument in node.args]
+    if name == "builtins.enumerate":
+        sources = [Cell(), *sources[:1]]
+    for number, source in enumerate(sources):
+        unify(part(part(cell, EACH), number), source)
+    return cell
+
+
+def _map(v: Visitor, node: ast.Call, _name: str) -> Cell:
+    if node.keywords or _has_starred(node) or not node.args:
+        v.lose_children(node)
+        return v.untraced(node)
+    elements = [each(v.value(argument)) for argument in node.args[1:]]
+    known = _mapped_function(v, node.args[0])
+    if known is not None:
+        cell = Cell()
+        unify(part(cell, EACH), _enter(v, known, node, elements))
+        return cell
+    v.lose(node.args[0], "is given to map")
+    for element in elements:
+        v.escape(element, node, "is given to map")
+    return v.untraced(node)
+
+
+def _tree_map(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    """A function of the program on every leaf: each has the layout of its tree."""
+    if len(node.args) < 2 or node.keywords or _has_starred(node):
+        return None
+    known = _mapped_function(v, node.args[0])
+    if known is None:
+        return None
+    leaves = [tree(v.value(argument)) for argument in node.args[1:]]
+    return tree(_enter(v, known, node, leaves))
+
+
+def _mapped_function(v: Visitor, node: ast.expr) -> Known | None:
+    known = v.file.only(node)
+    if not isinstance(known, Known) or not v.program.is_plain(known):
+        return None
+    if isinstance(node, ast.Lambda):
+        v.value(node)
+    return known
+
+
+_LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
+    "flax.jax_utils.prefetch_to_device": _prefetch,
+    "flax.training.common_utils.get_metrics": _metrics,
+    "builtins.dict": _dict,
+    "builtins.enumerate": _zip,
+    "builtins.zip": _zip,
+    "builtins.map": _map,
+    **dict.fromkeys(_SAME, _same),
+    **dict.fromkeys(_ELEMENTS, _elements),
+    **dict.fromkeys(TREE_MAPS, _tree_map),
+}
+
+
+# ---- methods of lists, dicts, trees and arrays
+
+
+def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
+    if v.instance(func.value) is not None or v.program.module_of(v.file, func.value):
+        return None
+    if any(isinstance(value, Known) for value in v.file.values(func)) or _has_starred(node):
+        return None
+    arguments = _arguments(node)
+    if func.attr in ("append", "extend", "appendleft") and len(arguments) == 1:
+        base, given = v.value(func.value), v.value(arguments[0])
+        unify(part(base, EACH), each(given) if func.attr == "extend" else given)
+        return Cell()
+    if func.attr in ("replace", "_replace") and not node.args:
+        cell = tree(v.value(func.value))
+        for argument in arguments:
+            cell = unify(cell, tree(v.value(argument)))
+        return cell
+    return None if arguments else _method_without_arguments(v, func)
+
+
+def _method_without_arguments(v: Visitor, func: ast.Attribute) -> Cell | None:
+    match func.attr:
+        case "block_until_ready":
+            return v.value(func.value)
+        case "pop" | "popleft":
+            return each(v.value(func.value))
+        case "clear":
+            v.value(func.value)
+            return Cell()
+        case "items" | "values" | "keys":
+            base, cell = tree(v.value(func.value)), Cell()
+            if func.attr == "items":
+                unify(part(part(cell, EACH), 1), base)
+            elif func.attr == "values":
+                unify(part(cell, EACH), base)
+            return cell
+    return None
+
+
+# ---- functions and classes of the program, and unknown functions
+
+
+def _called(v: Visitor, node: ast.Call) -> Cell:
+    values = v.file.values(node.func)
+    plain = not _has_starred(node) and all(keyword.arg for keyword in node.keywords)
+    functions = [value for value in values if isinstance(value, Known)]
+    if plain and functions and len(functions) == len(values):
+        if all(v.program.is_plain(function) for function in functions):
+            return _enter_all(v, functions, node)
+        if len(functions) == 1 and isinstance(functions[0].node, ast.ClassDef):
+            return _construct(v, functions[0], node)
+    function = _function(v, node.func)
+    tests_type = v.file.called(node) in _TYPE_TESTS
+    given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
+    arguments = [Cell() if tests_type and v.is_class(one) else v.value(one) for one in given]
+    named = [v.value(keyword.value) for keyword in node.keywords]
+    result = Cell()
+    v.program.pending.append(
+        PendingCall(v.at(node), node, function, arguments, named, result, plain)
+    )
+    return result
+
+
+def _function(v: Visitor, node: ast.expr) -> Cell:
+    """The cell of the function of a call; calling an object does not pass it on."""
+    if isinstance(node, ast.Name):
+        for value in v.file.values(node):
+            if isinstance(value, Known):
+                v.hand_on(value, node)
+        return v.lookup(node)
+    if not isinstance(node, ast.Attribute) or v.instance(node.value) is not None:
+        return v.value(node)
+    if v.program.module_of(v.file, node.value) is not None:
+        return v.value(node)
+    if v.file.name(node) is None:
+        # A method of a value that is not followed: the value may give itself away.
+        v.program.unresolved(node.attr, v.at(node))
+        v.lose(node.value, f"`{v.file.brief(node)}` is called")
+    return v.untraced(node)
+
+
+def _enter_all(v: Visitor, functions: list[Known], node: ast.Call) -> Cell:
+    arguments = [v.value(argument) for argument in node.args]
+    named = {keyword.arg or "": v.value(keyword.value) for keyword in node.keywords}
+    result = Cell()
+    for function in functions:
+        result = unify(result, _enter(v, function, node, arguments, named))
+    return result
+
+
+def _construct(v: Visitor, known: Known, node: ast.Call) -> Cell:
+    """An object of a class of the program: its `__init__` is called."""
+    assert isinstance(known.node, ast.ClassDef)
+    inits = list(known.file.resolver.member(known.node, "__init__"))
+    if len(inits) == 1 and isinstance(inits[0], Known) and v.program.is_plain(inits[0]):
+        _enter_all(v, [inits[0]], node)
+        return v.untraced(node)
+    for child in _arguments(node):
+        v.lose(child, f"is put into an object of {known.node.name}")
+    return v.untraced(node)
+
+
+def _enter(
+    v: Visitor,
+    known: Known,
+    node: ast.Call,
+    arguments: list[Cell],
+    named: Mapping[str, Cell] | None = None,
+) -> Cell:
+    """Call a function of the program: arguments become parameters."""
+    assert isinstance(known.node, FUNCTIONS)
+    called = v.program.function(known)
+    called.calls += 1
+    signature = known.node.args
+    names = positional(known.node)[_bound(known) :]
+    every = {a.arg: a for a in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)}
+    for name, cell in {**dict(zip(names, arguments, strict=False)), **(named or {})}.items():
+        if name in every:
+            unify(v.program.binding(every[name]), cell)
+        else:
+            v.escape(cell, node, "is given to **kwargs")
+    for cell in arguments[len(names) :]:
+        v.escape(cell, node, "is given to *args")
+    return called.result
+
+
+def _bound(known: Known) -> int:
+    """How many parameters a method has before those that a call gives."""
+    owner = known.file.index.parents.get(known.node)
+    decorators = getattr(known.node, "decorator_list", [])
+    static = any(known.file.name(one) == "builtins.staticmethod" for one in decorators)
+    return int(isinstance(owner, ast.ClassDef) and not static)

@@ -10,7 +10,7 @@ from shardlift.check.engine import Options, check_texts
 from shardlift.check.rules import all_rules
 from shardlift.source.model import Example, Rule
 from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST_FLAX
+from shardlift.source.target import NEWEST, NEWEST_FLAX
 
 RULES = list(all_rules().values())
 
@@ -20,7 +20,7 @@ def _texts(example: Example) -> dict[str, str]:
 
 
 def _reported(rule: Rule, example: Example) -> set[tuple[str, int]]:
-    settings = Settings(flax=rule.flax or NEWEST_FLAX)
+    settings = Settings(*(rule.holds_for or (NEWEST, NEWEST_FLAX)))
     reports = check_texts(_texts(example), Options(), settings)
     assert all(report.unreadable is None for report in reports.values())
     return {

@@ -310,7 +310,10 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
         (2, "jax[cuda12]>=0.10  # pinned"),
         (3, "jaxlib>=0.10"),
     ]
-    (project / "requirements.txt").write_text("jax>=0.10\n")
+    (project / "requirements.txt").write_text("jax>=0.10\nflax<0.11\n")
+    assert "requirements.txt:2: flax<0.11  ->  flax>=0.12.7" in _run("pkg").stderr
+    assert "flax" not in _run("pkg", "--target-jax", "0.10.2").stderr
+    (project / "requirements.txt").write_text("jax>=0.10\nflax\n")
     assert "needs JAX" not in _run("pkg").stderr
 
 

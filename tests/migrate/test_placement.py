@@ -213,6 +213,7 @@ FLAX = (
     ("jax", "flax", "replaced"),
     [
         ((0, 12), (0, 12, 12), set()),
+        ((0, 12), (0, 12, 2), set()),  # flax has to be raised anyway
         ((0, 10, 2), (0, 12, 7), set()),
         ((0, 10, 2), (0, 12, 6), {"replicate", "prefetch_to_device"}),
         ((0, 10, 2), (0, 12, 4), {"replicate", "prefetch_to_device", "unreplicate"}),

@@ -7,6 +7,7 @@ import pytest
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.removed_names import rewrite
 from shardlift.migrate.rewrite import Goal
+from shardlift.source.settings import Settings
 from tests.migrate.steps import migrated, refused, results
 
 
@@ -227,8 +228,8 @@ def test_what_a_guard_hides_is_listed() -> None:
     ],
 )
 def test_renamed(before: str, after: str, goal: Goal) -> None:
-    assert migrated(before, goal) == after
-    assert migrated(after, goal) == after
+    assert migrated(before, goal, Settings()) == after
+    assert migrated(after, goal, Settings()) == after
 
 
 @pytest.mark.parametrize(

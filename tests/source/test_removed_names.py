@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import pkgutil
 import warnings
+from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -76,3 +80,28 @@ def test_an_option_is_gone_from_its_release_on_and_there_before(option: str) -> 
 def test_names_are_listed_once() -> None:
     names = [row.name for row in ALL]
     assert len(names) == len(set(names))
+
+
+def _public_modules(package: ModuleType) -> Iterator[ModuleType]:
+    yield package
+    for found in pkgutil.iter_modules(getattr(package, "__path__", ())):
+        if not found.name.startswith("_") and found.name not in ("jax2tf", "pallas", "mosaic"):
+            with contextlib.suppress(ImportError):  # it needs another library
+                yield from _public_modules(
+                    importlib.import_module(f"{package.__name__}.{found.name}")
+                )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_table_has_every_name_that_jax_itself_says_it_removed() -> None:
+    """Modules of JAX keep a message for names that they removed not long ago."""
+    known = {row.name for row in TABLE}
+    asked = 0
+    for module in _public_modules(jax):
+        said = vars(module).get("_deprecations", {})
+        for name in said if isinstance(said, dict) else ():
+            path = f"{module.__name__}.{name}"
+            if not _is_there(path):
+                asked += 1
+                assert path in known or module.__name__ in known, path
+    assert asked

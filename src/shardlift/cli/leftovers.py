@@ -32,26 +32,28 @@ def find_leftovers(
     if not any(change.kind in mapped for file in migration.files for change in file.rewritten):
         return []
     new = {file.path: file.after for file in migration.files}
-    python = (path for path in files if path.endswith(".py"))
-    found = [one for path, text in _texts(python, read, new) for one in in_python(path, text)]
-    documents = find_files(paths, suffixes=_DOCUMENTS)
-    return found + [
-        one for path, text in _texts(documents, read, {}) for one in in_document(path, text)
-    ]
+    written = {file.path for file in migration.helper_modules}
+    python = (path for path in files if path.endswith(".py") and path not in written)
+    found: list[Leftover] = []
+    for path, text in _texts(python, read):
+        lines = {line.strip() for line in text.splitlines()}
+        # Not those of a helper that the migration put into the file.
+        found += [one for one in in_python(path, new.get(path, text)) if one.text in lines]
+    for path, text in _texts(find_files(paths, suffixes=_DOCUMENTS), read):
+        found += in_document(path, text)
+    return found
 
 
-def _texts(
-    paths: Iterator[str], read: Callable[[str], bytes], new: dict[str, str]
-) -> Iterator[tuple[str, str]]:
+def _texts(paths: Iterator[str], read: Callable[[str], bytes]) -> Iterator[tuple[str, str]]:
     """The paths whose texts say pmap, with their texts."""
     for path in paths:
         try:
             content = read(path)
-            if b"pmap" in content and path.endswith(".py"):
-                yield path, new.get(path) or read_source(path, content).text
-            elif b"pmap" in content:
-                yield path, content.decode(errors="replace")
-        except (OSError, UnreadableError):
+            if b"pmap" in content:
+                is_python = path.endswith(".py")
+                text = read_source(path, content).text if is_python else content.decode()
+                yield path, text
+        except (OSError, UnreadableError, UnicodeDecodeError):
             continue
 
 

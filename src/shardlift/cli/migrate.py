@@ -130,7 +130,7 @@ def migrate_command(
     status = _status(migration, diff)
     remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
     if style == "json":
-        raised = requirements.to_raise(config, migration.needed_jax)
+        raised = requirements.to_raise(config, settings, migration.needed_jax)
         tree = formats.machine(migration, settings.target, status, not diff, proved)
         click.echo(formats.with_rest(tree, raised, remaining), nl=False)
         sys.exit(status)

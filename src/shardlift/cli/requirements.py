@@ -7,19 +7,28 @@ import os
 from shardlift.cli.config import Config
 from shardlift.source.model import Version
 from shardlift.source.settings import Settings
-from shardlift.source.target import Pin
+from shardlift.source.target import Pin, newest_allowed, oldest_flax
 
 
-def to_raise(config: Config, needed: Version | None) -> list[tuple[Pin, str]]:
-    """The requirements that let a JAX in that is too old for the new text, and the new lines."""
+def to_raise(config: Config, settings: Settings, needed: Version | None) -> list[tuple[Pin, str]]:
+    """The requirements that let a JAX in that is too old for the new text, and the new lines.
+
+    A flax that does not run with that JAX is one, too.
+    """
     if needed is None:
         return []
-    return [(pin, pin.raised(needed)) for pin in config.pins if pin.is_below(needed)]
+    lines = [(pin, pin.raised(needed)) for pin in config.pins if pin.is_below(needed)]
+    flax = oldest_flax(max(needed, settings.target))
+    for pin in config.pins:
+        allowed = newest_allowed([pin.text], "flax")
+        if allowed is not None and allowed < flax:
+            lines.append((pin, pin.raised(flax)))
+    return lines
 
 
 def sentences(config: Config, settings: Settings, needed: Version | None) -> list[str]:
     """What the summary of a migration says about them."""
-    lines = to_raise(config, needed)
+    lines = to_raise(config, settings, needed)
     if needed is None or (not lines and settings.target >= needed):
         return []
     number = _text(needed)

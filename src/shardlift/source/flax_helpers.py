@@ -1,6 +1,7 @@
 """flax's helpers for pmap: with which JAX and flax they work, and are fast.
 
-Run on 8 CPU devices with JAX 0.10.2 and 0.12.0.1, and flax 0.8.5 to 0.12.12:
+Run on 8 CPU devices with JAX 0.10.2 and 0.12.0.1, and flax 0.8.5 to 0.12.12. JAX 0.11 and later
+need flax 0.12.7 for anything at all, and there all of them work.
 
 - `replicate` and `prefetch_to_device` call functions that JAX 0.10 removed, up to flax 0.12.6.
 - `unreplicate` gathers every leaf under the pmap of JAX 0.8 and later up to flax 0.12.2. From
@@ -38,7 +39,7 @@ _READING = frozenset(
 
 def fitness(path: str, settings: Settings) -> Fitness:
     """How one of flax's functions fares with the JAX and the flax of a project."""
-    jax, flax = settings.target, settings.flax
+    jax, flax = settings.target, settings.usable_flax
     if path in _PLACING:
         return Fitness.RAISES if jax >= (0, 10) and flax < (0, 12, 7) else Fitness.WORKS
     if path not in _READING or jax < (0, 8):

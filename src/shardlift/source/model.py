@@ -146,8 +146,8 @@ class Rule:
     pattern: re.Pattern[bytes] | None = None
     # The first JAX version that the rule applies to.
     since: Version = (0,)
-    # The flax that the bad examples are for, if it is not the newest one.
-    flax: Version | None = None
+    # The JAX and the flax that the bad examples are for, if they are not the newest.
+    holds_for: tuple[Version, Version] | None = None
     migrated: Migrated = Migrated.NO
 
 

@@ -90,6 +90,7 @@ SHARDINGS = (
     Removed("jax.sharding.PositionalSharding", (0, 7), "jax.sharding.NamedSharding"),
     Removed("jax.sharding.GSPMDSharding", (0, 7), "jax.sharding.NamedSharding"),
     Removed("jax.sharding.OpShardingSharding", (0, 4, 12), "jax.sharding.NamedSharding"),
+    *_renamed((0, 4, 5), "jax.sharding", "jax.sharding", "MeshPspecSharding=NamedSharding"),
     Removed("jax.sharding.XLACompatibleSharding", (0, 4, 34), "jax.sharding.Sharding"),
     Removed("jax.sharding.use_mesh", (0, 7, 1), "jax.set_mesh", same=True),
     *_renamed((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
@@ -141,6 +142,7 @@ PXLA = (
     *_renamed((0, 4, 11), "jax.interpreters.xla", "jax", "DeviceArray=Array Buffer=Array"),
     *_renamed((0, 4, 11), "jax.interpreters.xla", "jax", "Device device_put"),
     *_dropped((0, 4, 11), "jax.interpreters.xla", "xla_call_p"),
+    *_dropped((0, 4, 16), "jax.interpreters.xla", "register_collective_primitive"),
     *_dropped((0, 4, 24), "jax.interpreters.xla", "AxisEnv ConcreteArray axis_groups"),
     *_dropped((0, 4, 24), "jax.interpreters.xla", "backend_compile"),
     *_renamed((0, 4, 24), "jax.interpreters.xla", "jax.core", "ShapedArray"),
@@ -224,6 +226,7 @@ MODULES = (
     Removed("jax.lax_linalg", (0, 2, 1), "jax.lax.linalg", same=True),
     Removed("jax.lax_reference", (0, 2, 10)),
     Removed("jax.util", (0, 8)),
+    *_dropped((0, 3, 2), "jax.test_util", "JaxTestCase JaxTestLoader with_config"),
     Removed("jax.cloud_tpu_init", (0, 11)),
     Removed("jax.tools.colab_tpu", (0, 10)),
     Removed("jax.experimental.control_deps", (0, 11, 1)),
@@ -259,6 +262,8 @@ NUMPY = (
     *_dropped((0, 4, 11), "jax.scipy.linalg", "polar_unitary", "jax.scipy.linalg.polar"),
     *_dropped((0, 10), "jax.scipy.special", "sph_harm", "jax.scipy.special.sph_harm_y"),
     Removed("jax.lax.tie_in", (0, 4, 29)),
+    *_dropped((0, 6), "jax.lax", "random_gamma_grad_p"),
+    *_renamed((0, 2, 21), "jax.lax", "functools", "partial"),
     *_dropped((0, 4, 16), "jax.lax", "prod"),
     *_dropped((0, 4, 31), "jax.lax", "pdot xeinsum"),
     *_dropped((0, 7), "jax.lax", "infeed infeed_p outfeed outfeed_p"),
@@ -419,7 +424,15 @@ CORE = (
         "matchaxis moveaxis reducer_batcher spec_types to_elt to_elt_handlers "
         "vectorized_batcher vmappables vtile",
     ),
-    *_dropped((0, 10, 2), "jax.interpreters.batching", "not_mapped"),
+    *_dropped((0, 10, 2), "jax.interpreters.batching", "not_mapped NotMapped"),
+    *_renamed(
+        (0, 7),
+        "jax.extend.core.primitives",
+        "jax.extend.core.primitives",
+        "pjit_p=jit_p",
+    ),
+    *_renamed((0, 7), "jax.experimental.pjit", "jax.extend.core.primitives", "pjit_p=jit_p"),
+    *_dropped((0, 10), "jax.extend.core.primitives", "xla_pmap_p"),
     *_dropped((0, 6), "jax.interpreters.mlir", "func_dialect hlo xla_computation_to_mlir_module"),
     *_dropped((0, 8), "jax.interpreters.mlir", "custom_call", "jax.ffi.ffi_call"),
     *_dropped((0, 7), "jax.interpreters.mlir", "flatten_lowering_ir_args"),
@@ -492,7 +505,7 @@ ALL = (*TABLE, *FLAX)
 
 def is_gone(row: Removed, settings: Settings) -> bool:
     """Whether the JAX or the flax that a project is read for lacks a name."""
-    here = settings.flax if row.name.startswith("flax.") else settings.target
+    here = settings.usable_flax if row.name.startswith("flax.") else settings.target
     return row.gone <= here
 
 

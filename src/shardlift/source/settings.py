@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardlift.source.model import Kind, Version
-from shardlift.source.target import NEWEST, NEWEST_FLAX
+from shardlift.source.target import NEWEST, NEWEST_FLAX, oldest_flax
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,11 @@ class Settings:
     """Settings that a project is created with."""
 
     target: Version = NEWEST  # the JAX version that findings are for
-    flax: Version = NEWEST_FLAX  # the flax that goes with it
+    flax: Version = NEWEST_FLAX  # the newest flax that the project allows
     kinds: frozenset[Kind] = frozenset(Kind)  # the changes that `migrate` makes
     many_processes: bool | None = None  # whether several processes run it; None: look in the files
+
+    @property
+    def usable_flax(self) -> Version:
+        """The flax that goes with the target: a requirement that keeps it away has to be raised."""
+        return self.flax if self.flax >= oldest_flax(self.target) else NEWEST_FLAX

@@ -22,6 +22,11 @@ _NEVER = {
     "jax": {(0, 2, 23), (0, 3, 18), (0, 4, 0), (0, 4, 15), (0, 4, 32)},
     "flax": {(0, 6, 5), (0, 7, 1), (0, 7, 3), (0, 12, 11)},
 }
+# flax's own use of JAX: `nn.Dense(3).init` raises with an older flax on JAX 0.10.2 and 0.12.0.1.
+_OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
+    ((0, 11), (0, 12, 7)),  # it asked for names of jax.core that JAX 0.11 removed
+    ((0, 4, 36), (0, 10)),  # it asked for the levels of traces
+)
 _NEWEST = {"jax": NEWEST, "flax": NEWEST_FLAX}
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
@@ -51,6 +56,11 @@ class Pin:
         """The requirement with a newer lower bound."""
         number = ".".join(map(str, needed))
         return _SPECIFIER.sub(rf"\g<1>>={number}", self.text, count=1).strip()
+
+
+def oldest_flax(jax: Version) -> Version:
+    """The oldest flax that runs with a JAX."""
+    return next((flax for since, flax in _OLDEST_FLAX if jax >= since), (0,))
 
 
 def newest_allowed(requirements: Iterable[str], package: str = "jax") -> Version | None:

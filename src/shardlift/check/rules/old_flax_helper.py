@@ -2,7 +2,7 @@
 
 `replicate` and `prefetch_to_device` call functions that JAX 0.10 removed, up to flax 0.12.6;
 `unreplicate` and `get_metrics` ask for an option that it removed, in flax 0.12.3 and 0.12.4. With
-a newer flax they work and are left alone.
+a newer flax, which JAX 0.11 and later need anyway, they work and are left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 def visit(file: File) -> Iterator[Match]:
     """Every call of such a helper."""
     settings = file.project.settings
-    jax, flax = (".".join(map(str, number)) for number in (settings.target, settings.flax))
+    jax, flax = (".".join(map(str, number)) for number in (settings.target, settings.usable_flax))
     for call in file.index.nodes(ast.Call):
         name = file.called(call) or ""
         if name.startswith("flax.") and fitness(name, settings) is Fitness.RAISES:
@@ -47,6 +47,6 @@ RULE = Rule(
         "it = dataset.prefetch(2)",
     ),
     since=(0, 10),
-    flax=(0, 12, 4),
+    holds_for=((0, 10, 2), (0, 12, 4)),
     migrated=Migrated.BY_STEP,
 )

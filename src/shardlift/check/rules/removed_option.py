@@ -22,6 +22,13 @@ GONE: dict[str, Version] = {
     "jax_enable_memories": (0, 5),
     "jax_omnistaging": (0, 4),
     "jax_dynamic_shapes": (0, 10),
+    "jax_cpu_enable_gloo_collectives": (0, 8),  # gloo is the default
+    "jax_collectives_common_channel_id": (0, 9),
+    "jax_safer_randint": (0, 9),  # always on
+    "jax_remat_opt_barrier": (0, 6),
+    "jax_host_callback_ad_transforms": (0, 4, 17),
+    "jax_host_callback_inline": (0, 4, 17),
+    "jax_host_callback_outfeed": (0, 4, 17),
 }
 
 

@@ -62,6 +62,6 @@ RULE = Rule(
         "m = jax.tree.map(lambda v: v.addressable_shards[0].data, m)",
     ),
     since=(0, 8),
-    flax=(0, 12, 2),
+    holds_for=((0, 10, 2), (0, 12, 2)),
     migrated=Migrated.BY_STEP,
 )

@@ -21,11 +21,6 @@ _Sequence = ast.ListComp | ast.SetComp | ast.GeneratorExp
 _ABOUT_CLASSES = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 
 
-@visits(ast.Constant)
-def _constant(_v: Visitor, _node: ast.Constant) -> Cell:
-    return Cell()
-
-
 @visits(ast.Name)
 def _name(v: Visitor, node: ast.Name) -> Cell:
     for value in v.file.values(node):
@@ -103,32 +98,12 @@ def _dict(v: Visitor, node: ast.Dict) -> Cell:
     return cell
 
 
-@visits(ast.Starred)
-def _starred(v: Visitor, node: ast.Starred) -> Cell:
-    v.lose(node.value, "is unpacked")
-    return v.untraced(node)
-
-
-@visits(ast.Await)
-def _await(v: Visitor, node: ast.Await) -> Cell:
-    v.lose(node.value, "is awaited")
-    return v.untraced(node)
-
-
-@visits(ast.Yield)
-def _yield(v: Visitor, node: ast.Yield) -> Cell:
-    if node.value is not None:
-        cell = v.value(node.value)
-        if v.called is not None:
-            unify(part(v.called.result, EACH), cell)
-    return v.untraced(node)
-
-
-@visits(ast.YieldFrom)
-def _yield_from(v: Visitor, node: ast.YieldFrom) -> Cell:
-    cell = v.value(node.value)
+@visits(ast.Yield, ast.YieldFrom)
+def _yield(v: Visitor, node: ast.Yield | ast.YieldFrom) -> Cell:
+    cell = v.value(node.value) if node.value is not None else Cell()
     if v.called is not None:
-        unify(part(v.called.result, EACH), each(cell))
+        element = each(cell) if isinstance(node, ast.YieldFrom) else cell
+        unify(part(v.called.result, EACH), element)
     return v.untraced(node)
 
 

@@ -30,6 +30,11 @@ from shardlift.source.values import Instance, Known, Value
 Visit = Callable[["Visitor", Any], Cell | None]
 _Visit = TypeVar("_Visit", bound=Visit)
 _VISITS: dict[type[ast.AST], Visit] = {}
+# Nodes that do nothing to a value that is followed.
+_WITHOUT_VALUES = (
+    ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Import,
+    ast.ImportFrom,
+)  # fmt: skip
 
 
 def visits(*kinds: type[ast.AST]) -> Callable[[_Visit], _Visit]:
@@ -59,6 +64,8 @@ class Visitor:
         visit = _VISITS.get(type(node))
         if visit is not None:
             return visit(self, node) or Cell()
+        if isinstance(node, _WITHOUT_VALUES):
+            return Cell()
         self.lose_children(node)
         return self.untraced(node)
 

@@ -122,16 +122,19 @@ def _comprehension(v: Visitor, node: _Sequence) -> Cell:
 @visits(ast.DictComp)
 def _dict_comprehension(v: Visitor, node: ast.DictComp) -> Cell:
     # A dict whose keys are computed: its values are one class with it.
-    return tree(part(_comprehended(v, node, node.value), EACH))
+    return tree(part(_comprehended(v, node, node.value, node.key), EACH))
 
 
-def _comprehended(v: Visitor, node: _Sequence | ast.DictComp, element: ast.expr) -> Cell:
+def _comprehended(
+    v: Visitor, node: _Sequence | ast.DictComp, element: ast.expr, key: ast.expr | None = None
+) -> Cell:
     inner = Visitor(v.program, v.file, v.file.index.opens[node], v.called)
     for number, generator in enumerate(node.generators):
         source = inner if number else v  # the first is evaluated outside
         inner.bind(generator.target, each(source.value(generator.iter)))
         for condition in generator.ifs:
             inner.test(condition)
+    inner.lose(key, "is the key of a dict")
     cell = Cell()
     unify(part(cell, EACH), inner.value(element))
     return cell
@@ -144,8 +147,7 @@ def _subscript(v: Visitor, node: ast.Subscript) -> Cell:
         return part(base, index.value)
     if isinstance(index, ast.Constant) and type(index.value) is int:
         return _indexed(v, node, find(base), index.value)
-    if not isinstance(index, ast.Slice):
-        v.lose(index, "is an index")
+    v.lose(index, "is an index")
     v.escape(base, node, f"is indexed in `{v.file.brief(node)}`")
     return v.untraced(node)
 
@@ -165,6 +167,7 @@ def _attribute(v: Visitor, node: ast.Attribute) -> Cell:
     for value in v.file.values(node):
         v.hand_on(value, node)
     if owner is not None:
+        v.base(node)
         if shows_all:
             v.hand_on(owner, node)
         if any(isinstance(value, Known) for value in v.file.values(node)):

@@ -130,6 +130,8 @@ def _with(v: Visitor, node: ast.With | ast.AsyncWith) -> None:
 
 @visits(ast.Try, ast.TryStar)
 def _try(v: Visitor, node: ast.Try | ast.TryStar) -> None:
+    for handler in node.handlers:
+        v.lose(handler.type, "is an exception")
     for body in (node.body, node.orelse, *(one.body for one in node.handlers), node.finalbody):
         v.block(body)
 

@@ -158,6 +158,13 @@ class Visitor:
         values = self.file.values(node)
         return all(isinstance(v, Known) and isinstance(v.node, ast.ClassDef) for v in values)
 
+    def base(self, node: ast.expr) -> None:
+        """Visit what a known function, object or attribute is had from, unless it is a name."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            self.value(node)
+
     # ---- binding
 
     def bind(self, target: ast.expr, cell: Cell) -> None:
@@ -182,6 +189,7 @@ class Visitor:
             if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
                 self.hand_on(value, target)
         if owner is not None:
+            self.base(target)
             unify(self.program.attribute(owner.node, owner.file, target.attr), cell)
             return
         if module is not None:

@@ -84,7 +84,10 @@ def _requirement(line: str) -> Requirement | None:
     if not text.lower().startswith(("jax", "flax")):
         return None
     try:
-        return Requirement(text)
+        requirement = Requirement(text)
+        for bound in requirement.specifier:
+            Release(bound.version.removesuffix(".*"))
+        return requirement
     except ValueError:  # not a requirement, or a number of thousands of digits
         return None
 

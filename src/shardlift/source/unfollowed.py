@@ -44,7 +44,7 @@ class Unfollowed:
 def find_unfollowed(file: File) -> Iterator[Unfollowed]:
     """Every such call of a file."""
     for call in file.index.nodes(ast.Call):
-        if _is_entry(call.func):
+        if _is_entry(file, call.func):
             yield Unfollowed(call, By.TABLE, file.brief(call.func))
         elif _last(call.func) == _NAME:
             values = file.values(call.func)
@@ -60,16 +60,17 @@ def _last(node: ast.expr) -> str:
     return getattr(node, "attr", "") or getattr(node, "id", "")
 
 
-def _is_entry(node: ast.expr) -> bool:
-    """`table["pmap"]`."""
-    entry = node.slice if isinstance(node, ast.Subscript) else None
-    return isinstance(entry, ast.Constant) and entry.value == _NAME
+def _is_entry(file: File, node: ast.expr) -> bool:
+    """`table["pmap"]`, unless the table is written out: then pmap is named there."""
+    if not isinstance(node, ast.Subscript) or isinstance(file.definition(node.value), ast.Dict):
+        return False
+    return isinstance(node.slice, ast.Constant) and node.slice.value == _NAME
 
 
 def _maps(function: Known) -> bool:
     """Whether a function calls something by the name of pmap, or a table's entry of that name."""
     calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
-    return any(_is_entry(call.func) or _last(call.func) == _NAME for call in calls)
+    return any(_is_entry(function.file, call.func) or _last(call.func) == _NAME for call in calls)
 
 
 def _is_foreign(file: File, node: ast.expr, value: Value) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardlift.check.by_use import by_use, is_rewritten_along, renamed_for
+from shardlift.check.successor_calls import is_rewritten_along, renamed_for, successor_call
 from shardlift.source.file import File
 from shardlift.source.guarded import guard_of
 from shardlift.source.imported_names import is_new_name, is_unused, uses_of
@@ -79,7 +79,7 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
         return _respelled(file, node, row)
-    use = by_use(file, node, row)
+    use = successor_call(file, node, row)
     if use is None or not use.successor:
         return (use.edits if use is not None else ()), frozenset()
     edits, imports = _respelled(file, node, renamed_for(row, use))
@@ -159,7 +159,7 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
     if is_unused(file, alias):
         return _Move()
-    forms = [by_use(file, use, row) for use in uses]
+    forms = [successor_call(file, use, row) for use in uses]
     successors = {form.successor for form in forms if form is not None}
     if None in forms or len(successors) != 1:
         edits, imports = _without_module(file, alias)

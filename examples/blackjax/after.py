@@ -12,7 +12,7 @@ import numpy as np
 def spmd_map(fun, axis_name="devices", *, in_axes=0, static_broadcasted_argnums=()):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    This is `jax.jit` of `jax.shard_map`. The axes are given as for `jax.vmap`.
     """
     in_specs = _specs((in_axes, 0), axis_name)
     out_specs = _specs(0, axis_name)
@@ -70,15 +70,16 @@ def _size(spec, tree):
 
 
 def _copy_unmapped(jitted, in_specs, mesh_for):
-    """Copy what is not sliced to all devices, as `jax.pmap` does."""
+    """Copy what is not sliced to all devices, if it is on others."""
 
     @functools.wraps(jitted)
     def copying(*args, **kwargs):
         everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
 
         def copy(x):
-            is_array = isinstance(x, jax.Array)
-            return jax.device_put(x, everywhere) if is_array else x
+            if not getattr(x, "committed", False) or x.sharding == everywhere:
+                return x
+            return jax.device_put(x, everywhere)
 
         def of_part(spec, part):
             return part if len(spec) else jax.tree.map(copy, part)

@@ -13,7 +13,7 @@ from jax import lax
 def spmd_map(fun, axis_name="batch"):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     """
 
     @functools.wraps(fun)
@@ -35,28 +35,6 @@ def spmd_map(fun, axis_name="batch"):
         return sharded(args, kwargs)
 
     return jax.jit(mapped)
-
-
-def device_put_replicated(x, devices):
-    """Put `x` on every device, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
-    rows = jax.NamedSharding(mesh, jax.P("batch"))
-
-    def put(x):
-        row = jnp.expand_dims(jax.device_put(x), 0)
-        shape = (len(devices), *row.shape[1:])
-        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
-            return jax.device_put(jnp.broadcast_to(row, shape), rows)
-        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
-        blocks = [shard.data for shard in copies.addressable_shards]
-        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
-
-    return jax.tree.map(put, x)
-
-
-def replicate(tree, devices=None):
-    """Put `tree` on every device, as the rows of one array per leaf."""
-    return device_put_replicated(tree, devices or jax.local_devices())
 
 
 EXAMPLES, BATCH = 1000, 64  # 15 batches and 40 examples
@@ -112,7 +90,7 @@ def main():
     params = {"hidden": 3 * np.eye(CLASSES), "out": np.eye(CLASSES) + 0.1}
     params["hidden"] += 0.3 * rng.normal(size=(CLASSES, CLASSES))
     params = jax.tree.map(lambda p: p.astype(np.float32), params)
-    params = replicate(params)
+    params = jax_utils.replicate(params)
     x, y = dataset()
     totals = evaluate(params, x, y)
     count = totals["count"]

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import jax_utils
 from flax.training import common_utils, train_state
 from jax import lax
 
@@ -16,7 +17,7 @@ from jax import lax
 def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     """
 
     @functools.wraps(fun)
@@ -37,42 +38,8 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
         )
         return sharded(args, kwargs)
 
-    # As under jax.pmap, an argument that is passed by name is not donated.
+    # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-
-
-def device_put_replicated(x, devices):
-    """Put `x` on every device, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
-    rows = jax.NamedSharding(mesh, jax.P("batch"))
-
-    def put(x):
-        row = jnp.expand_dims(jax.device_put(x), 0)
-        shape = (len(devices), *row.shape[1:])
-        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
-            return jax.device_put(jnp.broadcast_to(row, shape), rows)
-        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
-        blocks = [shard.data for shard in copies.addressable_shards]
-        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
-
-    return jax.tree.map(put, x)
-
-
-def replicate(tree, devices=None):
-    """Put `tree` on every device, as the rows of one array per leaf."""
-    return device_put_replicated(tree, devices or jax.local_devices())
-
-
-def unreplicate(tree):
-    """The first row of every leaf, read from one device without a gather."""
-
-    def first(x):
-        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-            block = x.addressable_data(0)
-            x = block if block.shape[1:] == x.shape[1:] else x
-        return x[0] if np.ndim(x) else x
-
-    return jax.tree.map(first, tree)
 
 
 CLASSES, BATCH, STEPS = 4, 64, 24
@@ -154,7 +121,7 @@ def batches(seed):
 
 def main():
     rng, dropout_rng = jax.random.split(jax.random.PRNGKey(0))
-    state = replicate(create_train_state(rng))
+    state = jax_utils.replicate(create_train_state(rng))
     dropout_rngs = common_utils.shard_prng_key(dropout_rng)
     p_train_step = spmd_map(train_step, axis_name="batch", donate_argnums=(0,))
     p_eval_step = spmd_map(eval_step, axis_name="batch")
@@ -167,7 +134,7 @@ def main():
     print(f"loss {loss[0]:.6f} -> {loss[-1]:.6f}")
 
     state = sync_batch_stats(state)
-    metrics = unreplicate(p_eval_step(state, next(batches(seed=2))))
+    metrics = jax_utils.unreplicate(p_eval_step(state, next(batches(seed=2))))
     print(f"accuracy {metrics['accuracy']:.4f} after {int(state.step[0])} steps")
 
 

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax import nnx
+from flax import jax_utils, nnx
 from flax.training import common_utils
 
 
 def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     """
 
     @functools.wraps(fun)
@@ -34,20 +34,20 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
         )
         return sharded(args, kwargs)
 
-    # As under jax.pmap, an argument that is passed by name is not donated.
+    # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
 
 
 def unreplicate(tree):
     """The first row of every leaf, read from one device without a gather."""
+    return jax.tree.map(_first_row, tree)
 
-    def first(x):
-        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-            block = x.addressable_data(0)
-            x = block if block.shape[1:] == x.shape[1:] else x
-        return x[0] if np.ndim(x) else x
 
-    return jax.tree.map(first, tree)
+def _first_row(x):
+    if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+        block = x.addressable_data(0)
+        x = block if block.shape[1:] == x.shape[1:] else x
+    return x[0] if np.ndim(x) else x
 
 
 STEPS, BATCH = 40, 64
@@ -107,7 +107,7 @@ def main():
         losses.append(float(unreplicate(loss)))
     print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}")
 
-    model = nnx.merge(graphdef, unreplicate(state))
+    model = nnx.merge(graphdef, jax_utils.unreplicate(state))
     model.eval()
     print(f"prediction {model(jnp.ones((1, 4)))[0, 0]:.6f}")
 

@@ -12,7 +12,7 @@ import optax
 def spmd_map(fun, axis_name="i", *, donate_argnums=()):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     """
 
     @functools.wraps(fun)
@@ -33,7 +33,7 @@ def spmd_map(fun, axis_name="i", *, donate_argnums=()):
         )
         return sharded(args, kwargs)
 
-    # As under jax.pmap, an argument that is passed by name is not donated.
+    # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
 
 
@@ -56,26 +56,26 @@ def device_put_replicated(x, devices):
 
 def unreplicate(tree):
     """The first row of every leaf, read from one device without a gather."""
-
-    def first(x):
-        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-            block = x.addressable_data(0)
-            x = block if block.shape[1:] == x.shape[1:] else x
-        return x[0] if np.ndim(x) else x
-
-    return jax.tree.map(first, tree)
+    return jax.tree.map(_first_row, tree)
 
 
 def first_replica(tree):
     """`x[0]` of every leaf, on all its devices, without a gather."""
 
     def first(x):
-        row, sharding = unreplicate(x), getattr(x, "sharding", None)
+        row, sharding = _first_row(x), getattr(x, "sharding", None)
         if row is x or not isinstance(sharding, jax.NamedSharding):
             return x[0]
         return jax.device_put(row, jax.NamedSharding(sharding.mesh, jax.P()))
 
     return jax.tree.map(first, tree)
+
+
+def _first_row(x):
+    if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+        block = x.addressable_data(0)
+        x = block if block.shape[1:] == x.shape[1:] else x
+    return x[0] if np.ndim(x) else x
 
 
 CLASSES, BATCH, STEPS = 4, 64, 30

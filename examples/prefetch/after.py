@@ -1,20 +1,18 @@
 """A data pipeline: batches are made on the host, and wait on the devices before they are needed."""
 
-import collections
 import functools
-import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import jax_utils
 from jax import lax
 
 
 def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     """
 
     @functools.wraps(fun)
@@ -35,49 +33,8 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
         )
         return sharded(args, kwargs)
 
-    # As under jax.pmap, an argument that is passed by name is not donated.
+    # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-
-
-def device_put_replicated(x, devices):
-    """Put `x` on every device, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
-    rows = jax.NamedSharding(mesh, jax.P("batch"))
-
-    def put(x):
-        row = jnp.expand_dims(jax.device_put(x), 0)
-        shape = (len(devices), *row.shape[1:])
-        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
-            return jax.device_put(jnp.broadcast_to(row, shape), rows)
-        copies = jax.device_put(row, jax.NamedSharding(mesh, jax.P()))
-        blocks = [shard.data for shard in copies.addressable_shards]
-        return jax.make_array_from_single_device_arrays(shape, rows, blocks)
-
-    return jax.tree.map(put, x)
-
-
-def replicate(tree, devices=None):
-    """Put `tree` on every device, as the rows of one array per leaf."""
-    return device_put_replicated(tree, devices or jax.local_devices())
-
-
-def prefetch_to_device(iterator, size, devices=None):
-    """Yield what `iterator` yields, put on the devices `size` items ahead."""
-    mesh = jax.sharding.Mesh(devices or jax.local_devices(), ("batch",))
-    sharding = jax.NamedSharding(mesh, jax.P("batch"))
-    queue: collections.deque[Any] = collections.deque()
-
-    def own(x):  # the iterator may fill the same buffer again
-        return x.copy() if isinstance(x, np.ndarray) else x
-
-    def enqueue(count):
-        for item in itertools.islice(iterator, count):
-            queue.append(jax.device_put(jax.tree.map(own, item), sharding))
-
-    enqueue(size)
-    while queue:
-        yield queue.popleft()
-        enqueue(1)
 
 
 STEPS, BATCH = 50, 64
@@ -106,7 +63,7 @@ def prepare_batch(batch):
 
 def create_input_iterator():
     batches = map(prepare_batch, examples())
-    return prefetch_to_device(batches, 2)
+    return jax_utils.prefetch_to_device(batches, 2)
 
 
 @functools.partial(spmd_map, axis_name="batch", donate_argnums=(0,))
@@ -128,7 +85,7 @@ def main():
         "w": rng.normal(size=(64, 16)).astype(np.float32) / 8,
         "v": rng.normal(size=(16,)).astype(np.float32) / 4,
     }
-    params = replicate(params)
+    params = jax_utils.replicate(params)
     seen = []
     for _, batch in zip(range(STEPS), create_input_iterator()):
         params, metrics = train_step(params, batch)

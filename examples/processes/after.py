@@ -13,7 +13,7 @@ from jax.experimental import multihost_utils
 def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`, with the arguments of `jax.pmap`.
+    This is `jax.jit` of `jax.shard_map`. The axes are given as for `jax.vmap`.
     Each process passes, and gets back, the slices of its own devices.
     """
     in_specs = _specs((0, 0), axis_name)
@@ -42,7 +42,7 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
         )
         return sharded(args, kwargs)
 
-    # As under jax.pmap, an argument that is passed by name is not donated.
+    # An argument that is passed by name is not donated.
     jitted = jax.jit(
         mapped,
         donate_argnums=donate_argnums,
@@ -70,26 +70,26 @@ def device_put_replicated(x, devices):
 
 def unreplicate(tree):
     """The first row of every leaf, read from one device without a gather."""
-
-    def first(x):
-        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-            block = x.addressable_data(0)
-            x = block if block.shape[1:] == x.shape[1:] else x
-        return x[0] if np.ndim(x) else x
-
-    return jax.tree.map(first, tree)
+    return jax.tree.map(_first_row, tree)
 
 
 def first_replica(tree):
     """`x[0]` of every leaf, on all its devices, without a gather."""
 
     def first(x):
-        row, sharding = unreplicate(x), getattr(x, "sharding", None)
+        row, sharding = _first_row(x), getattr(x, "sharding", None)
         if row is x or not isinstance(sharding, jax.NamedSharding):
             return x[0]
         return jax.device_put(row, jax.NamedSharding(sharding.mesh, jax.P()))
 
     return jax.tree.map(first, tree)
+
+
+def _first_row(x):
+    if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+        block = x.addressable_data(0)
+        x = block if block.shape[1:] == x.shape[1:] else x
+    return x[0] if np.ndim(x) else x
 
 
 def _specs(axes, axis_name):
@@ -125,10 +125,10 @@ def _host_local(call, in_specs, mesh_for):
             return call(*args, **kwargs)
 
         def stitch(spec, part):
-            return jax.tree.map(lambda x: _moved(x, local, mesh, spec), part)
+            return jax.tree.map(_mover(local, mesh, spec), part)
 
         def own_part(x):
-            return _moved(x, mesh, local, x.sharding.spec)
+            return _mover(mesh, local, x.sharding.spec)(x)
 
         args, kwargs = jax.tree.map(stitch, in_specs, (args, kwargs))
         return jax.tree.map(own_part, call(*args, **kwargs))
@@ -136,18 +136,24 @@ def _host_local(call, in_specs, mesh_for):
     return stitching
 
 
-def _moved(x, old, new, spec):
-    """The blocks of `x` as those of an array on more, or fewer, processes."""
-    if not isinstance(x, (jax.Array, np.ndarray)):
-        return x  # a number: jit puts it on every device
-    placed = jax.device_put(x, jax.NamedSharding(old, spec))
-    shape = list(x.shape)
-    if len(spec):
-        shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
-    blocks = [shard.data for shard in placed.addressable_shards]
-    sharding = jax.NamedSharding(new, spec)
-    make = jax.make_array_from_single_device_arrays
-    return make(tuple(shape), sharding, blocks)
+@functools.cache
+def _mover(old, new, spec):
+    """Make an array on more, or fewer, processes of the blocks of this one."""
+    before, after = jax.NamedSharding(old, spec), jax.NamedSharding(new, spec)
+
+    def move(x):
+        if not isinstance(x, (jax.Array, np.ndarray)):
+            return x  # a number: jit puts it on every device
+        if getattr(x, "sharding", None) != before:
+            x = jax.device_put(x, before)
+        shape = list(x.shape)
+        if len(spec):
+            shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
+        blocks = [shard.data for shard in x.addressable_shards]
+        make = jax.make_array_from_single_device_arrays
+        return make(tuple(shape), after, blocks)
+
+    return move
 
 
 STEPS, BATCH = 40, 64  # of all processes together

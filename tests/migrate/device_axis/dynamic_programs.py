@@ -250,6 +250,10 @@ OTHER_MODULE = {
     "eval": 'got = eval("steps.NAME")',
     "exec of an import": 'exec("from steps import NAME as got")',
     "exec of the file": "exec(open(steps.__file__).read())\ngot = NAME",
+    "exec of a computed import": 'exec("from steps import " + "".join(["NA", "ME"]) + " as got")',
+    "exec of the file, apart": (
+        'names = {}\nexec(open(steps.__file__).read(), names)\ngot = names["NAME"]'
+    ),
     "__globals__": 'got = steps.rows.__globals__["NAME"]',
     "a folder that is not the package's name": "from alias.steps import NAME as got",
 }

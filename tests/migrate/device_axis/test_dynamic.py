@@ -85,6 +85,8 @@ READERS = {
     "another package by a prefix": 'import importlib\nimportlib.import_module(f"configs.{rows}")',
     "the name of a class": "print(rows.__class__.__name__)",
     "literal_eval": 'import ast\nast.literal_eval("[1]")',
+    "exec of a version": 'names = {}\nexec("version = 3", names)\nprint(names["version"])',
+    "exec of a file": 'names = {}\nexec(open("version.py").read(), names)\nprint(names["rows"])',
     "a type test": "print(isinstance(rows, str))",
     "a local namespace": "def other():\n    return locals()",
     "import * of another module": "from other import *",

@@ -150,6 +150,48 @@ MISSED = {
         "    print(",
         "    for row in state:\n        print(jax_utils.unreplicate(row))\n    print(",
     ),
+    "a lambda that is called at once": HEAD
+    + STEP
+    + LOOP.replace("    print(", "    (lambda: show(state))()\n    print("),
+    "a function that is made by another": HEAD
+    + STEP
+    + "\n\ndef make(tree):\n    show(tree)\n    return lambda: 3\n"
+    + LOOP.replace("    print(", "    make(state)()\n    print("),
+    "a function of a tree map that is made by another": HEAD
+    + STEP
+    + "\n\ndef make(tree):\n    show(tree)\n    return lambda x: x\n"
+    + LOOP.replace("    print(", "    jax.tree.map(make(state), batch)\n    print("),
+    "a method of an object that is made at once": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def __init__(self, tree):\n        show(tree)\n\n"
+    + "    def one(self):\n        return 3\n"
+    + LOOP.replace("    print(", "    Holder(state).one()\n    print("),
+    "an attribute of an object that is made at once": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def __init__(self, tree):\n        self.tree = 3\n"
+    + "        show(tree)\n"
+    + LOOP.replace("    print(", "    print(Holder(state).tree)\n    print("),
+    "the bound of a slice": HEAD
+    + STEP
+    + LOOP.replace("    print(", "    loader[: size(state)]\n    print("),
+    "the key of a comprehension": HEAD
+    + STEP
+    + LOOP.replace("    print(", "    print({size(state): x for x in loader})\n    print("),
+    "the guard of a case": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        "    match loader:\n        case 3 if size(state):\n            pass\n    print(",
+    ),
+    "an exception that is computed": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        "    try:\n        pass\n    except errors(state):\n        pass\n    print(",
+    ),
+    "a binding that may not happen": HEAD
+    + STEP
+    + LOOP.replace("p_step(state,", "p_step((c and (state := make())) or state,"),
     "iterated rows": HEAD
     + STEP
     + LOOP.replace("    print(", "    print([x for x in state])\n    print("),

@@ -96,7 +96,7 @@ def _prefetch(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     if not node.args:
         return None
     inner = v.value(node.args[0])
-    for other in node.args[1:]:
+    for other in _arguments(node)[1:]:
         v.lose(other, "is given to prefetch_to_device")
     add_use(part(inner, EACH), Point(Role.PREFETCH, v.at(node)))
     return inner
@@ -180,8 +180,7 @@ def _mapped_function(v: Visitor, node: ast.expr) -> Known | None:
     known = v.file.only(node)
     if not isinstance(known, Known) or not v.program.is_plain(known):
         return None
-    if isinstance(node, ast.Lambda):
-        v.value(node)
+    v.base(node)
     return known
 
 
@@ -247,8 +246,10 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
     functions = [value for value in values if isinstance(value, Known)]
     if plain and functions and len(functions) == len(values):
         if all(v.program.is_plain(function) for function in functions):
+            v.base(node.func)
             return _enter_all(v, functions, node)
         if len(functions) == 1 and isinstance(functions[0].node, ast.ClassDef):
+            v.base(node.func)
             return _construct(v, functions[0], node)
     function = _function(v, node.func)
     tests_type = v.file.called(node) in _TYPE_TESTS

@@ -54,9 +54,13 @@ def _sites_of(call: PendingCall) -> set[Site]:
 
 def _connect_call(program: Program, call: PendingCall) -> None:
     sites = _sites_of(call)
-    if len(sites) > 1 or any(made.role is not Role.MAPPED for made in find(call.function).made):
+    others = [made for made in find(call.function).made if made.role is not Role.MAPPED]
+    if len(sites) > 1 or others:
         for site in sites:
-            site.obstacles.append(f"several functions may be called at {call.at}")
+            why = f"several functions may be called at {call.at}"
+            if others and others[0].why is not None:
+                why = f"the mapped function {others[0].why}"
+            site.obstacles.append(why)
         _call_unknown(call)
         return
     (site,) = sites

@@ -108,8 +108,7 @@ class _Finder:
         ):
             yield from self._everything(at)
         elif paths & _EVALUATORS:
-            yield from self._modules(at, self.files) if call else self._everything(at)
-            yield from self._around(at)
+            yield from self._evaluated(at, call)
         elif paths & _NAMESPACES:
             yield from self._namespace(at, "builtins.globals" in paths, call)
         elif paths & _LOADERS:
@@ -127,6 +126,25 @@ class _Finder:
         target = call.args[0] if method in ("patch", "setattr") and call.args else None
         if target is not None and _text(target) is not None:
             yield from self._modules(Place(file, call), self._by_text(file, target))
+
+    def _evaluated(self, at: Place, call: ast.Call | None) -> Iterator[Reach]:
+        """Text that is run sees the names around it, unless it is given others.
+
+        It may be another file of the program: then a name is read of what it leaves behind, as in
+        `exec(text, names); names["state"]`.
+        """
+        if call is None:
+            yield from self._everything(at)
+            return
+        words = _literal_words(at.file)
+        if len(call.args) == 1 and not call.keywords:
+            yield Reach(at, at.file, at.file.index.module)
+            yield from self._around(at)
+            words = self._words_of(at.file)
+        text = at.file.definition(call.args[0]) if call.args else call
+        parts = [_text(node) or "" for node in ast.walk(text) if isinstance(node, ast.Constant)]
+        is_import = "import" in " ".join(parts) and not isinstance(text, ast.Constant)
+        yield from self._modules(at, self.files, None if is_import else words)
 
     def _namespace(self, at: Place, of_module: bool, call: ast.Call | None) -> Iterator[Reach]:
         """`globals()`, `locals()`, `vars()`; called by another name, that is of whoever calls."""
@@ -228,6 +246,13 @@ class _Finder:
         if file.path not in self._words:
             self._words[file.path] = frozenset(_WORD.findall(file.source.text))
         return self._words[file.path]
+
+
+def _literal_words(file: File) -> frozenset[str]:
+    """The words in strings, and the attributes that are read."""
+    texts = (_text(node) for node in file.index.nodes(ast.Constant))
+    words = (word for text in texts if text is not None for word in _WORD.findall(text))
+    return frozenset((*words, *(node.attr for node in file.index.nodes(ast.Attribute))))
 
 
 def _is_special(name: str) -> bool:

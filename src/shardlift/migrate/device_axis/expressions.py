@@ -21,11 +21,6 @@ _Sequence = ast.ListComp | ast.SetComp | ast.GeneratorExp
 _ABOUT_CLASSES = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 
 
-@visits(ast.Constant)
-def _constant(_v: Visitor, _node: ast.Constant) -> Cell:
-    return Cell()
-
-
 @visits(ast.Name)
 def _name(v: Visitor, node: ast.Name) -> Cell:
     for value in v.file.values(node):
@@ -103,32 +98,12 @@ def _dict(v: Visitor, node: ast.Dict) -> Cell:
     return cell
 
 
-@visits(ast.Starred)
-def _starred(v: Visitor, node: ast.Starred) -> Cell:
-    v.lose(node.value, "is unpacked")
-    return v.untraced(node)
-
-
-@visits(ast.Await)
-def _await(v: Visitor, node: ast.Await) -> Cell:
-    v.lose(node.value, "is awaited")
-    return v.untraced(node)
-
-
-@visits(ast.Yield)
-def _yield(v: Visitor, node: ast.Yield) -> Cell:
-    if node.value is not None:
-        cell = v.value(node.value)
-        if v.called is not None:
-            unify(part(v.called.result, EACH), cell)
-    return v.untraced(node)
-
-
-@visits(ast.YieldFrom)
-def _yield_from(v: Visitor, node: ast.YieldFrom) -> Cell:
-    cell = v.value(node.value)
+@visits(ast.Yield, ast.YieldFrom)
+def _yield(v: Visitor, node: ast.Yield | ast.YieldFrom) -> Cell:
+    cell = v.value(node.value) if node.value is not None else Cell()
     if v.called is not None:
-        unify(part(v.called.result, EACH), each(cell))
+        element = each(cell) if isinstance(node, ast.YieldFrom) else cell
+        unify(part(v.called.result, EACH), element)
     return v.untraced(node)
 
 
@@ -147,16 +122,19 @@ def _comprehension(v: Visitor, node: _Sequence) -> Cell:
 @visits(ast.DictComp)
 def _dict_comprehension(v: Visitor, node: ast.DictComp) -> Cell:
     # A dict whose keys are computed: its values are one class with it.
-    return tree(part(_comprehended(v, node, node.value), EACH))
+    return tree(part(_comprehended(v, node, node.value, node.key), EACH))
 
 
-def _comprehended(v: Visitor, node: _Sequence | ast.DictComp, element: ast.expr) -> Cell:
+def _comprehended(
+    v: Visitor, node: _Sequence | ast.DictComp, element: ast.expr, key: ast.expr | None = None
+) -> Cell:
     inner = Visitor(v.program, v.file, v.file.index.opens[node], v.called)
     for number, generator in enumerate(node.generators):
         source = inner if number else v  # the first is evaluated outside
         inner.bind(generator.target, each(source.value(generator.iter)))
         for condition in generator.ifs:
             inner.test(condition)
+    inner.lose(key, "is the key of a dict")
     cell = Cell()
     unify(part(cell, EACH), inner.value(element))
     return cell
@@ -169,8 +147,7 @@ def _subscript(v: Visitor, node: ast.Subscript) -> Cell:
         return part(base, index.value)
     if isinstance(index, ast.Constant) and type(index.value) is int:
         return _indexed(v, node, find(base), index.value)
-    if not isinstance(index, ast.Slice):
-        v.lose(index, "is an index")
+    v.lose(index, "is an index")
     v.escape(base, node, f"is indexed in `{v.file.brief(node)}`")
     return v.untraced(node)
 
@@ -190,6 +167,7 @@ def _attribute(v: Visitor, node: ast.Attribute) -> Cell:
     for value in v.file.values(node):
         v.hand_on(value, node)
     if owner is not None:
+        v.base(node)
         if shows_all:
             v.hand_on(owner, node)
         if any(isinstance(value, Known) for value in v.file.values(node)):

@@ -10,24 +10,12 @@ from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Known
 
 
-@visits(
-    ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom
-)  # fmt: skip
-def _nothing(_v: Visitor, _node: ast.stmt) -> None:
-    pass
-
-
-@visits(ast.Assign)
-def _assign(v: Visitor, node: ast.Assign) -> None:
-    cell = v.value(node.value)
-    for target in node.targets:
-        v.bind(target, cell)
-
-
-@visits(ast.AnnAssign)
-def _annotated_assign(v: Visitor, node: ast.AnnAssign) -> None:
+@visits(ast.Assign, ast.AnnAssign)
+def _assign(v: Visitor, node: ast.Assign | ast.AnnAssign) -> None:
     if node.value is not None:
-        v.bind(node.target, v.value(node.value))
+        cell = v.value(node.value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            v.bind(target, cell)
 
 
 @visits(ast.AugAssign)
@@ -142,6 +130,8 @@ def _with(v: Visitor, node: ast.With | ast.AsyncWith) -> None:
 
 @visits(ast.Try, ast.TryStar)
 def _try(v: Visitor, node: ast.Try | ast.TryStar) -> None:
+    for handler in node.handlers:
+        v.lose(handler.type, "is an exception")
     for body in (node.body, node.orelse, *(one.body for one in node.handlers), node.finalbody):
         v.block(body)
 

@@ -30,6 +30,11 @@ from shardlift.source.values import Instance, Known, Value
 Visit = Callable[["Visitor", Any], Cell | None]
 _Visit = TypeVar("_Visit", bound=Visit)
 _VISITS: dict[type[ast.AST], Visit] = {}
+# Nodes that do nothing to a value that is followed.
+_WITHOUT_VALUES = (
+    ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Import,
+    ast.ImportFrom,
+)  # fmt: skip
 
 
 def visits(*kinds: type[ast.AST]) -> Callable[[_Visit], _Visit]:
@@ -59,6 +64,8 @@ class Visitor:
         visit = _VISITS.get(type(node))
         if visit is not None:
             return visit(self, node) or Cell()
+        if isinstance(node, _WITHOUT_VALUES):
+            return Cell()
         self.lose_children(node)
         return self.untraced(node)
 
@@ -151,6 +158,13 @@ class Visitor:
         values = self.file.values(node)
         return all(isinstance(v, Known) and isinstance(v.node, ast.ClassDef) for v in values)
 
+    def base(self, node: ast.expr) -> None:
+        """Visit what a known function, object or attribute is had from, unless it is a name."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            self.value(node)
+
     # ---- binding
 
     def bind(self, target: ast.expr, cell: Cell) -> None:
@@ -175,6 +189,7 @@ class Visitor:
             if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
                 self.hand_on(value, target)
         if owner is not None:
+            self.base(target)
             unify(self.program.attribute(owner.node, owner.file, target.attr), cell)
             return
         if module is not None:

@@ -49,15 +49,16 @@ def _copy_unmapped(
     in_specs: Any,
     mesh_for: Callable[..., jax.sharding.Mesh],
 ) -> Callable[..., Any]:
-    """Copy what is not sliced to all devices, as `jax.pmap` does."""
+    """Copy what is not sliced to all devices, if it is on others."""
 
     @functools.wraps(jitted)
     def copying(*args: Any, **kwargs: Any) -> Any:
         everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
 
         def copy(x: Any) -> Any:
-            is_array = isinstance(x, jax.Array)
-            return jax.device_put(x, everywhere) if is_array else x
+            if not getattr(x, "committed", False) or x.sharding == everywhere:
+                return x
+            return jax.device_put(x, everywhere)
 
         def of_part(spec: jax.P, part: Any) -> Any:
             return part if len(spec) else jax.tree.map(copy, part)
@@ -83,10 +84,10 @@ def _host_local(
             return call(*args, **kwargs)
 
         def stitch(spec: jax.P, part: Any) -> Any:
-            return jax.tree.map(lambda x: _moved(x, local, mesh, spec), part)
+            return jax.tree.map(_mover(local, mesh, spec), part)
 
-        def own_part(x: jax.Array) -> jax.Array:
-            return _moved(x, mesh, local, x.sharding.spec)
+        def own_part(x: jax.Array) -> Any:
+            return _mover(mesh, local, x.sharding.spec)(x)
 
         args, kwargs = jax.tree.map(stitch, in_specs, (args, kwargs))
         return jax.tree.map(own_part, call(*args, **kwargs))
@@ -94,20 +95,25 @@ def _host_local(
     return stitching
 
 
-def _moved(
-    x: Any,
+@functools.cache
+def _mover(
     old: jax.sharding.Mesh,
     new: jax.sharding.Mesh,
     spec: jax.P,
-) -> Any:
-    """The blocks of `x` as those of an array on more, or fewer, processes."""
-    if not isinstance(x, (jax.Array, np.ndarray)):
-        return x  # a number: jit puts it on every device
-    placed = jax.device_put(x, jax.NamedSharding(old, spec))
-    shape = list(x.shape)
-    if len(spec):
-        shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
-    blocks = [shard.data for shard in placed.addressable_shards]
-    sharding = jax.NamedSharding(new, spec)
-    make = jax.make_array_from_single_device_arrays
-    return make(tuple(shape), sharding, blocks)
+) -> Callable[[Any], Any]:
+    """Make an array on more, or fewer, processes of the blocks of this one."""
+    before, after = jax.NamedSharding(old, spec), jax.NamedSharding(new, spec)
+
+    def move(x: Any) -> Any:
+        if not isinstance(x, (jax.Array, np.ndarray)):
+            return x  # a number: jit puts it on every device
+        if getattr(x, "sharding", None) != before:
+            x = jax.device_put(x, before)
+        shape = list(x.shape)
+        if len(spec):
+            shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
+        blocks = [shard.data for shard in x.addressable_shards]
+        make = jax.make_array_from_single_device_arrays
+        return make(tuple(shape), after, blocks)
+
+    return move

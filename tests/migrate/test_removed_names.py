@@ -187,6 +187,10 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nx = jax.random.shuffle(key, x)\n",
             "import jax\nx = jax.random.permutation(key, x, independent=True)\n",
         ),
+        (
+            "from jax import core\na = core.raise_to_shaped(core.get_aval(x)), core.Tracer\n",
+            "import jax\nfrom jax import core\na = jax.typeof(x), core.Tracer\n",
+        ),
         # By the file's own name for a module.
         (
             "import jax\nimport jax.numpy as jnp\ni = jax.ops.index[0], jnp.ones, jax\n",

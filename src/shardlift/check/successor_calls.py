@@ -92,6 +92,13 @@ def _shuffle(file: File, call: ast.Call) -> SuccessorCall | None:
     return SuccessorCall((more,), "jax.random.permutation")
 
 
+def _identity(file: File, call: ast.Call) -> SuccessorCall | None:
+    """A function of abstract values that has returned its argument since JAX 0.4.36."""
+    if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], _ATOMS):
+        return None
+    return SuccessorCall((file.replace(call, file.text(call.args[0])),))
+
+
 def _tie_in(file: File, call: ast.Call) -> SuccessorCall | None:
     """A no-op since JAX 0.2: it returned its second argument."""
     if len(call.args) != 2 or call.keywords:
@@ -129,6 +136,8 @@ _WIDE = 100
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _FORMS: dict[str, Callable[[File, ast.Call], SuccessorCall | None]] = {
     "jax.core.axis_frame": _axis_frame,
+    "jax.core.raise_to_shaped": _identity,
+    "jax.core.full_lower": _identity,
     "jax.experimental.enable_x64": _x64("True"),
     "jax.experimental.disable_x64": _x64("False"),
     "jax.lax.pvary": _pvary,

@@ -196,12 +196,28 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nimport jax.numpy as jnp\ni = jax.ops.index[0], jnp.ones, jax\n",
             "import jax\nimport jax.numpy as jnp\ni = jnp.s_[0], jnp.ones, jax\n",
         ),
+        (
+            "import jax\nfrom jax.sharding import PartitionSpec as P\n"
+            "x = P(), jax.interpreters.pxla.PartitionSpec('i')\n",
+            "from jax.sharding import PartitionSpec as P\nx = P(), P('i')\n",
+        ),
         # Imports that were in order are in order.
         (
             "import os\n\nfrom jax import linear_util as lu\nfrom jax.config import config\n\n"
             "x = lu, config, os\n",
             "import os\n\nfrom jax import config\nfrom jax.extend import linear_util as lu\n\n"
             "x = lu, config, os\n",
+        ),
+        (
+            "from jax import jit\nfrom jax.config import config\nfrom jax.core import get_aval\n\n"
+            "x = config, get_aval(jit)\n",
+            "from jax import config, jit, typeof\n\nx = config, typeof(jit)\n",
+        ),
+        (
+            "from jax import jit\nfrom jax import vmap\nfrom jax.config import config\n\n"
+            "x = config, jit, vmap\n",
+            "from jax import jit\nfrom jax import vmap\nfrom jax import config\n\n"
+            "x = config, jit, vmap\n",
         ),
         # One import, not two.
         (

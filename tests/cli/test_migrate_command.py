@@ -362,6 +362,6 @@ def test_what_still_speaks_of_pmap_is_listed(project: Path) -> None:
     assert "README.md:3: still says pmap (document)" in said
     assert "2 mocks of jax.pmap, 1 comment, 1 line of a docstring, 1 line of a document." in said
     told = json.loads(_run("--format", "json").stdout)["leftovers"]
-    assert [one["place"] for one in told].count("mock") == 2
+    assert [one["kind"] for one in told].count("mock") == 2
     (project / "pkg/train.py").write_text("x = 1\n")
     assert "still says pmap" not in _run().stderr  # nothing was rewritten

@@ -187,10 +187,19 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nx = jax.random.shuffle(key, x)\n",
             "import jax\nx = jax.random.permutation(key, x, independent=True)\n",
         ),
+        (
+            "from jax import core\na = core.raise_to_shaped(core.get_aval(x)), core.Tracer\n",
+            "import jax\nfrom jax import core\na = jax.typeof(x), core.Tracer\n",
+        ),
         # By the file's own name for a module.
         (
             "import jax\nimport jax.numpy as jnp\ni = jax.ops.index[0], jnp.ones, jax\n",
             "import jax\nimport jax.numpy as jnp\ni = jnp.s_[0], jnp.ones, jax\n",
+        ),
+        (
+            "import jax\nfrom jax.sharding import PartitionSpec as P\n"
+            "x = P(), jax.interpreters.pxla.PartitionSpec('i')\n",
+            "from jax.sharding import PartitionSpec as P\nx = P(), P('i')\n",
         ),
         # Imports that were in order are in order.
         (
@@ -198,6 +207,17 @@ def test_what_a_guard_hides_is_listed() -> None:
             "x = lu, config, os\n",
             "import os\n\nfrom jax import config\nfrom jax.extend import linear_util as lu\n\n"
             "x = lu, config, os\n",
+        ),
+        (
+            "from jax import jit\nfrom jax.config import config\nfrom jax.core import get_aval\n\n"
+            "x = config, get_aval(jit)\n",
+            "from jax import config, jit, typeof\n\nx = config, typeof(jit)\n",
+        ),
+        (
+            "from jax import jit\nfrom jax import vmap\nfrom jax.config import config\n\n"
+            "x = config, jit, vmap\n",
+            "from jax import jit\nfrom jax import vmap\nfrom jax import config\n\n"
+            "x = config, jit, vmap\n",
         ),
         # One import, not two.
         (

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardlift.check.by_use import by_use, is_rewritten_along, renamed_for
+from shardlift.check.successor_calls import is_rewritten_along, renamed_for, successor_call
 from shardlift.source.file import File
 from shardlift.source.guarded import guard_of
 from shardlift.source.imported_names import is_new_name, is_unused, uses_of
@@ -79,7 +79,7 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
         return _respelled(file, node, row)
-    use = by_use(file, node, row)
+    use = successor_call(file, node, row)
     if use is None or not use.successor:
         return (use.edits if use is not None else ()), frozenset()
     edits, imports = _respelled(file, node, renamed_for(row, use))
@@ -159,7 +159,7 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
     if is_unused(file, alias):
         return _Move()
-    forms = [by_use(file, use, row) for use in uses]
+    forms = [successor_call(file, use, row) for use in uses]
     successors = {form.successor for form in forms if form is not None}
     if None in forms or len(successors) != 1:
         edits, imports = _without_module(file, alias)
@@ -167,10 +167,21 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
     edits = tuple(edit for form in forms if form is not None for edit in form.edits)
     if successors == {""}:
         return _Move(None, "", edits)
-    module, _, name = successors.pop().rpartition(".")
-    if name != alias.name and not is_new_name(file, name):
+    successor = successors.pop()
+    module, _, name = successor.rpartition(".")
+    if name != alias.name and not is_new_name(file, name) and not _means(file, name, successor):
         return None
     return _Move((module, name), name, (*edits, *(file.replace(use, name) for use in uses)))
+
+
+def _means(file: File, name: str, successor: str) -> bool:
+    """Whether a name can only be a successor, or a removed name that becomes it."""
+    paths = {successor} | {row.name for row in ALL if row.successor == successor}
+    scopes = [scope for scope in file.index.opens.values() if name in scope.names]
+    bound = file.index.module.names.get(name, [])
+    values = [file.resolver.bound(node) for node in bound if isinstance(node, ast.alias)]
+    only = all(value in [(External(path),) for path in paths] for value in values)
+    return scopes == [file.index.module] and len(values) == len(bound) and only
 
 
 def importable(row: Removed) -> tuple[str, str]:
@@ -192,6 +203,9 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     swapped = _other_module(file, node, row)
     if swapped:
         return swapped, frozenset()
+    own = _known_as(file, node, row.successor)
+    if own is not None:
+        return (file.replace(node, own),), frozenset()
     known = _known_as(file, node, new_base)
     if known is not None:
         name = row.successor.removeprefix(new_base)
@@ -205,11 +219,11 @@ def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
     return (file.replace(node, row.successor),), imports
 
 
-def _known_as(file: File, node: ast.AST, module: str) -> str | None:
-    """What a file calls a module at the place of a node: `jnp`; None if it does not import it."""
+def _known_as(file: File, node: ast.AST, path: str) -> str | None:
+    """What a file calls a module, or a name of one, at the place of a node: `jnp`."""
     for name, bound in file.index.module.names.items():
         if len(bound) == 1 and isinstance(bound[0], ast.alias) and bound[0].name != "jax":
-            is_it = file.resolver.bound(bound[0]) == (External(module),)
+            is_it = file.resolver.bound(bound[0]) == (External(path),)
             if is_it and not _is_local(file, node, name):
                 return name
     return None

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from shardlift.cli.files import find_files
 from shardlift.migrate.engine import Migration
-from shardlift.migrate.leftovers import Leftover, Place, in_document, in_python
+from shardlift.migrate.leftovers import Leftover, LeftoverKind, in_document, in_python
 from shardlift.source.model import Kind
 from shardlift.source.text import UnreadableError, read_source
 
 _DOCUMENTS = (".md", ".rst")
 _SHOWN = 10
 _WORDS = {
-    Place.MOCK: ("mock of jax.pmap, which the new code does not call", "mocks of jax.pmap"),
-    Place.COMMENT: ("comment", "comments"),
-    Place.DOCSTRING: ("line of a docstring", "lines of docstrings"),
-    Place.DOCUMENT: ("line of a document", "lines of documents"),
+    LeftoverKind.MOCK: ("mock of jax.pmap, which the new code does not call", "mocks of jax.pmap"),
+    LeftoverKind.COMMENT: ("comment", "comments"),
+    LeftoverKind.DOCSTRING: ("line of a docstring", "lines of docstrings"),
+    LeftoverKind.DOCUMENT: ("line of a document", "lines of documents"),
 }
 
 
@@ -61,10 +61,10 @@ def sentences(leftovers: Sequence[Leftover], verbose: bool) -> list[str]:
     """The lines for the terminal: mocks first, as they break tests; the others in short."""
     if not leftovers:
         return []
-    ranked = sorted(leftovers, key=lambda one: list(Place).index(one.place))
+    ranked = sorted(leftovers, key=lambda one: list(LeftoverKind).index(one.kind))
     shown = ranked if verbose else ranked[:_SHOWN]
-    lines = [f"{one.path}:{one.line}: still says pmap ({one.place}): {one.text}" for one in shown]
-    counts = Counter(one.place for one in leftovers)
-    parts = [f"{n} {_WORDS[place][n > 1]}" for place in Place if (n := counts[place])]
+    lines = [f"{one.path}:{one.line}: still says pmap ({one.kind}): {one.text}" for one in shown]
+    counts = Counter(one.kind for one in leftovers)
+    parts = [f"{n} {_WORDS[place][n > 1]}" for place in LeftoverKind if (n := counts[place])]
     more = "" if len(shown) == len(ranked) else " (--verbose lists all)"
     return [*lines, f"Still about pmap, for you to look at: {', '.join(parts)}{more}."]

@@ -18,6 +18,7 @@ from shardlift.source.project import Project
 from shardlift.source.statements import is_only_one
 from shardlift.source.text import Source
 
+_LINE = 79
 ImportStatement = (ast.Import, ast.ImportFrom)
 Statement = ast.Import | ast.ImportFrom
 
@@ -61,13 +62,53 @@ def in_order(before: str, after: str) -> str:
     order = next((o for o in orders if all(run == sorted(run, key=o) for run in runs)), None)
     if order is None or not runs:
         return after
+    split = any(_is_split(run) for run in runs)  # one name per line is a style, too
     lines = split_lines(after)
     for run in reversed(_runs(ast.parse(after))):
-        if run != sorted(run, key=order) and lines[(run[-1].end_lineno or 0) - 1].endswith("\n"):
-            texts = [_lines_of(lines, statement) for statement in sorted(run, key=order)]
-            first, last = run[0].lineno - 1, run[-1].end_lineno or 0
+        wanted = sorted(run, key=order)
+        first, last = run[0].lineno - 1, run[-1].end_lineno or 0
+        if not lines[last - 1].endswith("\n"):
+            continue
+        if run != wanted or (_is_split(run) and not split):
+            texts = [_lines_of(lines, statement) for statement in wanted]
+            texts = texts if split else _merged(wanted, texts)
             lines[first:last] = [line for text in texts for line in text]
     return "".join(lines)
+
+
+def _is_split(run: list[Statement]) -> bool:
+    """Whether two statements import from the same module."""
+    modules = [(s.level, s.module) for s in run if isinstance(s, ast.ImportFrom)]
+    return len(modules) != len(set(modules))
+
+
+def _merged(run: list[Statement], texts: list[list[str]]) -> list[list[str]]:
+    """One statement for neighbours that import from the same module, where it fits on a line."""
+    merged: list[list[str]] = []
+    for number, (statement, text) in enumerate(zip(run, texts, strict=True)):
+        before = run[number - 1] if number else None
+        head = text[0].partition(" import ")[0]
+        same = isinstance(before, ast.ImportFrom) and isinstance(statement, ast.ImportFrom)
+        if not same or merged[-1][0].partition(" import ")[0] != head:
+            merged.append(text)
+            continue
+        pieces = [part.partition(" import ")[2] for part in (merged[-1][0], text[0])]
+        names = sorted(
+            {name.strip() for piece in pieces for name in piece.split(",")}, key=_by_case
+        )
+        line = f"{head} import {', '.join(names)}{text[0][len(text[0].rstrip()) :]}"
+        whole = len(merged[-1]) == len(text) == 1 and not re.search(r"[#()\\;*]", "".join(pieces))
+        if whole and len(line.rstrip()) <= _LINE:
+            merged[-1] = [line]
+        else:
+            merged.append(text)
+    return merged
+
+
+def _by_case(name: str) -> tuple[bool, bool, str]:
+    """The order of isort: constants, classes, the others."""
+    first = name.partition(" ")[0]
+    return not (first.isupper() and len(first) > 1), not first[:1].isupper(), name.lower()
 
 
 def _runs(tree: ast.Module) -> list[list[Statement]]:

@@ -17,7 +17,7 @@ _PMAP = re.compile(r"\bpmap(?:ped|ping|s)?\b")
 _PATH = re.compile(r"\w+(\.\w+)*\.pmap")
 
 
-class Place(StrEnum):
+class LeftoverKind(StrEnum):
     """Where pmap is still spoken of."""
 
     MOCK = "mock"  # a test swaps jax.pmap, which the new code does not call
@@ -32,7 +32,7 @@ class Leftover:
 
     path: str
     line: int
-    place: Place
+    kind: LeftoverKind
     text: str
 
 
@@ -53,13 +53,13 @@ def in_python(path: str, text: str) -> list[Leftover]:
 def in_document(path: str, text: str) -> list[Leftover]:
     """Those of a Markdown or reStructuredText file."""
     return [
-        Leftover(path, number, Place.DOCUMENT, line.strip())
+        Leftover(path, number, LeftoverKind.DOCUMENT, line.strip())
         for number, line in enumerate(text.splitlines(), start=1)
         if _PMAP.search(line)
     ]
 
 
-def _mocks(tree: ast.Module) -> Iterator[tuple[int, Place]]:
+def _mocks(tree: ast.Module) -> Iterator[tuple[int, LeftoverKind]]:
     """`mock.patch("jax.pmap")`, `monkeypatch.setattr(jax, "pmap", …)`."""
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Attribute, ast.Name)):
@@ -70,10 +70,10 @@ def _mocks(tree: ast.Module) -> Iterator[tuple[int, Place]]:
         for argument in call.args[:2]:
             value = argument.value if isinstance(argument, ast.Constant) else None
             if isinstance(value, str) and (value == "pmap" or _PATH.fullmatch(value)):
-                yield argument.lineno, Place.MOCK
+                yield argument.lineno, LeftoverKind.MOCK
 
 
-def _docstrings(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, Place]]:
+def _docstrings(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, LeftoverKind]]:
     """Every string that is a statement of its own: docstrings, mostly."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
@@ -81,13 +81,13 @@ def _docstrings(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, Place
         if isinstance(node.value.value, str):
             for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 if number <= len(lines) and _PMAP.search(lines[number - 1]):
-                    yield number, Place.DOCSTRING
+                    yield number, LeftoverKind.DOCSTRING
 
 
-def _comments(text: str) -> Iterator[tuple[int, Place]]:
+def _comments(text: str) -> Iterator[tuple[int, LeftoverKind]]:
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT and _PMAP.search(token.string):
-                yield token.start[0], Place.COMMENT
+                yield token.start[0], LeftoverKind.COMMENT
     except (tokenize.TokenError, IndentationError, SyntaxError):
         return

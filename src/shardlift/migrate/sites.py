@@ -101,7 +101,7 @@ _OTHER = {
     "use eqx.filter_jit with eqx.filter_shard",
     "flax.nnx.pmap": "carries nnx objects in and out: use nnx.jit with nnx.shard_map",
     "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
-    "objax.Parallel": "carries objax variables in and out",
+    "objax.Parallel": "carries objax variables in and out: use jax.shard_map over their values",
 }
 
 

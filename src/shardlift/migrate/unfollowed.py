@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match
-from shardlift.source.unfollowed import By, Unfollowed
+from shardlift.source.unfollowed import MappedBy, Unfollowed
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every such call, whatever the goal."""
     del goal
     for one in file.unfollowed:
-        if one.by is not By.FUNCTION:
+        if one.by is not MappedBy.FUNCTION:
             yield Match(one.call, _reason(one), kind=Kind.SITE)
 
 
 def _reason(one: Unfollowed) -> str:
-    if one.by is By.TABLE:
+    if one.by is MappedBy.TABLE:
         return f"{one.name} is a table's: it maps with what the table has; look where that is set"
     return (
         f"{one.name} is a pmap of another library or module: give its path, too, if it is the "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NAME = "pmap"
 
 
-class By(StrEnum):
+class MappedBy(StrEnum):
     """What maps the function."""
 
     TABLE = "table"  # backend()["pmap"](f)
@@ -37,7 +37,7 @@ class Unfollowed:
     """One call."""
 
     call: ast.Call
-    by: By
+    by: MappedBy
     name: str  # as the program writes it
 
 
@@ -45,15 +45,15 @@ def find_unfollowed(file: File) -> Iterator[Unfollowed]:
     """Every such call of a file."""
     for call in file.index.nodes(ast.Call):
         if _is_entry(file, call.func):
-            yield Unfollowed(call, By.TABLE, file.brief(call.func))
+            yield Unfollowed(call, MappedBy.TABLE, file.brief(call.func))
         elif _last(call.func) == _NAME:
             values = file.values(call.func)
             if any(as_transform(value) for value in values):
                 continue
             if any(isinstance(value, Known) and _maps(value) for value in values):
-                yield Unfollowed(call, By.FUNCTION, file.brief(call.func))
+                yield Unfollowed(call, MappedBy.FUNCTION, file.brief(call.func))
             elif any(_is_foreign(file, call.func, value) for value in values):
-                yield Unfollowed(call, By.LIBRARY, file.brief(call.func))
+                yield Unfollowed(call, MappedBy.LIBRARY, file.brief(call.func))
 
 
 def _last(node: ast.expr) -> str:

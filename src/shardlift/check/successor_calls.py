@@ -19,14 +19,14 @@ from shardlift.source.values import Result
 
 
 @dataclass(frozen=True)
-class Use:
+class SuccessorCall:
     """How one use is written anew: another text for the whole call, or another function."""
 
     edits: tuple[Edit, ...] = ()  # besides the new name of the function
     successor: str = ""  # the function to call instead; none if the edits replace the call
 
 
-def by_use(file: File, name: ast.expr, row: Removed) -> Use | None:
+def successor_call(file: File, name: ast.expr, row: Removed) -> SuccessorCall | None:
     """What becomes of a use of a removed function; None if it cannot be told."""
     call = file.index.parents.get(name)
     form = _FORMS.get(row.name)
@@ -45,12 +45,12 @@ def is_rewritten_along(file: File, name: ast.expr) -> bool:
     return form is not None and isinstance(call, ast.Call) and form(file, call) is not None
 
 
-def renamed_for(row: Removed, use: Use) -> Removed:
+def renamed_for(row: Removed, use: SuccessorCall) -> Removed:
     """The row as a plain renaming, for a use that calls another function."""
     return replace(row, successor=use.successor, same=True)
 
 
-def _axis_frame(file: File, call: ast.Call) -> Use | None:
+def _axis_frame(file: File, call: ast.Call) -> SuccessorCall | None:
     """The size of an axis; or, as a statement, the question whether the axis is bound.
 
     Up to JAX 0.4.35 it returned a frame, from 0.4.36 on the size: other uses are ambiguous.
@@ -61,44 +61,53 @@ def _axis_frame(file: File, call: ast.Call) -> Use | None:
         return None
     if isinstance(parent, ast.Attribute) and parent.attr == "size":
         rest = Edit(file.stretch(*end(call), *end(parent)), "")
-        return Use((rest,), "jax.lax.axis_size")
-    return Use((), "jax.lax.axis_index") if isinstance(parent, ast.Expr) else None
+        return SuccessorCall((rest,), "jax.lax.axis_size")
+    return SuccessorCall((), "jax.lax.axis_index") if isinstance(parent, ast.Expr) else None
 
 
-def _x64(default: str) -> Callable[[File, ast.Call], Use | None]:
-    def form(file: File, call: ast.Call) -> Use | None:
+def _x64(default: str) -> Callable[[File, ast.Call], SuccessorCall | None]:
+    def form(file: File, call: ast.Call) -> SuccessorCall | None:
         if call.args or call.keywords:
-            return Use((), "jax.enable_x64") if default == "True" else None
-        return Use((_before_bracket(file, call, default),), "jax.enable_x64")
+            return SuccessorCall((), "jax.enable_x64") if default == "True" else None
+        return SuccessorCall((_before_bracket(file, call, default),), "jax.enable_x64")
 
     return form
 
 
-def _pvary(file: File, call: ast.Call) -> Use | None:
+def _pvary(file: File, call: ast.Call) -> SuccessorCall | None:
     text = file.source.text
     quote = "'" if text.count("'") > text.count('"') else '"'
     if len(call.args) != 2 or call.keywords or file.text(call).rstrip(" )\n").endswith(","):
         return None
-    return Use((_before_bracket(file, call, f", to={quote}varying{quote}"),), "jax.lax.pcast")
+    return SuccessorCall(
+        (_before_bracket(file, call, f", to={quote}varying{quote}"),), "jax.lax.pcast"
+    )
 
 
-def _shuffle(file: File, call: ast.Call) -> Use | None:
+def _shuffle(file: File, call: ast.Call) -> SuccessorCall | None:
     """The same random bits: it shuffled each line along the axis on its own."""
     if not 2 <= len(call.args) <= 3 or file.text(call).rstrip(" )\n").endswith(","):
         return None
     more = _before_bracket(file, call, ", independent=True")
-    return Use((more,), "jax.random.permutation")
+    return SuccessorCall((more,), "jax.random.permutation")
 
 
-def _tie_in(file: File, call: ast.Call) -> Use | None:
+def _identity(file: File, call: ast.Call) -> SuccessorCall | None:
+    """A function of abstract values that has returned its argument since JAX 0.4.36."""
+    if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], _ATOMS):
+        return None
+    return SuccessorCall((file.replace(call, file.text(call.args[0])),))
+
+
+def _tie_in(file: File, call: ast.Call) -> SuccessorCall | None:
     """A no-op since JAX 0.2: it returned its second argument."""
     if len(call.args) != 2 or call.keywords:
         return None
-    return Use((file.replace(call, file.text(call.args[1])),))
+    return SuccessorCall((file.replace(call, file.text(call.args[1])),))
 
 
-def _indexed(method: str) -> Callable[[File, ast.Call], Use | None]:
-    def form(file: File, call: ast.Call) -> Use | None:
+def _indexed(method: str) -> Callable[[File, ast.Call], SuccessorCall | None]:
+    def form(file: File, call: ast.Call) -> SuccessorCall | None:
         if len(call.args) != 3 or not isinstance(call.args[0], _ATOMS):
             return None
         array, index, value = call.args
@@ -113,7 +122,7 @@ def _indexed(method: str) -> Callable[[File, ast.Call], Use | None]:
             return None  # a comment, perhaps
         one_line = re.sub(r"\s*\n\s*", " ", text)
         fits = call.col_offset + len(one_line) <= _WIDE
-        return Use((file.replace(call, one_line if fits else text),))
+        return SuccessorCall((file.replace(call, one_line if fits else text),))
 
     return form
 
@@ -125,8 +134,10 @@ def _before_bracket(file: File, call: ast.Call, text: str) -> Edit:
 
 _WIDE = 100
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
-_FORMS: dict[str, Callable[[File, ast.Call], Use | None]] = {
+_FORMS: dict[str, Callable[[File, ast.Call], SuccessorCall | None]] = {
     "jax.core.axis_frame": _axis_frame,
+    "jax.core.raise_to_shaped": _identity,
+    "jax.core.full_lower": _identity,
     "jax.experimental.enable_x64": _x64("True"),
     "jax.experimental.disable_x64": _x64("False"),
     "jax.lax.pvary": _pvary,

@@ -57,10 +57,11 @@ def is_zero(node: ast.expr) -> bool:
 
 def unreplicated(file: File, call: ast.Call) -> ast.expr | None:
     """The tree of which a call reads the first replica, by a library or by the project itself."""
-    if file.called(call) in UNREPLICATE and call.args:
+    name = file.called(call)
+    if name in UNREPLICATE and call.args:
         return call.args[0]
-    if (mapped := _first_of_tree(file, call)) is not None:
-        return mapped
+    if name in TREE_MAPS:
+        return _first_of_tree(file, call)
     value = file.only(call.func)
     returned = value.returns() if isinstance(value, Known) else []
     if isinstance(value, Known) and len(returned) == 1:

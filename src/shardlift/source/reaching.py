@@ -17,7 +17,7 @@ Env = dict[str, frozenset[ast.AST]]
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
+def reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
     """The nodes that may have bound the name where it is used."""
     scope, is_outer = index.binding_scope(use)
     if scope is None:
@@ -28,7 +28,7 @@ def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
     return at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
 
 
-def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
+def all_reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
     """As `reaching`, but where the order cannot be told from the text, every binding there is.
 
     That is so for names of an outer function or of the module, which may be read before they are
@@ -41,7 +41,7 @@ def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
         return []
     bound = scope.names[use.id]
     is_elsewhere = any(index.scope_of.get(node, scope) is not scope for node in bound)
-    return list(bound) if is_outer or is_elsewhere else reaching(index, use)
+    return list(bound) if is_outer or is_elsewhere else reaching_bindings(index, use)
 
 
 def within_scope(index: Index, scope: Scope, use: ast.Name) -> list[ast.AST]:

@@ -107,7 +107,7 @@ def _is_bound_once(file: File, name: str) -> bool:
     ]
     if len(stores) + len(members) != 1:
         return False
-    by_name = rf"setattr\([^)\n]*['\"]{name}['\"]"
+    by_name = rf"setattr\(.*['\"]{name}['\"]"
     binding = re.compile(rf"\b(?:def|class)\s+{name}\b|\b{name}\b[^=\n(]*=(?!=)|{by_name}")
     if re.search(by_name, file.source.text):
         return False

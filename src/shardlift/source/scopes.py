@@ -228,7 +228,8 @@ class Index:
         scope.bind(node.asname or node.name.partition(".")[0], node)
 
     def _bind_named(self, node: ast.AST, scope: Scope) -> None:
-        name = getattr(node, "name", None)  # except handlers and match patterns
+        # `except E as name`, `case name`, `case [*name]`, `case {**rest}`
+        name = getattr(node, "name", None) or getattr(node, "rest", None)
         if name:
             scope.bind(name, node)
 
@@ -245,6 +246,7 @@ _SPECIAL = {
     ast.ExceptHandler: Index._bind_named,
     ast.MatchAs: Index._bind_named,
     ast.MatchStar: Index._bind_named,
+    ast.MatchMapping: Index._bind_named,
 }
 
 

@@ -504,7 +504,7 @@ def test_facts_and_values_in_one_capture(tmp_path):
     from shardlift.facts import Recorder
     from shardlift.recording.tape.options import TapeOptions
     from shardlift.recording.tape.tape import Tape
-    from shardlift.verify.compare.judge import Recorded
+    from shardlift.verify.compare.recorded import Recorded
 
     recorder = Recorder(command=["train.py"], tape=Tape(TapeOptions(2**20, 2**20, jit=False)))
     with shardlift.legacy(recorder=recorder):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from shardlift.capture.schema import Capture, SiteKind
-from shardlift.verify.compare.judge import place_of
 from shardlift.verify.compare.verdicts import (
     Outcome,
     SiteVerdict,
     Verdict,
     in_one_only,
+    place_of,
 )
 from shardlift.verify.compare.verdicts import Place as Called
 

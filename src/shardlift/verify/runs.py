@@ -26,8 +26,9 @@ from shardlift.launch.watchdog import WhenStuck
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
 from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
-from shardlift.verify.compare.judge import Recorded, judge, passed_over
+from shardlift.verify.compare.judge import judge, passed_over
 from shardlift.verify.compare.processes import of_processes
+from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
 
 DEVICES = 8

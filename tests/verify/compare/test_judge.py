@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardlift.verify.compare.bits import Tolerance
-from shardlift.verify.compare.judge import Recorded, judge
+from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.pairs import pair
+from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import Outcome, Side
 from tests.verify.recording import by_hand, one
 

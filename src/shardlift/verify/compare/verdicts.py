@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from shardlift.capture.schema import Part, SiteKind
+from shardlift.capture.schema import Part, Site, SiteKind
 from shardlift.verify.compare.bits import Distance, Tolerance
 
 
@@ -31,6 +31,11 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.function} ({self.file}:{self.line}, {self.kind})"
+
+
+def place_of(site: Site) -> Place:
+    """A site as it is shown."""
+    return Place(site.file, site.line, site.function, site.kind, len(site.samples))
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ class Recorded(NamedTuple):
     arrays: Mapping[str, Bytes]
 
     def array(self, site: int, sample: Sample, part: Part, leaf: int, form: Form) -> Array | None:
-        """The values of a leaf; None: they were not kept."""
+        """The values of a leaf; None if they were not kept."""
         name = name_of(site, sample.call, part, leaf)
         if 0 in form.shape:
             return np.zeros(form.shape, numpy_dtype(form.dtype))
         if name not in self.arrays:
             return None
         try:
-            least = self.arrays[name].view(numpy_dtype(form.dtype))
-            return from_root(least, form.shape, form.axis)
+            smallest = self.arrays[name].view(numpy_dtype(form.dtype))
+            return from_root(smallest, form.shape, form.axis)
         except (ValueError, IndexError) as error:
             raise CaptureError(f"the values of {name} are damaged: {error}") from None

@@ -166,7 +166,7 @@ def test_files_that_cannot_be_read_export_nothing() -> None:
 
     project = Project(["lib.py"], read)
     assert project.exported(("lib",), "name", "use.py") == ()
-    assert not project.many_processes
+    assert not project.has_many_processes("lib.py")
 
 
 def test_patterns_are_searched_in_the_other_files() -> None:

@@ -1,4 +1,4 @@
-"""Explains why a site differs, from its findings and from what its calls show besides them."""
+"""Explains why a site differs, from its findings and from clues in its calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHOLE_BATCH = (
 
 
 @dataclass
-class Evidence:
+class Clues:
     """What the calls of a site show, besides the arrays that differ.
 
     The texts are the keys of dicts, which keep their order and have no duplicates.
@@ -39,21 +39,21 @@ class Evidence:
         return False if self.replays else None
 
 
-def explain(findings: Collection[Finding], evidence: Evidence) -> Iterator[str]:
+def explain(findings: Collection[Finding], clues: Clues) -> Iterator[str]:
     """The likely causes, each once: those seen in the calls first, then those of arrays."""
     far = [finding for finding in findings if not finding.close]
     if not far:
         return
-    if evidence.own:
-        yield from evidence.arguments
-        yield from evidence.keys_and_indices
-        if evidence.whole_batch:
+    if clues.own:
+        yield from clues.arguments
+        yield from clues.keys_and_indices
+        if clues.whole_batch:
             yield WHOLE_BATCH
     yield from dict.fromkeys(f.cause for f in far if f.part == Part.CALLS and f.cause)
     yield from _of_arrays(far)
-    if evidence.own:
-        yield from evidence.collectives
-    yield from _of_inputs(evidence)
+    if clues.own:
+        yield from clues.collectives
+    yield from _of_inputs(clues)
 
 
 def _of_arrays(far: Collection[Finding]) -> Iterator[str]:
@@ -76,17 +76,17 @@ def _count_causes(findings: Collection[Finding]) -> Counter[str]:
     return Counter(finding.cause for finding in findings if finding.cause)
 
 
-def _of_inputs(evidence: Evidence) -> Iterator[str]:
-    if evidence.differing_replays:
+def _of_inputs(clues: Clues) -> Iterator[str]:
+    if clues.differing_replays:
         yield (
             f"this function itself: on the inputs of the program before, too, "
-            f"{evidence.differing_replays} of {evidence.replays} calls gave another result"
+            f"{clues.differing_replays} of {clues.replays} calls gave another result"
         )
-    elif evidence.replays:
+    elif clues.replays:
         yield (
-            f"not this function: on the inputs of the program before, {evidence.replays} calls "
+            f"not this function: on the inputs of the program before, {clues.replays} calls "
             "gave the same results as before. Its inputs differ: "
-            + (evidence.inputs or "look at the sites before it")
+            + (clues.inputs or "look at the sites before it")
         )
-    elif evidence.inputs and not evidence.own:
-        yield f"its inputs differ: {evidence.inputs}"
+    elif clues.inputs and not clues.own:
+        yield f"its inputs differ: {clues.inputs}"

@@ -9,7 +9,7 @@ from shardlift.capture.layouts import Array, same_arrays, same_digest, together
 from shardlift.capture.schema import ArrayRole, Form, Part, Sample, SiteKind, Values
 from shardlift.verify.compare import causes, key_and_index_checks
 from shardlift.verify.compare.bits import Tolerance, distance, within
-from shardlift.verify.compare.explanation import Evidence, explain
+from shardlift.verify.compare.explanation import Clues, explain
 from shardlift.verify.compare.leaves import identical, is_array, nearly, structure, words
 from shardlift.verify.compare.pairs import pair_collectives, pair_leaves
 from shardlift.verify.compare.recorded import Recorded
@@ -41,7 +41,7 @@ class SiteComparison:
         self.leaves = self.collectives = self.differing = self.uncompared = self.calls = 0
         kinds = [site.kind for site in self.sites]
         is_whole = kinds == [SiteKind.PMAP, SiteKind.JIT] and self.devices > 1
-        self.evidence = Evidence(whole_batch=is_whole)
+        self.clues = Clues(whole_batch=is_whole)
 
     def verdict(self) -> SiteVerdict:
         """Compare all calls."""
@@ -59,12 +59,12 @@ class SiteComparison:
             calls=self.calls,
             leaves=self.leaves,
             collectives=self.collectives,
-            replays=self.evidence.replays,
+            replays=self.clues.replays,
             differing_calls=self.differing,
             findings=tuple(self.findings.values()),
-            causes=tuple(explain(self.findings.values(), self.evidence)),
+            causes=tuple(explain(self.findings.values(), self.clues)),
             notes=tuple(self.notes),
-            itself=self.evidence.itself,
+            itself=self.clues.itself,
         )
 
     def _verdict(self) -> Verdict:
@@ -92,7 +92,7 @@ class SiteComparison:
                 what = f"the call raised an error {which}{f': {error}' * bool(error)}"
                 cause = causes.of_error(error)
                 self._add(Finding("", left.call, Part.CALLS, what, cause=cause))
-                self.evidence.own |= _same_arrays(left.inputs, right.inputs)
+                self.clues.own |= _same_arrays(left.inputs, right.inputs)
             return
         if left.outputs is None or right.outputs is None:
             self.uncompared += 1
@@ -102,7 +102,7 @@ class SiteComparison:
         bad = self._compare_outputs(left, right, Part.OUTPUTS, right.outputs)
         self.calls += 1
         self.differing += bad
-        self.evidence.own |= bad and same_inputs
+        self.clues.own |= bad and same_inputs
         if bad and not same_inputs:
             self.notes["in some calls the inputs differ too, so the outputs do"] = None
             self._explain_inputs(left, right)
@@ -111,9 +111,9 @@ class SiteComparison:
         if left.inside is not None and right.inside is not None and same_inputs:
             self._compare_collectives(left, right, left.inside, right.inside)
         if right.replayed is not None:
-            self.evidence.replays += 1
+            self.clues.replays += 1
             bad = self._compare_outputs(left, right, Part.REPLAYED, right.replayed)
-            self.evidence.differing_replays += bad
+            self.clues.differing_replays += bad
 
     def _find_exchanged_arguments(self, before: Values | None, after: Values | None) -> None:
         """Find pairs of arguments that have each other's values."""
@@ -125,7 +125,7 @@ class SiteComparison:
         for (i, j), (k, n) in combinations(moved, 2):
             if same_digest(old[i], new[n]) and same_digest(old[k], new[j]):
                 paths = f"{forms[0][i].path} and {forms[0][k].path}"
-                self.evidence.arguments[f"{paths} have each other's values"] = None
+                self.clues.arguments[f"{paths} have each other's values"] = None
 
     def _forms(self, side: int, values: Values) -> tuple[Form, ...]:
         return self.sites[side].forms[values.forms]
@@ -248,7 +248,7 @@ class SiteComparison:
             path = pair_forms[0].path
             finding = self._compare_arrays(path, left.call, Part.INSIDE, arrays, pair_forms)
             if finding is not None and not finding.close:
-                self.evidence.own = True
+                self.clues.own = True
                 self._add(_with_cause(finding, forms, *together(*arrays)[:2]))
 
     def _compare_keys_and_indices(
@@ -259,12 +259,12 @@ class SiteComparison:
             arrays = self._arrays((left, right), Part.INSIDE, (i, j), (forms[0][i], forms[1][j]))
             cause = key_and_index_checks.cause(forms[0][i], *arrays) if arrays else ""
             if cause:
-                self.evidence.keys_and_indices[cause] = None
-        self.evidence.collectives |= dict.fromkeys(key_and_index_checks.only_one(*forms))
+                self.clues.keys_and_indices[cause] = None
+        self.clues.collectives |= dict.fromkeys(key_and_index_checks.only_one(*forms))
 
     def _explain_inputs(self, left: Sample, right: Sample) -> None:
         """Explain the first inputs that differ."""
-        if self.evidence.inputs or left.inputs is None or right.inputs is None:
+        if self.clues.inputs or left.inputs is None or right.inputs is None:
             return
         forms = self._forms(0, left.inputs), self._forms(1, right.inputs)
         for i, j in pair_leaves(*forms)[0]:
@@ -277,7 +277,7 @@ class SiteComparison:
                 one, other, axis = together(*arrays, (pair_forms[0].axis, pair_forms[1].axis))
                 if cause := causes.likely(one, other, axis, self.devices):
                     path = pair_forms[0].path
-                    self.evidence.inputs = f"{path}, in call {left.call + 1}: {cause}"
+                    self.clues.inputs = f"{path}, in call {left.call + 1}: {cause}"
                     return
 
     def _add(self, finding: Finding) -> None:

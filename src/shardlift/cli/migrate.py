@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from shardlift._escape import plain
+from shardlift._escape import escape_control
 from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
@@ -198,7 +198,7 @@ def _show(migration: Migration) -> None:
     for file in migration.changed:
         for line in diff_of(file):
             if console.is_terminal:
-                shown = plain(line.replace("\r\n", "\n"), keep="\n\t")
+                shown = escape_control(line.replace("\r\n", "\n"), keep="\n\t")
                 console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
             else:
                 click.echo(line, nl=False)
@@ -207,8 +207,8 @@ def _show(migration: Migration) -> None:
 def diff_of(file: FileResult) -> list[str]:
     """The change of one file as a unified diff."""
     before, after = _for_diff(file.before), _for_diff(file.after)
-    old = f"a/{plain(file.path)}" if before else "/dev/null"
-    lines = list(difflib.unified_diff(before, after, old, f"b/{plain(file.path)}"))
+    old = f"a/{escape_control(file.path)}" if before else "/dev/null"
+    lines = list(difflib.unified_diff(before, after, old, f"b/{escape_control(file.path)}"))
     return [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     ]
@@ -267,7 +267,7 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
 
 
 def _say(line: str, aside: bool) -> None:
-    click.echo(plain(line), err=aside)
+    click.echo(escape_control(line), err=aside)
 
 
 def _totals(migration: Migration, diff: bool) -> str:
@@ -292,5 +292,5 @@ def _count(number: int, what: str) -> str:
 
 
 def _stop(message: str) -> NoReturn:
-    click.echo(plain(f"shardlift migrate: {message}", keep="\n"), err=True)
+    click.echo(escape_control(f"shardlift migrate: {message}", keep="\n"), err=True)
     sys.exit(2)

@@ -25,7 +25,17 @@ def reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
     bound = scope.names[use.id]
     if len(bound) == 1 or scope.is_comprehension:
         return bound
-    return at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
+    found = at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
+    if not any(isinstance(node, ast.alias) for node in found):
+        return found
+    return [node for node in found if not _is_placeholder(index, node)]
+
+
+def _is_placeholder(index: Index, node: ast.AST) -> bool:
+    """Whether a binding is the `jax = None` of a file in which an import is optional."""
+    parent = index.parents.get(node)
+    value = parent.value if isinstance(parent, ast.Assign) else None
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def all_reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:

@@ -13,7 +13,7 @@ from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
 from shardlift.source.project import Project
 from shardlift.source.scopes import FUNCTIONS
-from shardlift.source.statements import below
+from shardlift.source.statements import insert_below
 from shardlift.source.text import Source
 
 # Libraries that cannot be imported without JAX.
@@ -35,7 +35,7 @@ def add_guarded(text: str, statement: str, names: Iterable[str]) -> str:
     found = _guarded(file)
     at_top = [one for one in found if _function(file, one) is None]
     places = [_first(at_top)] if at_top else list(_in_functions(file, found, set(names)))
-    return apply_edits(text, [below(file, place, [statement]) for place in places])
+    return apply_edits(text, [insert_below(file, place, [statement]) for place in places])
 
 
 def _file(text: str) -> File:

@@ -30,6 +30,7 @@ from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
 from shardlift.migrate.rewrite import Goal, Only
 from shardlift.source.model import Kind
+from shardlift.source.processes import Evidence
 from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def migrate_command(
         _stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
     config, settings = _settings(paths[0], target_jax)
+    settings = replace(settings, many_processes=options.many_processes)
     if only:
         kinds = frozenset[Kind]().union(*(Only(part).kinds for part in only))
         settings = replace(settings, kinds=kinds)
@@ -261,9 +263,16 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
             _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
         for change in file.skipped:
             _say(f"{place(file.path, change.span)}: skipped: {change.reason}", diff)
+    if migration.many_processes is not None:
+        _say(_processes_sentence(migration.many_processes), diff)
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
+
+
+def _processes_sentence(evidence: Evidence) -> str:
+    line = f"{evidence.path}:{evidence.line}"
+    return f"Written for many processes, because of {line}: {evidence.text} (--processes one|many)"
 
 
 def _say(line: str, aside: bool) -> None:

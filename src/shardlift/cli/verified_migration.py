@@ -340,7 +340,7 @@ def wanted(
     settings = running.Settings(
         tolerance=Tolerance(**(options.tolerance or {})),  # type: ignore[arg-type]
         devices=options.devices,
-        processes=options.processes,
+        processes=options.processes if isinstance(options.processes, int) else 1,
         stuck_after=options.stuck_after,
         verbose=verbose,
     )

@@ -41,6 +41,7 @@ from shardlift.migrate.passes import (
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match, Migrated, Version
+from shardlift.source.processes import Evidence
 from shardlift.source.project import Project
 from shardlift.source.scopes import Index
 from shardlift.source.settings import Settings
@@ -78,6 +79,7 @@ class Migration:
     helper_modules: tuple[FileResult, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     looked_at: int = 0
+    many_processes: Evidence | None = None  # why sites are written for many processes
 
     @property
     def changed(self) -> tuple[FileResult, ...]:
@@ -153,7 +155,16 @@ class ProjectMigration:
                 results.append(stage.finish(draft, homes.get(path, Home(None))))
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = _helper_modules(results, self._read, self._exists)
-        return Migration(shown, modules, tuple(unreadable), len(self._paths))
+        evidence = self._process_evidence(shown)
+        return Migration(shown, modules, tuple(unreadable), len(self._paths), evidence)
+
+    def _process_evidence(self, files: Sequence[FileResult]) -> Evidence | None:
+        if self._goal is Goal.SHIM or self._project.settings.many_processes is not None:
+            return None
+        mapped = (Kind.SITE, Kind.VALUE)
+        paths = [f.path for f in files if any(change.kind in mapped for change in f.rewritten)]
+        found = (self._project.process_evidence(path) for path in paths)
+        return next((one for one in found if one is not None and one.many), None)
 
     def _stage(self, decisions: Decisions) -> _Stage:
         """The files as the step that needs all of them together leaves them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import takewhile
 
@@ -132,6 +132,14 @@ class Project:
             return ()
         module = self._open(path)
         return module.exported(name) if module is not None else ()
+
+    def files_with(self, name: str) -> Iterator[File]:
+        """The files whose texts have a name, as far as they can be read."""
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        for path in self._paths:
+            file = self._open(path) if word.search(self._text(path)) else None
+            if file is not None:
+                yield file
 
     def has_keyword(self, name: str) -> bool:
         """Whether any file passes an argument of this name, or has it as a string."""

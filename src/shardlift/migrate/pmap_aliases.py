@@ -1,0 +1,89 @@
+"""What is needed of `spmd_map` by a name that stands for pmap: `pmap = partial(jax.pmap, …)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.migrate.options import NotLiteralError, Options, UnsupportedError, read_options
+from shardlift.migrate.spmd_map import Feature, features_of
+from shardlift.source.file import File
+from shardlift.source.mentions import Mention
+from shardlift.source.values import Argument, Constant
+
+_PARTIAL = "functools.partial"
+
+
+def alias_options(file: File, mention: Mention) -> Options | None:
+    """The options that are fixed where pmap gets another name at the top of a module, if so."""
+    call = _partial_of(file, mention.name)
+    statement = file.index.parents.get(call or mention.name)
+    if not isinstance(statement, ast.Assign) or statement not in file.index.root.body:
+        return None
+    if len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
+        return None
+    try:
+        return read_options(file, call, skip=1) if call else Options(file, None, {})
+    except (NotLiteralError, UnsupportedError):
+        return None
+
+
+def alias_features(file: File, mention: Mention) -> frozenset[Feature] | None:
+    """What the calls of such a name in all files need; None if it is not only called.
+
+    The calls are found by the name alone: one of something else asks for too much at most.
+    """
+    options = alias_options(file, mention)
+    if options is None:
+        return None
+    statement = file.index.parents[_partial_of(file, mention.name) or mention.name]
+    assert isinstance(statement, ast.Assign)
+    assert isinstance(statement.targets[0], ast.Name)
+    try:
+        features = set(features_of(options))
+        for called in _calls(file, statement.targets[0].id):
+            features |= features_of(called)
+    except (NotLiteralError, UnsupportedError):
+        return None
+    return frozenset(features)
+
+
+def _calls(file: File, alias: str) -> Iterator[Options]:
+    """The options of every use of a name; raises `NotLiteralError` at one that is not a call."""
+    for other in file.project.files_with(alias):
+        for imported in other.index.nodes(ast.alias):
+            if imported.name.rpartition(".")[2] == alias and imported.asname not in (None, alias):
+                raise NotLiteralError(f"{alias} is imported by another name")
+        for name in other.index.nodes(ast.Name):
+            if name.id == alias and isinstance(name.ctx, ast.Load) and not _is_other(other, name):
+                yield _use(other, name)
+        for attribute in other.index.nodes(ast.Attribute):
+            is_jax = attribute.attr == alias and other.name(attribute.value) == "jax"
+            if attribute.attr == alias and isinstance(attribute.ctx, ast.Load) and not is_jax:
+                yield _use(other, attribute)
+
+
+def _is_other(file: File, name: ast.Name) -> bool:
+    """Whether a name is that of a parameter or a constant: `def f(pmap=True)`."""
+    values = file.values(name)
+    return bool(values) and all(isinstance(value, (Argument, Constant)) for value in values)
+
+
+def _use(file: File, node: ast.expr) -> Options:
+    parent = file.index.parents.get(node)
+    if isinstance(parent, ast.Call) and parent.func is node:
+        return read_options(file, parent)
+    call = _partial_of(file, node)
+    if call is not None:
+        return read_options(file, call, skip=1)
+    if node in getattr(parent, "decorator_list", ()) or isinstance(parent, ast.Attribute):
+        return Options(file, None, {})
+    raise NotLiteralError("it is handed on")
+
+
+def _partial_of(file: File, node: ast.expr) -> ast.Call | None:
+    """The `functools.partial(node, …)` that a node stands in."""
+    call = file.index.parents.get(node)
+    if not isinstance(call, ast.Call) or not call.args or call.args[0] is not node:
+        return None
+    return call if file.called(call) == _PARTIAL else None

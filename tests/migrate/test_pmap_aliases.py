@@ -1,0 +1,37 @@
+"""A name that stands for pmap asks only for what its calls need."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.test_programs import migrated
+from tests.migrate.test_variants import written
+
+HEAD = "import functools\nimport jax\nNAME = 'rows'\n"
+ALIAS = f"{HEAD}pmap = functools.partial(jax.pmap, axis_name=NAME)\n"
+USE = "from p import constants\n\n\ndef f(x):\n    return x\n\n\n"
+ANYTHING = "in_axes lists unmapped unhashable remapped unnamed"
+
+
+@pytest.mark.parametrize(
+    ("alias", "use", "features"),
+    [
+        (ALIAS, "g = constants.pmap(f)\n", "remapped"),
+        (ALIAS, "g = constants.pmap(f, donate_argnums=(0,))\n", "remapped donate"),
+        (ALIAS, "g = constants.pmap(f, in_axes=(0, None))\n", "remapped in_axes unmapped"),
+        (ALIAS, "@constants.pmap\ndef g(x):\n    return jax.vmap(f, in_axes=1)(x)\n", "remapped"),
+        (f"{HEAD}pmap = jax.pmap\n", "g = constants.pmap(f, out_axes=1)\n", "remapped out_axes"),
+        (ALIAS, "def g(pmap=True):\n    return constants.pmap(f) if pmap else f\n", "remapped"),
+        # Handed on, or with options that only the run knows: whatever the project says.
+        (ALIAS, "g = use(constants.pmap)\nh = jax.vmap(f, in_axes=1)\n", ANYTHING),
+        (ALIAS, "from p.constants import pmap as q\ng = q(f, in_axes=1)\n", ANYTHING),
+        (ALIAS, "g = constants.pmap(f, **options)\nh = jax.vmap(f, in_axes=1)\n", ANYTHING),
+    ],
+)
+def test_what_its_calls_need(alias: str, use: str, features: str) -> None:
+    files = {"p/__init__.py": "", "p/constants.py": alias, "p/use.py": f"import jax\n{USE}{use}"}
+    after, migration = migrated(files)
+    assert not any(file.refused for file in migration.files)
+    assert written(after["p/_spmd.py"]) == set(features.split())
+    if alias is ALIAS:
+        assert "axis_name='rows'" in after["p/_spmd.py"].replace('"', "'")

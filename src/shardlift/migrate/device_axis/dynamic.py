@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -92,7 +93,11 @@ class _Finder:
     def __init__(self, files: Sequence[File]) -> None:
         """Words are looked up when they are asked for."""
         self.files = files
+        self._parts = {file: module_parts(file.path) for file in files}
         self._words: dict[str, frozenset[str]] = {}
+        self._by_name: dict[str, list[File]] = defaultdict(list)
+        for file, parts in self._parts.items():
+            self._by_name[parts[-1] if parts else ""].append(file)
 
     def named(self, file: File, node: _Name) -> Iterator[Reach]:
         """What a name or attribute gives access to."""
@@ -144,7 +149,8 @@ class _Finder:
         text = at.file.definition(call.args[0]) if call.args else call
         parts = [_text(node) or "" for node in ast.walk(text) if isinstance(node, ast.Constant)]
         is_import = "import" in " ".join(parts) and not isinstance(text, ast.Constant)
-        yield from self._modules(at, self.files, None if is_import else words)
+        names = None if is_import else words
+        yield from (Reach(at, file, file.index.module, names) for file in self.files)
 
     def _namespace(self, at: Place, of_module: bool, call: ast.Call | None) -> Iterator[Reach]:
         """`globals()`, `locals()`, `vars()`; called by another name, that is of whoever calls."""
@@ -172,7 +178,7 @@ class _Finder:
     def _modules(self, at: Place, files: Iterable[File], names: _Names = None) -> Iterator[Reach]:
         """Modules; whole, if a name that is read is that of the module itself."""
         for file in files:
-            is_module = names is not None and names & set(module_parts(file.path))
+            is_module = names is not None and names & set(self._parts[file])
             yield Reach(at, file, file.index.module, None if is_module else names)
 
     def _loaded(self, at: Place, call: ast.Call | None) -> Iterator[Reach]:
@@ -198,23 +204,21 @@ class _Finder:
             return self.files
         folder = words[-1]  # a package: the modules in it can be had from it
         is_exact = isinstance(node, ast.Constant)
-        parts = {one.path: module_parts(one.path) for one in self.files}
         return [
             one
-            for one in self.files
-            if folder in parts[one.path] or (is_exact and {*parts[one.path][-1:]} & {*words})
+            for one, parts in self._parts.items()
+            if folder in parts or (is_exact and {*parts[-1:]} & {*words})
         ]
 
     def _module(self, file: File, path: str) -> File | None:
         module = file.project.module(tuple(path.split(".")), file.path)
-        return module if module in self.files else None
+        return module if module in self._parts else None
 
     def _below(self, module: File) -> list[File]:
         """A module, and those in it if it is a package."""
-        parts = module_parts(module.path)
-        is_package = module.path.endswith("__init__.py")
-        inside = (one for one in self.files if module_parts(one.path)[: len(parts)] == parts)
-        return list(inside) if is_package else [module]
+        package = self._parts[module]
+        inside = [one for one, parts in self._parts.items() if parts[: len(package)] == package]
+        return inside if module.path.endswith("__init__.py") else [module]
 
     # ---- imports that give no name to what they bind, or whose module is not certain
 
@@ -238,8 +242,7 @@ class _Finder:
                 yield from (Reach(at, f, f.index.module, self._words_of(file)) for f in found)
 
     def _with_name(self, dotted: str) -> Sequence[File]:
-        last = (dotted.rpartition(".")[2],)
-        named = [file for file in self.files if module_parts(file.path)[-1:] == last]
+        named = self._by_name.get(dotted.rpartition(".")[2], [])
         return self.files if dotted == "__main__" else named
 
     def _words_of(self, file: File) -> frozenset[str]:

@@ -111,6 +111,17 @@ MISSED = {
     + "\n\nclass Holder:\n    def one(self, state, batch):\n        return p_step(state, batch)\n"
     + LOOP.replace("p_step(state", "Holder().one(state")
     + "\n\ndef other(thing, x):\n    return thing.one(x, x)\n",
+    "a method of an object that is handed on": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def one(self, state, batch):\n        return p_step(state, batch)\n"
+    + LOOP.replace("p_step(state", "holder.one(state")
+    + "\n\nholder = Holder()\nregister(holder)\n",
+    "a method that Python calls": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def __call__(self, state, batch):\n"
+    + "        return p_step(state, batch)\n"
+    + LOOP.replace("p_step(state", "holder.__call__(state")
+    + "\n\nholder = Holder()\nholder(rows, rows)\n",
     "a branch of an earlier turn": HEAD
     + STEP
     + LOOP.replace(

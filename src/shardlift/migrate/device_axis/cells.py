@@ -122,9 +122,6 @@ def unify(one: Cell, other: Cell) -> Cell:
         one, other = find(one), find(other)
         if one is other:
             return one
-    elif (EACH in one.parts) != (EACH in other.parts):
-        _to_list(one if other.parts.get(EACH) else other)
-        one, other = find(one), find(other)
     keys = list({**one.parts, **other.parts})
     pairs = [(part(one, key), part(other, key)) for key in keys]
     one, other = find(one), find(other)

@@ -48,7 +48,7 @@ class Pin:
             return False
         older = [release for release in _releases("jax") if release.release < needed]
         return any(True for _ in requirement.specifier.filter(older)) or any(
-            bound.operator == "==" and Release(bound.version.rstrip(".*")).release < needed
+            bound.operator == "==" and Release(bound.version.removesuffix(".*")).release < needed
             for bound in requirement.specifier
         )
 
@@ -84,7 +84,10 @@ def _requirement(line: str) -> Requirement | None:
     if not text.lower().startswith(("jax", "flax")):
         return None
     try:
-        return Requirement(text)
+        requirement = Requirement(text)
+        for bound in requirement.specifier:
+            Release(bound.version.removesuffix(".*"))
+        return requirement
     except ValueError:  # not a requirement, or a number of thousands of digits
         return None
 

@@ -74,9 +74,10 @@ def _copy_unmapped(jitted, in_specs, mesh_for):
         everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
 
         def copy(x):
-            if not getattr(x, "committed", False) or x.sharding == everywhere:
+            if isinstance(x, jax.core.Tracer) or not isinstance(x, jax.Array):
                 return x
-            return jax.device_put(x, everywhere)
+            is_there = not x.committed or x.sharding == everywhere
+            return x if is_there else jax.device_put(x, everywhere)
 
         def of_part(spec, part):
             return part if len(spec) else jax.tree.map(copy, part)

@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from shardlift.check.engine import Options, check_file, check_text, check_texts
-from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.model import version
 from shardlift.source.project import Project
@@ -84,24 +83,6 @@ def test_a_file_that_only_imports_a_wrapper_is_looked_at_too() -> None:
     reports = check_texts(texts)
     assert [f.code for f in reports["lib/use.py"].findings] == ["SL201"]
     assert not reports["lib/other.py"].parsed
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"import jax\njax.tree_map(f)", True),
-        (b"from jax import (\n    jit,\n    tree_map,\n)", True),
-        (b"from jax import jit, tree_map as t", True),
-        (b"import jax as j\nj.tree_map(f)", True),
-        (b"from jax import tree_util as u\nu.tree_multimap(f)", True),
-        (b"import jax\njax.tree_util.tree_map(f)", False),
-        (b"from jax.tree_util import tree_map", False),
-        (b"tree_map(f)", False),
-        (b"from jax import jit  # not tree_map", False),
-    ],
-)
-def test_names_are_looked_for_the_way_they_are_written(text: bytes, expected: bool) -> None:
-    assert ("SL105" in active_codes(text, tuple(all_rules()))) is expected
 
 
 def test_the_linter_does_not_import_jax() -> None:

@@ -365,3 +365,17 @@ def test_what_still_speaks_of_pmap_is_listed(project: Path) -> None:
     assert [one["kind"] for one in told].count("mock") == 2
     (project / "pkg/train.py").write_text("x = 1\n")
     assert "still says pmap" not in _run().stderr  # nothing was rewritten
+
+
+def test_the_line_that_decides_for_many_processes_is_named(project: Path) -> None:
+    (project / "pkg/train.py").write_text(f"{PMAP}jax.distributed.initialize()\n")
+    result = _run()
+    assert "because of pkg/train.py:4: jax.distributed.initialize()" in " ".join(
+        result.stderr.split()
+    )
+    assert "_host_local" in result.stdout
+    for word, is_many in (("one", False), ("many", True), ("2", True)):
+        result = _run("--processes", word)
+        assert ("_host_local" in result.stdout) is is_many
+        assert "because of" not in result.stderr
+    assert "is not `one`, `many` or a number" in _run("--processes", "some").output

@@ -1,43 +1,312 @@
-"""Where helpers live: at the top of a package, beside scripts, or in the file."""
+"""Where helpers live: at the top of a package, beside scripts, or in the file.
+
+The imports that are written are also carried out, in one process per layout.
+"""
 
 from __future__ import annotations
 
-import ast
+import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
-from shardlift.migrate.home import Home, find_home
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.home import find_homes
+from shardlift.migrate.layout import Layout
+from tests import children
+
+Files = dict[str, str]
 
 
-def _home(path: str, text: str, *there: str) -> Home:
-    known = {"/r/" + name for name in there}
-    known |= {name.rpartition("/")[0] for name in known}
-    return find_home(f"/r/{path}", ast.parse(text), known.__contains__)
+def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
+    """The path and the module of the home of each user."""
+    texts = {f"/r/{path}": text for path, text in files.items()}
+    folders = {str(above) for path in texts for above in Path(path).parents}
+    layout = Layout(texts, lambda path: texts.get(path, ""), (texts.keys() | folders).__contains__)
+    found = find_homes([f"/r/{path}" for path in users], layout, lambda path: path in texts)
+    return {
+        path.removeprefix("/r/"): (home.path and home.path.removeprefix("/r/"), home.module)
+        for path, home in found.items()
+    }
+
+
+INSIDE = (None, "")
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "there", "module"),
+    ("files", "user", "home"),
     [
-        ("pkg/m.py", "", ["pkg/__init__.py"], "pkg._spmd"),
-        ("pkg/a/m.py", "", ["pkg/__init__.py", "pkg/a/__init__.py"], "pkg._spmd"),
-        (
-            "pkg/a/m.py",
-            "from . import b",
-            ["pkg/__init__.py", "pkg/a/__init__.py"],
-            ".._spmd",
-        ),
-        ("my-repo/m.py", "", ["my-repo/__init__.py"], ""),
-        ("top/sub/m.py", "from top.sub import n", ["top/sub/n.py"], "top._spmd"),
-        ("m.py", "import n", ["n.py"], "_spmd"),
-        ("m.py", "from lib import n", ["lib/n.py"], "lib._spmd"),
-        ("tests/test_m.py", "import pkg", ["pkg/__init__.py"], "pkg._spmd"),
-        ("tests/test_m.py", "import pkg", ["src/pkg/__init__.py"], "pkg._spmd"),
-        ("scripts/m.py", "import pkg", ["pkg/__init__.py"], ""),
-        ("alone.py", "import jax", [], ""),
+        ({"alone.py": "import jax"}, "alone.py", INSIDE),
+        ({"n.ipynb": "import jax"}, "n.ipynb", INSIDE),
+        ({"my-repo/__init__.py": "", "my-repo/m.py": ""}, "my-repo/m.py", INSIDE),
         # A library that has the name of a folder above leads nowhere in it.
-        ("top/lib/m.py", "from lib import agent", ["top/n.py"], ""),
-        ("n.ipynb", "import jax", [], ""),
+        ({"top/lib/m.py": "from lib import agent", "top/n.py": ""}, "top/lib/m.py", INSIDE),
+        ({"scripts/m.py": "import pkg", "pkg/__init__.py": ""}, "scripts/m.py", INSIDE),
+        ({"m.py": "from lib import n", "lib/n.py": ""}, "m.py", INSIDE),
+        ({"m.py": "import n", "n.py": ""}, "m.py", INSIDE),
+        # What one test needs is in the test.
+        ({"tests/test_m.py": "import pkg", "pkg/__init__.py": ""}, "tests/test_m.py", INSIDE),
+        ({"pkg/__init__.py": "", "pkg/m_test.py": ""}, "pkg/m_test.py", INSIDE),
+        ({"pkg/__init__.py": "", "pkg/m.py": ""}, "pkg/m.py", ("pkg/_spmd.py", "pkg._spmd")),
+        (
+            {"pkg/__init__.py": "", "pkg/a/__init__.py": "", "pkg/a/m.py": ""},
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        (
+            {"pkg/__init__.py": "", "pkg/a/__init__.py": "", "pkg/a/m.py": "from . import b"},
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", ".._spmd"),
+        ),
+        # No __init__.py: the file says where it is.
+        (
+            {"top/sub/m.py": "from top.sub import n", "top/sub/n.py": ""},
+            "top/sub/m.py",
+            ("top/_spmd.py", "top._spmd"),
+        ),
+        # A package with a folder inside that has no __init__.py.
+        (
+            {"pkg/__init__.py": "", "pkg/sub/deep/__init__.py": "", "pkg/sub/deep/m.py": ""},
+            "pkg/sub/deep/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        # The same, imported from the folder in between.
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/sub/deep/__init__.py": "",
+                "pkg/sub/deep/m.py": "",
+                "pkg/sub/run.py": "from deep import m",
+            },
+            "pkg/sub/deep/m.py",
+            ("pkg/sub/deep/_spmd.py", "deep._spmd"),
+        ),
+        # A checkout with another name than the package.
+        (
+            {"proj_1/pk/b.py": "", "proj_1/pk/m.py": "from proj.pk import b"},
+            "proj_1/pk/m.py",
+            ("proj_1/_spmd.py", "proj._spmd"),
+        ),
+        # A library with a module of that name is not this folder.
+        (
+            {"mine/metrics.py": "", "mine/m.py": "from clu.metrics import Metric"},
+            "mine/m.py",
+            INSIDE,
+        ),
+        # src/ has an __init__.py, and is not what is imported.
+        (
+            {
+                "src/__init__.py": "",
+                "src/pkg/__init__.py": "",
+                "src/pkg/m.py": "from pkg import n",
+                "src/pkg/n.py": "",
+            },
+            "src/pkg/m.py",
+            ("src/pkg/_spmd.py", "pkg._spmd"),
+        ),
+        (
+            {"src/__init__.py": "", "src/pkg/__init__.py": "", "src/pkg/m.py": ""},
+            "src/pkg/m.py",
+            ("src/pkg/_spmd.py", "pkg._spmd"),
+        ),
+        # src is what is imported.
+        (
+            {
+                "src/__init__.py": "",
+                "src/pkg/__init__.py": "",
+                "src/pkg/m.py": "",
+                "main.py": "from src.pkg import m",
+            },
+            "src/pkg/m.py",
+            ("src/_spmd.py", "src._spmd"),
+        ),
+        # A module of a package that has the name of the package.
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/n.py": "",
+                "pkg/data/__init__.py": "",
+                "pkg/data/pkg.py": "",
+                "pkg/data/m.py": "from pkg import n",
+            },
+            "pkg/data/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        # A module without imports, which another file imports through its folder.
+        (
+            {"lib/m.py": "", "main.py": "from lib.m import f"},
+            "lib/m.py",
+            ("lib/_spmd.py", "lib._spmd"),
+        ),
     ],
 )
-def test_homes(path: str, text: str, there: list[str], module: str) -> None:
-    assert _home(path, text, *there).module == module
+def test_home_of_one_file(files: Files, user: str, home: tuple[str | None, str]) -> None:
+    assert homes(files, user)[user] == home
+
+
+def test_scripts_of_one_folder_share() -> None:
+    files = {f"examples/{name}.py": "import jax" for name in "abc"}
+    shared = ("examples/_spmd.py", "_spmd")
+    assert homes(files, *files) == dict.fromkeys(files, shared)
+
+
+def test_scripts_of_two_folders_do_not() -> None:
+    files = {"a/x.py": "import jax", "b/y.py": "import jax"}
+    assert homes(files, *files) == dict.fromkeys(files, INSIDE)
+
+
+def test_scripts_share_the_helpers_of_the_package_that_they_import() -> None:
+    files = {
+        "train.py": "from models import net",
+        "models/net.py": "",
+        "ex/run.py": "import models.net",
+    }
+    shared = ("models/_spmd.py", "models._spmd")
+    assert homes(files, *files) == dict.fromkeys(files, shared)
+
+
+def test_two_packages_that_import_each_other_share() -> None:
+    files = {
+        "a/__init__.py": "",
+        "a/m.py": "from b import n",
+        "b/__init__.py": "",
+        "b/n.py": "from a import m",
+        "b/o.py": "",
+    }
+    users = ("a/m.py", "b/n.py", "b/o.py")
+    assert homes(files, *users) == dict.fromkeys(users, ("b/_spmd.py", "b._spmd"))
+
+
+def test_projects_that_do_not_import_each_other_do_not_share() -> None:
+    files = {"a/__init__.py": "", "a/m.py": "", "b/__init__.py": "", "b/n.py": ""}
+    assert homes(files, "a/m.py", "b/n.py") == {
+        "a/m.py": ("a/_spmd.py", "a._spmd"),
+        "b/n.py": ("b/_spmd.py", "b._spmd"),
+    }
+
+
+def test_what_only_tests_need_is_in_their_folder() -> None:
+    tests = {"pkg/tests/test_a.py": "from pkg import b", "pkg/tests/test_b.py": ""}
+    files = {"pkg/__init__.py": "", "pkg/b.py": "", "pkg/tests/__init__.py": "", **tests}
+    shared = ("pkg/tests/_spmd.py", "pkg.tests._spmd")
+    assert homes(files, *tests) == dict.fromkeys(tests, shared)
+
+
+def test_tests_share_the_helpers_of_the_package() -> None:
+    files = {"pkg/__init__.py": "", "pkg/m.py": "", "tests/test_m.py": "from pkg import m"}
+    assert homes(files, "pkg/m.py", "tests/test_m.py")["tests/test_m.py"] == (
+        "pkg/_spmd.py",
+        "pkg._spmd",
+    )
+
+
+def test_a_module_of_helpers_that_is_there_is_used() -> None:
+    files = {"m.py": "import jax", "_spmd.py": ""}
+    assert homes(files, "m.py")["m.py"] == ("_spmd.py", "_spmd")
+
+
+SITE = "import jax\n{}\n\nmapped = jax.pmap(lambda x: x + 1)\n"
+
+
+def _site(imports: str = "") -> str:
+    return SITE.format(imports)
+
+
+# Files, the folders on sys.path, the modules to import, and the modules of helpers expected.
+LAYOUTS: dict[str, tuple[Files, list[str], list[str], list[str]]] = {
+    "scripts of one folder": (
+        {"a.py": _site(), "b.py": _site(), "c.py": _site("import a")},
+        ["."],
+        ["a", "b", "c"],
+        ["_spmd.py"],
+    ),
+    "a gap in a package": (
+        {
+            "pkg/__init__.py": "",
+            "pkg/sub/deep/__init__.py": "",
+            "pkg/sub/deep/m.py": _site("from pkg.sub.deep import n"),
+            "pkg/sub/deep/n.py": _site(),
+            "pkg/sub/deep/o.py": _site("from . import n"),
+        },
+        ["."],
+        ["pkg.sub.deep.m", "pkg.sub.deep.o"],
+        ["pkg/_spmd.py"],
+    ),
+    "a checkout with another name": (
+        {
+            "proj_1/__init__.py": "",
+            "proj_1/pk/__init__.py": "",
+            "proj_1/pk/b.py": _site(),
+            "proj_1/pk/m.py": _site("from proj.pk import b"),
+        },
+        ["."],
+        ["proj.pk.m", "proj.pk.b"],
+        ["proj_1/_spmd.py"],
+    ),
+    "src with an __init__.py": (
+        {
+            "src/__init__.py": "",
+            "src/pkg/__init__.py": "",
+            "src/pkg/m.py": _site("from pkg import n"),
+            "src/pkg/n.py": _site(),
+        },
+        ["src"],
+        ["pkg.m", "pkg.n"],
+        ["src/pkg/_spmd.py"],
+    ),
+    "scripts around a package": (
+        {
+            "lib/net.py": _site(),
+            "train.py": _site("from lib import net"),
+            "eval.py": _site("import train"),
+        },
+        ["."],
+        ["train", "eval", "lib.net"],
+        ["lib/_spmd.py"],
+    ),
+    "only tests": (
+        {
+            "pkg/__init__.py": "",
+            "pkg/n.py": "",
+            "tests/__init__.py": "",
+            "tests/test_a.py": _site("from pkg import n"),
+            "tests/test_b.py": _site(),
+        },
+        ["."],
+        ["tests.test_a", "tests.test_b", "pkg.n"],
+        ["tests/_spmd.py"],
+    ),
+}
+IMPORT_ALL = """
+import importlib, json, sys
+for folder, roots, modules in json.loads(sys.argv[1]):
+    before = set(sys.modules)
+    sys.path[:0] = roots
+    for module in modules:
+        importlib.import_module(module)
+    del sys.path[:len(roots)]
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+"""
+
+
+def test_what_is_written_can_be_imported(tmp_path: Path) -> None:
+    jobs = []
+    for number, (files, roots, modules, expected) in enumerate(LAYOUTS.values()):
+        folder = tmp_path / f"layout{number}"
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        paths = [str(folder / name) for name in files]
+        result = migrate(paths, lambda path: Path(path).read_bytes(), os.path.exists)
+        assert [os.path.relpath(m.path, folder) for m in result.helper_modules] == expected
+        for file in result.changed:
+            Path(file.path).write_text(file.after)
+        if (folder / "proj_1").exists():
+            (folder / "proj").symlink_to(folder / "proj_1")
+        jobs.append((str(folder), [str(folder / root) for root in roots], modules))
+    done = children.run([sys.executable, "-c", IMPORT_ALL, json.dumps(jobs)], timeout=120)
+    assert not done.returncode, done.stderr

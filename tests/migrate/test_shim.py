@@ -27,7 +27,7 @@ from tests.migrate.steps import migrated
         ),
         (
             "from jax import pmap, device_put_sharded\ny = pmap(f)(device_put_sharded(xs, d))\n",
-            "from shardlift import device_put_sharded\nfrom shardlift import pmap\n"
+            "from shardlift import device_put_sharded, pmap\n"
             "y = pmap(f)(device_put_sharded(xs, d))\n",
         ),
     ],

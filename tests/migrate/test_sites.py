@@ -61,10 +61,6 @@ def test_left_alone(text: str) -> None:
             "    return inner(x)\n",
             "called inside",
         ),
-        (
-            "try:\n    import jax\nexcept ImportError:\n    pass\nf = jax.pmap(g)\n",
-            "jax is optional here",
-        ),
         ("import jax\nspmd_map = 3\nf = jax.pmap(g)\n", "spmd_map"),
     ],
 )

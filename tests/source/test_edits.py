@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from shardlift.check.engine import check_text
-from shardlift.source.edits import OverlapError, apply_edits
+from shardlift.source.edits import OverlapError, apply_edits, origin
 from shardlift.source.model import Edit, Span
 
 
@@ -111,6 +111,24 @@ def test_safe_fixes(before: str, after: str) -> None:
     ast.parse(fixed)
     left = check_text(fixed).findings
     assert not [finding for finding in left if finding.edits]
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "expected"),
+    [
+        (1, 2, (1, 2, True)),  # before both edits
+        (1, 6, (1, 4, False)),  # inside the first replacement
+        (2, 1, (1, 9, True)),  # between the edits
+        (3, 3, (2, 0, False)),  # inside the second replacement, an insertion
+        (4, 1, (2, 1, True)),  # after both edits
+    ],
+)
+def test_positions_are_traced_back(line: int, column: int, expected: tuple[int, int, bool]) -> None:
+    text = "x = pmap(f)\ny = 2"
+    edits = [Edit(Span(1, 4, 1, 8), "jax.jit(\n"), Edit(Span(2, 0, 2, 0), "z = 3\n")]
+    after = apply_edits(text, edits)
+    assert after == "x = jax.jit(\n(f)\nz = 3\ny = 2"
+    assert origin(text, edits, line, column) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shardlift.migrate.imports import drop_unused
 from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
-from shardlift.source.imports import dropped, moved
+from shardlift.source.imports import drop_names, move_names
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 
@@ -30,7 +30,7 @@ def _drop(text: str, *names: str) -> str:
     file = _file(text)
     statement = _first(file)
     aliases = [alias for alias in statement.names if alias.name in names]
-    return apply_edits(text, dropped(file, statement, aliases))
+    return apply_edits(text, drop_names(file, statement, aliases))
 
 
 def _move(text: str, **to: str) -> str:
@@ -38,7 +38,7 @@ def _move(text: str, **to: str) -> str:
     statement = _first(file)
     assert isinstance(statement, ast.ImportFrom)
     places = {a: tuple(to[a.name].rsplit(".", 1)) for a in statement.names if a.name in to}
-    return apply_edits(text, moved(file, statement, places))  # type: ignore[arg-type]
+    return apply_edits(text, move_names(file, statement, places))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from shardlift.migrate.helpers import catalogue
@@ -120,3 +122,54 @@ def test_trimming_drops_what_was_parsed() -> None:
     assert not project.trim()
     assert project.trim(most=1)
     assert project.file("m0.py") is not before
+
+
+@pytest.mark.parametrize(
+    ("parts", "near", "found"),
+    [
+        (("lib",), "use.py", True),
+        (("pkg", "lib"), "use.py", True),
+        (("pkg",), "use.py", True),  # by its __init__.py
+        (("other", "lib"), "use.py", False),
+        (("jax",), "use.py", False),  # a library, even if there is a file of that name
+        ((), "use.py", False),
+        (("note",), "use.py", False),
+    ],
+)
+def test_modules(parts: tuple[str, ...], near: str, found: bool) -> None:
+    paths = ["pkg/__init__.py", "pkg/lib.py", "jax.py", "note.ipynb", "use.py"]
+    project = Project.of(*(Source(path, "x = 1") for path in paths))
+    assert project.has_module(parts, near) is found
+    assert (project.module(parts, near) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("lib", "values"),
+    [
+        ("import jax\nname = jax.pmap", 1),
+        ("from other import (\n    name,\n)", 1),
+        ("name = 1", 0),  # nothing that has to do with pmap
+        ("x = 1", 0),
+    ],
+)
+def test_files_are_parsed_only_if_they_may_matter(lib: str, values: int) -> None:
+    other = Source("other.py", "import jax\nname = jax.pmap")
+    project = Project.of(Source("lib.py", lib), other, Source("use.py", ""))
+    assert len(project.exported(("lib",), "name", "use.py")) == values
+    assert project.exported(("lib",), "name", "lib.py") == ()
+    assert project.exported(("missing",), "name", "use.py") == ()
+
+
+def test_files_that_cannot_be_read_export_nothing() -> None:
+    def read(path: str) -> Source:
+        raise OSError(path)
+
+    project = Project(["lib.py"], read)
+    assert project.exported(("lib",), "name", "use.py") == ()
+    assert not project.has_many_processes("lib.py")
+
+
+def test_patterns_are_searched_in_the_other_files() -> None:
+    project = _project("word", "x", "y")
+    assert project.is_matched_elsewhere(re.compile("word"), "m1.py")
+    assert not project.is_matched_elsewhere(re.compile("word"), "m0.py")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shardlift.source.reaching import every_reaching, reaching
+from shardlift.source.reaching import all_reaching_bindings, reaching_bindings
 from shardlift.source.scopes import Index
 
 
@@ -72,7 +72,7 @@ def _lines(text: str, reaching: Callable[[Index, ast.Name], list[ast.AST]]) -> l
     ],
 )
 def test_reaching(text: str, lines: list[int]) -> None:
-    assert _lines(text, reaching) == lines
+    assert _lines(text, reaching_bindings) == lines
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_reaching(text: str, lines: list[int]) -> None:
     ],
 )
 def test_every_reaching(text: str, lines: list[int]) -> None:
-    assert _lines(text, every_reaching) == lines
+    assert _lines(text, all_reaching_bindings) == lines
 
 
 def test_a_long_chain_of_branches_is_not_too_deep() -> None:
     branches = "".join(f"elif c == {k}:\n    x = {k}\n" for k in range(600))
-    assert len(_lines(f"x = 1\nif c:\n    x = 2\n{branches}x", reaching)) >= 602
+    assert len(_lines(f"x = 1\nif c:\n    x = 2\n{branches}x", reaching_bindings)) >= 602

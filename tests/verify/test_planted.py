@@ -95,7 +95,7 @@ def test_a_mean_for_a_sum():
     right, wrong = (lambda x: lax.psum(x * 2, "i")), (lambda x: lax.pmean(x * 2, "i"))
     said = verdict(pmapped(right, X), mapped(on_row(right), X), mapped(on_row(wrong), X))
     assert "8.000 times too small, the number of devices: divided by it once too often, or " in said
-    assert "pmean for psum" in said
+    assert "pmean instead of psum" in said
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_one_key_for_all_devices():
 
     wrong = mapped(lambda key: noise(key[0])[None], keys, in_specs=P())
     said = verdict(pmapped(noise, keys), mapped(on_row(noise), keys), wrong)
-    assert "the first device's value stands for all" in said or "one random key for all" in said
+    assert "all devices have the value of the first" in said or "one random key for all" in said
     other = mapped(lambda key: noise(key[1])[None], keys, in_specs=P())
     assert "one random key for all" in verdict(
         pmapped(noise, keys), mapped(on_row(noise), keys), other
@@ -165,7 +165,7 @@ def test_statistics_of_the_whole_batch():
     whole = lambda: jax.jit(normalized)(BATCH.reshape(-1, 3))
     said = verdict(old, mapped(on_row(normalized), BATCH), whole)
     assert "after, it is a jit of the whole batch and no shard_map" in said
-    assert "a mean or variance (batch statistics) over the whole batch" in said
+    assert "a mean or variance (batch statistics) of the whole batch" in said
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_statistics_over_all_devices():
 
     right, wrong = (mapped(on_row(f), BATCH) for f in (normalized, together))
     said = verdict(pmapped(normalized, BATCH), right, wrong)
-    assert "a mean or variance (batch statistics) over the whole batch" in said
+    assert "a mean or variance (batch statistics) of the whole batch" in said
     assert 'psum only after: mean = lax.pmean(x.mean(0), "i")' in said
 
 
@@ -202,8 +202,8 @@ def test_an_index_of_another_order_of_axes():
     old = pmapped(lambda x: scaled(x, lax.axis_index("i")), X)
     said = verdict(old, program("a", "b"), program("b", "a"))
     assert (
-        "what is computed of axis_index is 1 3 5 7 2 4 6 8 on the devices, where it was "
-        "1 2 3 4 5 6 7 8: the axes of the mesh are taken in another order" in said
+        "a value computed from axis_index is 1 3 5 7 2 4 6 8 on the devices, where it was "
+        "1 2 3 4 5 6 7 8: the axes of the mesh have another order" in said
     )
 
 
@@ -212,7 +212,7 @@ def test_arguments_of_equal_shape_in_the_wrong_order():
         return x - 2 * y
 
     old, right = pmapped(f, X, Y), mapped(on_row(f), X, Y)
-    assert "x and y are in each other's place" in verdict(old, right, mapped(on_row(f), Y, X))
+    assert "x and y have each other's values" in verdict(old, right, mapped(on_row(f), Y, X))
     # Inside the function nothing tells that they are exchanged: it is only seen to differ.
     verdict(old, right, mapped(lambda x, y: f(y[0], x[0])[None], X, Y))
 
@@ -236,7 +236,7 @@ def test_specs_of_two_arguments_swapped():
     old = pmapped(g, square, other, in_axes=(None, 0))
     program = lambda x, y: mapped(lambda x, y: g(x, y[0])[None], x, y, in_specs=(P(), ROWS))
     said = verdict(old, program(square, other), program(other, square))
-    assert "x and y are in each other's place" in said
+    assert "x and y have each other's values" in said
 
 
 def test_a_state_of_equal_shapes_that_is_donated():
@@ -304,14 +304,14 @@ def test_a_donated_buffer_that_is_read_again():
     found = one(compared(old, lambda: program(True)))
     assert found.verdict == "different"
     assert found.first.what.startswith("the call raised an error after: ")
-    assert "an array is read again that was donated to an earlier call" in found.causes[0]
+    assert "an array is used after it was donated to an earlier call" in found.causes[0]
 
 
 def test_the_first_row_of_something_that_is_not_replicated():
     f = lambda x: x.sum()
     wrong = mapped(lambda x: f(x[0]), X, out_specs=P())
     said = verdict(pmapped(f, X), mapped(on_row(f), X), wrong)
-    assert "out_specs=P() or out_axes=None of a value that varies" in said
+    assert "out_specs=P() or out_axes=None for a value that varies" in said
 
 
 @pytest.mark.slow
@@ -332,6 +332,6 @@ def test_the_first_row_read_between_two_functions():
     sites = compared(old, lambda: program(lambda losses: np.stack([np.asarray(losses)[0]] * N)))
     assert [site.verdict for site in sites] == ["identical", "different"]
     assert "not this function: on the inputs of the program before" in sites[1].causes[-1]
-    assert "loss, in call 1: the first device's value stands for all" in sites[1].causes[-1]
+    assert "loss, in call 1: all devices have the value of the first" in sites[1].causes[-1]
     assert sites[1].itself is False
     assert [site.verdict for site in compared(old, old)] == ["identical", "identical"]

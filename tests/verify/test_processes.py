@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.processes import of_processes
+from shardlift.verify.compare.processes import merge_verdicts
 from tests import children
 from tests.verify.recording import batch, by_hand
 
@@ -101,16 +101,16 @@ def test_a_program_that_is_stuck_is_ended_and_explained(tmp_path: Path) -> None:
     )
 
 
-def test_verdicts_of_processes_are_one() -> None:
+def test_verdicts_merge_verdicts_are_one() -> None:
     import numpy as np
 
     rows = batch(np.random.default_rng(0), 4, 2)
     one, other = (by_hand({"step": [{"x": rows + k}], "rest": [{"y": rows}]}) for k in (0, 1))
-    assert of_processes([judge(one, one)]) == judge(one, one)
-    step, rest = of_processes([judge(one, one), judge(one, other)])
+    assert merge_verdicts([judge(one, one)]) == judge(one, one)
+    step, rest = merge_verdicts([judge(one, one), judge(one, other)])
     assert (step.verdict, rest.verdict) == ("different", "identical")
     assert (step.leaves, step.calls, rest.leaves) == (2, 1, 2)
     assert step.findings[0].what.startswith("process 1: 8 of 8 elements differ")
     alone = by_hand({"step": [{"x": rows}]})
-    found = of_processes([judge(one, one), judge(alone, alone)])
+    found = merge_verdicts([judge(one, one), judge(alone, alone)])
     assert found[1].notes[-1] == "only in process 0 of 2"

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from shardlift.capture.schema import Process, SiteKind
 from shardlift.facts import Capture, write
 from shardlift.launch import Program
 from shardlift.verify import runs
-from shardlift.verify.runs import CannotRunError, environment, parse_target
+from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.recorded import Recorded
+from shardlift.verify.compare.verdicts import Outcome, Place, Side, SiteVerdict, Verdict
+from shardlift.verify.runs import (
+    CannotRunError,
+    Run,
+    Settings,
+    environment,
+    judge_runs,
+    parse_target,
+    settings_from_capture,
+    with_determinism,
+)
 
 
 def test_what_is_what(tmp_path, monkeypatch):
@@ -37,3 +50,64 @@ def test_devices(monkeypatch):
     monkeypatch.setattr(runs, "has_accelerator", lambda: True)
     assert "JAX_PLATFORMS" not in environment(None, {})
     assert environment(None, {})["PYTHONHASHSEED"] == "0"
+
+
+def _capture(jax: str = "0.10.2", devices: int = 4, platform: str = "cpu") -> Capture:
+    process = Process(0, 1, "3.11", jax, "1.0", platform, platform, ("cpu",) * devices)
+    return Capture(processes=(process,))
+
+
+def test_settings_from_a_capture(monkeypatch):
+    monkeypatch.delenv(runs.THREEFRY, raising=False)
+    settings = Settings(Tolerance())
+    assert settings_from_capture(Capture(), settings) == (settings, [])
+    assert settings_from_capture(_capture(), settings)[0].devices == 4
+    assert settings_from_capture(_capture(platform="gpu"), settings)[0].devices is None
+    chosen = Settings(Tolerance(), devices=2)
+    assert settings_from_capture(_capture(), chosen)[0].devices == 2
+    old, (note,) = settings_from_capture(_capture(jax="0.4.30"), settings)
+    assert old.environ == {runs.THREEFRY: "0"}
+    assert "JAX 0.4.30 draws other random numbers" in note
+
+
+def _run(*captures: Capture) -> Run:
+    first, *others = (Recorded(capture, {}) for capture in captures)
+    return Run(Side("train.py"), first, "run.json", tuple(others))
+
+
+def test_jobs_of_different_sizes_cannot_be_compared():
+    with pytest.raises(CannotRunError, match="2 processes before and 1 after"):
+        judge_runs(_run(Capture(), Capture()), _run(Capture()), Tolerance())
+
+
+def test_processes_are_compared_one_by_one():
+    outcome = judge_runs(_run(Capture(), Capture()), _run(Capture(), Capture()), Tolerance())
+    assert outcome.notes[0].startswith("2 processes, each compared with itself")
+    assert judge_runs(_run(Capture()), _run(Capture()), Tolerance()).notes == ()
+
+
+def test_the_result_of_two_runs_is_added():
+    sites = tuple(
+        SiteVerdict(verdict, Place("m.py", 1, name, SiteKind.PMAP, 1), None)
+        for name, verdict in (("f", Verdict.DIFFERENT), ("g", Verdict.IDENTICAL))
+    )
+    outcome = Outcome(Side("a"), Side("b"), sites)
+    assert with_determinism(outcome, []).notes == ("BEFORE gave the same numbers in two runs",)
+    unstable = with_determinism(outcome, ["f", "g"])
+    assert "not deterministic" in unstable.sites[0].causes[0]
+    assert unstable.sites[1].causes == ()
+    assert unstable.notes == ("BEFORE gave different numbers in two runs: f, g",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("a\0b", "is not a path"), ("'open", "is not a command")]
+)
+def test_targets_that_cannot_be_parsed(text, message):
+    with pytest.raises(CannotRunError, match=message):
+        parse_target(text)
+
+
+def test_flags_of_python():
+    source = parse_target("A=1 python3 -X dev -u -m pytest -q")
+    assert source.environ == (("A", "1"),)
+    assert source.flags == ("-X", "dev", "-u")

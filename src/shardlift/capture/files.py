@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from shardlift._escape import plain
+from shardlift._escape import escape_control
 from shardlift._files import replace_file
 from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, Capture
 from shardlift.capture.version1 import upgrade
@@ -105,7 +105,7 @@ def _decode(wanted: Any, value: Any, where: str) -> Any:
     if origin is dict:
         _demand(isinstance(value, dict), where, "an object")
         return {
-            plain(key): _decode(inner[1], item, f"{where}.{plain(key)}")
+            escape_control(key): _decode(inner[1], item, f"{where}.{escape_control(key)}")
             for key, item in value.items()
         }
     if issubclass(wanted, StrEnum):
@@ -152,7 +152,7 @@ def _fields(part: type) -> dict[str, tuple[Any, bool]]:
 
 def _text(value: Any, where: str) -> str:
     _demand(isinstance(value, str), where, "text")
-    return plain(value)  # whoever shows it need not think of what a terminal would obey
+    return escape_control(value)  # whoever shows it need not think of what a terminal would obey
 
 
 def _flag(value: Any, where: str) -> bool:

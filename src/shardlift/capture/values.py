@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shardlift._escape import plain
+from shardlift._escape import escape_control
 from shardlift.capture.files import CaptureError
 from shardlift.capture.schema import Part
 
@@ -57,8 +57,10 @@ def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
             found = {name: archive[name] for name in archive.files}
     except Exception as error:  # zipfile, zlib and NumPy's reader of headers have many
         why = str(error).partition("\n")[0][:200]
-        raise CaptureError(f"{path} is damaged, or holds no arrays: {plain(why)}") from None
+        raise CaptureError(
+            f"{path} is damaged, or holds no arrays: {escape_control(why)}"
+        ) from None
     for name, array in found.items():
         if array.dtype != np.uint8 or array.ndim != 1:
-            raise CaptureError(f"{path} is damaged: {plain(name)} holds no bytes")
+            raise CaptureError(f"{path} is damaged: {escape_control(name)} holds no bytes")
     return found

@@ -149,24 +149,10 @@ def check_paths(
 def _check(
     file: File, source: Source, codes: tuple[str, ...], selected: tuple[str, ...], size: int
 ) -> FileReport:
-    rules = all_rules()
-    # A code that this run does not check may suppress something in another run.
-    comments = find_suppressions(source.text, excused=rules.keys() - selected)
-    findings: list[Finding] = []
-    suppressed = 0
-    for code in codes:
-        for match in rules[code].visit(file):
-            if suppress(comments, match.node, code):
-                suppressed += 1
-            else:
-                findings.append(_finding(file, code, match))
-    for comment in (comment for comment in comments if comment.unused):
-        for code in codes:
-            matches = rules[code].visit_unused(file, comment)
-            findings += [_finding(file, code, match) for match in matches]
+    findings, suppressed = _find(file, codes, selected)
     return FileReport(
         path=file.path,
-        findings=tuple(sorted(set(findings), key=lambda f: (_order(f.span), f.code, f.message))),
+        findings=tuple(sorted(findings, key=lambda f: (_order(f.span), f.code, f.message))),
         parsed=True,
         broken_cells=source.cells.broken if source.cells else (),
         suppressed=suppressed,
@@ -180,6 +166,25 @@ def _count_sites(file: File) -> int:
     if "pmap" not in file.source.text and "Parallel" not in file.source.text:
         return 0
     return sum(site.role is Role.MAP for site in file.sites) + len(file.unfollowed)
+
+
+def _find(
+    file: File, codes: tuple[str, ...], selected: tuple[str, ...]
+) -> tuple[set[Finding], int]:
+    """The findings of some rules, and the number of those that comments suppress."""
+    rules = [all_rules()[code] for code in codes]
+    matches = [(rule.code, match) for rule in rules for match in rule.visit(file)]
+    visits = [(rule.code, rule.visit_unused) for rule in rules if rule.visit_unused]
+    if not matches and not visits:
+        return set(), 0
+    # A code that this run does not check may suppress something in another run.
+    comments = find_suppressions(file.source.text, excused=all_rules().keys() - selected)
+    kept = [(code, match) for code, match in matches if not suppress(comments, match.node, code)]
+    suppressed = len(matches) - len(kept)
+    unused = [comment for comment in comments if comment.unused]
+    for code, visit in visits:
+        kept += [(code, match) for comment in unused for match in visit(file, comment)]
+    return {_finding(file, code, match) for code, match in kept}, suppressed
 
 
 def _finding(file: File, code: str, match: Match) -> Finding:

@@ -16,7 +16,10 @@ from shardlift.source.model import Rule
 # Without one of these words no rule matches. Most files are excluded by this test.
 _GATES = (b"jax", b"flax", b"pmap", b"PMAP", b"noqa")
 # The limit keeps the search short if a bracket is never closed.
-_FROM = re.compile(rb"from ((?:jax|flax)[\w.]*) import[ \t]*(\([^)]{0,9999}\)|[^\n(]*)")
+_FROM = re.compile(
+    rb"from ((?:jax|flax)[\w.]*) import[ \t]*"
+    rb"(\([^)]{0,9999}\)|[^\n(\\]*(?:\\\r?\n[^\n(\\]*)*)"
+)
 _IMPORT_AS = re.compile(rb"import ((?:jax|flax)[\w.]*) as (\w+)")
 _DOTTED = re.compile(rb"(?:jax|flax)\.[\w.]+")
 

@@ -10,9 +10,9 @@ from shardlift.check.successor_calls import is_rewritten_along, renamed_for, suc
 from shardlift.source.file import File
 from shardlift.source.guarded import guard_of
 from shardlift.source.imported_names import is_new_name, is_unused, uses_of
-from shardlift.source.imports import bound_name, dropped, moved
+from shardlift.source.imports import bound_name, drop_names, move_names
 from shardlift.source.model import Edit, Match
-from shardlift.source.reaching import reaching
+from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import ALL, Removed, is_gone, sentence
 from shardlift.source.values import External
 
@@ -63,7 +63,7 @@ def fix(file: File, node: ast.AST, row: Removed) -> Fix:
         new = row.successor + node.name[len(row.name) :]
         return (file.replace(node, f"{new} as {node.asname}" if node.asname else new),), frozenset()
     if is_unused(file, node) or _is_unused_module(file, statement, node):
-        return dropped(file, statement, [node]), frozenset()
+        return drop_names(file, statement, [node]), frozenset()
     return _without_module(file, node)
 
 
@@ -104,7 +104,7 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
         if not edits:
             return _NO_FIX
         imports |= needed
-    return (dropped(file, statement, [alias]), frozenset(imports)) if uses else _NO_FIX
+    return (drop_names(file, statement, [alias]), frozenset(imports)) if uses else _NO_FIX
 
 
 def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row: Removed) -> Fix:
@@ -130,7 +130,7 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row
     called = {alias: move.called for alias, move in moves.items() if move.called}
     edits = [edit for move in moves.values() for edit in move.edits]
     imports = frozenset(line for move in moves.values() for line in move.imports)
-    return (*moved(file, statement, to, called), *edits), imports
+    return (*move_names(file, statement, to, called), *edits), imports
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _known_as(file: File, node: ast.AST, path: str) -> str | None:
 def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, ...]:
     """`from jax.extend import core` for `from jax import core`, if that does for all uses."""
     new = row.successor.rpartition(".")[0]
-    bound = reaching(file.index, node.value) if isinstance(node.value, ast.Name) else []
+    bound = reaching_bindings(file.index, node.value) if isinstance(node.value, ast.Name) else []
     alias = bound[0] if len(bound) == 1 else None
     statement = file.index.parents.get(alias) if isinstance(alias, ast.alias) else None
     if not isinstance(alias, ast.alias) or not isinstance(statement, ast.ImportFrom):
@@ -247,7 +247,7 @@ def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, 
             ending = getattr(parent, "attr", "")
             if moves.get(file.name(parent) or "") != f"{new}.{ending}":
                 return ()
-    return moved(file, statement, {alias: (new.rpartition(".")[0], alias.name)})
+    return move_names(file, statement, {alias: (new.rpartition(".")[0], alias.name)})
 
 
 def _is_local(file: File, node: ast.AST, name: str) -> bool:

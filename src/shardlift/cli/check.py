@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from shardlift._escape import plain
+from shardlift._escape import escape_control
 from shardlift.check.engine import FileReport, Options
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_pool import run
@@ -133,9 +133,9 @@ def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
     if verbose:
         for file in report.files:
             if not file.parsed and file.unreadable is None:
-                console.print(Text(f"passed over: {plain(file.path)}"), soft_wrap=True)
+                console.print(Text(f"passed over: {escape_control(file.path)}"), soft_wrap=True)
         for path in report.skipped:
-            console.print(Text(f"left out: {plain(path)}"), soft_wrap=True)
+            console.print(Text(f"left out: {escape_control(path)}"), soft_wrap=True)
     if not quiet:
         if report.findings and style == "concise":
             console.print()

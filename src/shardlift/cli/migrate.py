@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from shardlift._escape import plain
+from shardlift._escape import escape_control
 from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
@@ -30,6 +30,7 @@ from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
 from shardlift.migrate.rewrite import Goal, Only
 from shardlift.source.model import Kind
+from shardlift.source.processes import Evidence
 from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def migrate_command(
         _stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
     config, settings = _settings(paths[0], target_jax)
+    settings = replace(settings, many_processes=options.many_processes)
     if only:
         kinds = frozenset[Kind]().union(*(Only(part).kinds for part in only))
         settings = replace(settings, kinds=kinds)
@@ -198,7 +200,7 @@ def _show(migration: Migration) -> None:
     for file in migration.changed:
         for line in diff_of(file):
             if console.is_terminal:
-                shown = plain(line.replace("\r\n", "\n"), keep="\n\t")
+                shown = escape_control(line.replace("\r\n", "\n"), keep="\n\t")
                 console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
             else:
                 click.echo(line, nl=False)
@@ -207,8 +209,8 @@ def _show(migration: Migration) -> None:
 def diff_of(file: FileResult) -> list[str]:
     """The change of one file as a unified diff."""
     before, after = _for_diff(file.before), _for_diff(file.after)
-    old = f"a/{plain(file.path)}" if before else "/dev/null"
-    lines = list(difflib.unified_diff(before, after, old, f"b/{plain(file.path)}"))
+    old = f"a/{escape_control(file.path)}" if before else "/dev/null"
+    lines = list(difflib.unified_diff(before, after, old, f"b/{escape_control(file.path)}"))
     return [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     ]
@@ -261,13 +263,20 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
             _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
         for change in file.skipped:
             _say(f"{place(file.path, change.span)}: skipped: {change.reason}", diff)
+    if migration.many_processes is not None:
+        _say(_processes_sentence(migration.many_processes), diff)
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
 
 
+def _processes_sentence(evidence: Evidence) -> str:
+    line = f"{evidence.path}:{evidence.line}"
+    return f"Written for many processes, because of {line}: {evidence.text} (--processes one|many)"
+
+
 def _say(line: str, aside: bool) -> None:
-    click.echo(plain(line), err=aside)
+    click.echo(escape_control(line), err=aside)
 
 
 def _totals(migration: Migration, diff: bool) -> str:
@@ -292,5 +301,5 @@ def _count(number: int, what: str) -> str:
 
 
 def _stop(message: str) -> NoReturn:
-    click.echo(plain(f"shardlift migrate: {message}", keep="\n"), err=True)
+    click.echo(escape_control(f"shardlift migrate: {message}", keep="\n"), err=True)
     sys.exit(2)

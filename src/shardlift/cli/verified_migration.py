@@ -31,7 +31,7 @@ from shardlift.verify.compare.verdicts import (
     Verdict,
 )
 from shardlift.verify.compare.verdicts import Place as Called
-from shardlift.verify.verdict_text import what_it_rests_on
+from shardlift.verify.verdict_text import basis
 
 # What ends a proof without a result.
 ERRORS = (running.CannotRunError, transaction.WriteError)
@@ -283,7 +283,7 @@ class _Prover:
                 yield Fate(place.id, "not compared", SAME_AS_ITSELF)
             else:
                 word = Verdict.NOT_COMPARED if site.verdict == Verdict.NOT_COMPARED else "verified"
-                said = f"{site.verdict}, {what_it_rests_on(site)}"
+                said = f"{site.verdict}, {basis(site)}"
                 yield Fate(place.id, word, said, self._form(place.id))
 
     def _form(self, change: ChangeId) -> str:
@@ -340,7 +340,7 @@ def wanted(
     settings = running.Settings(
         tolerance=Tolerance(**(options.tolerance or {})),  # type: ignore[arg-type]
         devices=options.devices,
-        processes=options.processes,
+        processes=options.processes if isinstance(options.processes, int) else 1,
         stuck_after=options.stuck_after,
         verbose=verbose,
     )

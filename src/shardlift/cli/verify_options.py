@@ -34,6 +34,21 @@ class Tolerance(click.ParamType[Any]):
         return given
 
 
+class Processes(click.ParamType[Any]):
+    """``one``, ``many``, or how many."""
+
+    name = "processes"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The word, or the number."""
+        if value in ("one", "many") or isinstance(value, int):
+            return value
+        try:
+            return click.IntRange(1).convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not `one`, `many` or a number of processes", param, ctx)
+
+
 _OPTIONS = (
     click.option(
         "--verify",
@@ -66,10 +81,10 @@ _OPTIONS = (
     ),
     click.option(
         "--processes",
-        type=click.IntRange(1),
-        default=1,
-        metavar="N",
-        help="With --verify: run COMMAND in N local processes.",
+        type=Processes(),
+        metavar="one|many|N",
+        help="Write for programs of one process, or of many. Default: as the code of each program "
+        "says. With --verify, N also runs COMMAND in N local processes.",
     ),
     click.option(
         "--stuck-after",
@@ -105,9 +120,14 @@ class VerifyOptions:
     max_runs: int
     tolerance: Mapping[str, float] | None
     devices: int | None
-    processes: int
+    processes: int | str | None
     stuck_after: float
     strict_vma: bool
+
+    @property
+    def many_processes(self) -> bool | None:
+        """Whether to write for many processes; None: as the code says."""
+        return None if self.processes is None else self.processes not in ("one", 1)
 
     def check(self, diff: bool, goal: Goal, facts: str | None) -> None:
         """Raise a usage error where options need each other."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from shardlift.migrate.call_format import Style
 from shardlift.migrate.changes import Change, ChangeId, Decisions, notebook_id
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.rewrites import analyse, plan
+from shardlift.migrate.guarded_imports import add_guarded, is_optional
 from shardlift.migrate.helpers import (
     bare,
     definitions,
@@ -24,15 +26,10 @@ from shardlift.migrate.helpers import (
     import_block,
     required,
 )
-from shardlift.migrate.home import (
-    Exists,
-    Home,
-    beside,
-    find_home,
-    imports_own_package,
-    relative,
-)
+from shardlift.migrate.home import Home, beside, find_homes
 from shardlift.migrate.imports import add_definitions, add_imports, drop_unused, in_order
+from shardlift.migrate.layout import Exists, Layout
+from shardlift.migrate.names import JAX
 from shardlift.migrate.notebook import edit_cells, insert_cell
 from shardlift.migrate.output_reads import FIRST_OF_TREE
 from shardlift.migrate.passes import (
@@ -44,6 +41,7 @@ from shardlift.migrate.passes import (
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match, Migrated, Version
+from shardlift.source.processes import Evidence
 from shardlift.source.project import Project
 from shardlift.source.scopes import Index
 from shardlift.source.settings import Settings
@@ -81,6 +79,7 @@ class Migration:
     helper_modules: tuple[FileResult, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     looked_at: int = 0
+    many_processes: Evidence | None = None  # why sites are written for many processes
 
     @property
     def changed(self) -> tuple[FileResult, ...]:
@@ -131,6 +130,7 @@ class ProjectMigration:
         self._worth: list[str] = []
         self._unreadable: list[tuple[str, str]] = []
         self._stages: dict[object, _Stage] = {}
+        self._layout = Layout(paths, self._text, exists)
         for path in paths:
             try:
                 if _is_worth(path, read(path)):
@@ -142,24 +142,29 @@ class ProjectMigration:
         """The new texts; nothing is written."""
         stage = self._stage(decisions)
         unreadable = [*self._unreadable, *stage.unreadable]
-        results: list[FileResult] = []
+        drafts: dict[str, Rendering | FileResult] = {}
         for path in dict.fromkeys([*self._worth, *stage.starts]):
-            try:
-                results.append(self._file(stage, path, decisions))
-            except UnreadableError as error:
-                unreadable.append((path, str(error)))
-            except (RecursionError, MemoryError):
-                unreadable.append((path, "nested too deeply"))
-            except OSError as error:  # it has gone meanwhile
-                unreadable.append((path, error.strerror or str(error)))
-            except Exception as error:  # a bug in shardlift; the other files are rewritten
-                why = f"shardlift failed on it, please report it: {error!r}"
-                unreadable.append((path, why))
+            with _listing(path, unreadable):
+                drafts[path] = self._draft(stage, path, decisions)
             stage.project.trim()
-        results = [self._beside_others(stage, r, results, decisions) for r in results]
+        users = [path for path, draft in drafts.items() if draft.helpers]
+        homes = find_homes(users, self._layout, self._exists) if users else {}
+        results: list[FileResult] = []
+        for path, draft in drafts.items():
+            with _listing(path, unreadable):
+                results.append(stage.finish(draft, homes.get(path, Home(None))))
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = _helper_modules(results, self._read, self._exists)
-        return Migration(shown, modules, tuple(unreadable), len(self._paths))
+        evidence = self._process_evidence(shown)
+        return Migration(shown, modules, tuple(unreadable), len(self._paths), evidence)
+
+    def _process_evidence(self, files: Sequence[FileResult]) -> Evidence | None:
+        if self._goal is Goal.SHIM or self._project.settings.many_processes is not None:
+            return None
+        mapped = (Kind.SITE, Kind.VALUE)
+        paths = [f.path for f in files if any(change.kind in mapped for change in f.rewritten)]
+        found = (self._project.process_evidence(path) for path in paths)
+        return next((one for one in found if one is not None and one.many), None)
 
     def _stage(self, decisions: Decisions) -> _Stage:
         """The files as the step that needs all of them together leaves them."""
@@ -191,59 +196,62 @@ class ProjectMigration:
         project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
         return _Stage(project, starts, unreadable)
 
-    def _file(
-        self, stage: _Stage, path: str, decisions: Decisions, home: Home | None = None
-    ) -> FileResult:
+    def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering | FileResult:
+        """A file with its new text, but for its imports and helpers; a notebook with all of it."""
         left = decisions.of_file(path)
-        key = path, home, frozenset(left.items())
-        if key not in stage.results:
+        key = path, frozenset(left.items())
+        if key not in stage.drafts:
             content = self._read(path)
             source = read_source(path, content)
             if source.cells is not None:
                 raw = content.decode("utf-8-sig")
-                result = migrate_notebook(stage.project, source, raw, self._goal, left)
+                stage.drafts[key] = migrate_notebook(stage.project, source, raw, self._goal, left)
             else:
-                start = stage.starts.get(path, Rendering.of(source)).copy()
-                result = migrate_file(stage.project, start, self._goal, self._exists, home, left)
-            stage.results[key] = result
-        return stage.results[key]
+                draft = stage.starts.get(path, Rendering.of(source)).copy()
+                render(stage.project.file(path, draft.source), self._goal, draft, left)
+                stage.drafts[key] = draft
+        return stage.drafts[key]
 
-    def _beside_others(
-        self,
-        stage: _Stage,
-        result: FileResult,
-        results: Sequence[FileResult],
-        decisions: Decisions,
-    ) -> FileResult:
-        """A script shares the helpers of the files beside it, and most of all those that lie there.
+    def _text(self, path: str) -> str:
+        try:
+            return read_source(path, self._read(path)).text
+        except (UnreadableError, OSError):
+            return ""
 
-        A module of a package whose others import each other relatively does so, too.
-        """
-        path, folder = result.path, os.path.dirname(result.path)
-        if not result.helpers or path.endswith(".ipynb") or result.home.module.startswith("."):
-            return result
-        same = [r.home for r in results if r.home.path == result.home.path]
-        near = relative(path, result.home) if any(h.module.startswith(".") for h in same) else None
-        if near is not None and not imports_own_package(result.before, result.home):
-            return self._file(stage, path, decisions, near)
-        homes = [r.home for r in results if os.path.dirname(r.path) == folder and r.home.path]
-        here = [home for home in homes if os.path.dirname(home.path or "") == folder]
-        if result.home.path is not None and (not here or result.home in here):
-            return result
-        for home in here or homes:
-            if not home.module.startswith("."):
-                return self._file(stage, path, decisions, home)
-        return result
+
+@contextlib.contextmanager
+def _listing(path: str, unreadable: list[tuple[str, str]]) -> Iterator[None]:
+    """List a file that cannot be rewritten, with the reason; the others are rewritten."""
+    try:
+        yield
+    except UnreadableError as error:
+        unreadable.append((path, str(error)))
+    except (RecursionError, MemoryError):
+        unreadable.append((path, "nested too deeply"))
+    except OSError as error:  # it has gone meanwhile
+        unreadable.append((path, error.strerror or str(error)))
+    except Exception as error:  # a bug in shardlift
+        unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
 
 
 @dataclass
 class _Stage:
-    """A project whose files are rewritten one by one, and the results so far."""
+    """A project whose files are rewritten one by one, and the drafts so far."""
 
     project: Project
     starts: Mapping[str, Rendering] = field(default_factory=dict)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
+    drafts: dict[object, Rendering | FileResult] = field(default_factory=dict)
     results: dict[object, FileResult] = field(default_factory=dict)
+
+    def finish(self, draft: Rendering | FileResult, home: Home) -> FileResult:
+        """The result of a draft, which is remembered."""
+        if isinstance(draft, FileResult):
+            return draft
+        key = id(draft), home
+        if key not in self.results:
+            self.results[key] = finish(draft, home)
+        return self.results[key]
 
 
 def to_global(program: Program, decisions: Decisions) -> dict[str, Rendering]:
@@ -305,34 +313,23 @@ def licence_header(text: str) -> str:
     return f"{found[1].rstrip()}\n\n" if found[1].endswith("\n\n") else found[1]
 
 
-def migrate_file(
-    project: Project,
-    rendering: Rendering,
-    goal: Goal,
-    exists: Exists,
-    home: Home | None,
-    left: Mapping[ChangeId, str],
-) -> FileResult:
-    """Rewrite one file; raises `UnreadableError` if it is not Python.
-
-    `rendering` has what was done to it before, with all files in view.
-    """
-    source = rendering.before
-    file = project.file(source.path, rendering.source)
-    render(file, goal, rendering, left)
-    text, helpers = rendering.text, frozenset(rendering.helpers)
-    changes, refused = tuple(rendering.changes), tuple(rendering.refused)
-    skipped = tuple(rendering.skipped)
+def finish(draft: Rendering, home: Home) -> FileResult:
+    """A rewritten file with its imports, and with its helpers if it has no other home for them."""
+    source, text, helpers = draft.before, draft.text, frozenset(draft.helpers)
+    changes, refused = tuple(draft.changes), tuple(draft.refused)
+    skipped = tuple(draft.skipped)
     if text == source.text:
         return FileResult(source.path, text, text, (), refused, skipped)
-    home = home or find_home(source.path, file.index.root, exists)
+    optional = bool(helpers) and is_optional(text)
+    if optional and home.path is None:
+        home = beside(source.path)  # its module cannot define them where JAX is missing
     taken = _taken(text, helpers) if home.path is None else None
     if taken is not None and taken not in map(bare, helpers):
         home = beside(source.path)  # only what the helpers need among themselves is in the way
     elif taken is not None:
         refused += tuple(replace(one, reason=f"the name `{taken}` is taken") for one in changes)
         return FileResult(source.path, source.text, source.text, (), refused, skipped)
-    after = _finished(text, helpers, rendering.imports, home)
+    after = _finished(text, helpers, draft.imports, home, optional)
     if not source.path.endswith("__init__.py"):
         after = in_order(source.text, drop_unused(source.text, after))
     if not source.text.startswith(("\n", "\r")):
@@ -394,7 +391,9 @@ def helper_module(existing: str, names: Iterable[str], style: Style, header: str
     return f"{text.rstrip()}\n\n\n{definitions(missing, style)}" if missing else text
 
 
-def _finished(text: str, names: frozenset[str], statements: set[str], home: Home) -> str:
+def _finished(
+    text: str, names: frozenset[str], statements: set[str], home: Home, optional: bool
+) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
         style = Style.of(text)
@@ -403,10 +402,11 @@ def _finished(text: str, names: frozenset[str], statements: set[str], home: Home
         if missing:
             text = add_definitions(text, definitions(missing, style), {h.name for h in missing})
         return text
-    if names:
-        listed = ", ".join(sorted({bare(name) for name in names}))
-        statements = statements | {f"from {home.module} import {listed}"}
-    return add_imports(text, statements, home.package)
+    listed = sorted({bare(name) for name in names})
+    line = f"from {home.module} import {', '.join(listed)}"
+    if optional:
+        return add_imports(add_guarded(text, line, listed), statements - {JAX}, home.package)
+    return add_imports(text, statements | {line} if names else statements, home.package)
 
 
 def _taken(text: str, names: frozenset[str]) -> str | None:

@@ -1,17 +1,18 @@
-"""Where a file's helpers live: one module in its package, or the file itself if it has none."""
+"""Where the helpers of a project live: one module that its files can import, or the file itself."""
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
+
+from shardlift.migrate.layout import Exists, Layout, Package
 
 MODULE = "_spmd"
 _TESTS = re.compile(r"test_|.*_test$|conftest$")
-Exists = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -23,76 +24,9 @@ class Home:
     package: str = ""  # the top name of the file's own package
 
 
-def find_home(path: str, tree: ast.Module, exists: Exists) -> Home:
-    """The home of a file's helpers.
-
-    A file in a package has it at the top of that package. A file in a folder without
-    `__init__.py` has it at the top of the tree that its own imports name, or beside it if it
-    imports its neighbours. A script on its own has none.
-    """
-    if path.endswith(".ipynb"):
-        return Home(None)
-    folder = PurePath(os.path.abspath(path)).parent
-    if folder.name.isidentifier() and exists(str(folder / "__init__.py")):
-        home = _in_package(folder, tree, exists)
-    else:
-        home = _by_imports(path, folder, tree, exists)
-    if home.path is None or os.path.isabs(path):
-        return home
-    return replace(home, path=os.path.relpath(home.path))
-
-
 def beside(path: str) -> Home:
     """A module in the folder of a script, from which python imports when it runs the script."""
     return Home(os.path.join(os.path.dirname(path), f"{MODULE}.py"), MODULE, MODULE)
-
-
-def relative(path: str, home: Home) -> Home | None:
-    """The same home by a relative import, for a file in its package; None for any other."""
-    if home.path is None:
-        return None
-    top, folder = (os.path.dirname(os.path.abspath(one)) for one in (home.path, path))
-    if os.path.commonpath([top, folder]) != top:
-        return None
-    depth = 0 if folder == top else len(os.path.relpath(folder, top).split(os.sep))
-    return replace(home, module="." * (depth + 1) + MODULE)
-
-
-def imports_own_package(text: str, home: Home) -> bool:
-    """Whether a file names the package that it is in when it imports."""
-    return any(parts[0] == home.package for parts in _imported(ast.parse(text)))
-
-
-def _in_package(folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
-    top = folder
-    while top.parent.name.isidentifier() and exists(str(top.parent / "__init__.py")):
-        top = top.parent
-    home = str(top / f"{MODULE}.py")
-    if _uses_relative_imports(tree):
-        depth = len(folder.relative_to(top).parts)
-        return Home(home, "." * (depth + 1) + MODULE, top.name)
-    return Home(home, f"{top.name}.{MODULE}", top.name)
-
-
-def _by_imports(path: str, folder: PurePath, tree: ast.Module, exists: Exists) -> Home:
-    imported = _imported(tree)
-    tops = sorted({parts[0] for parts in imported})
-    if any(exists(str(folder / f"{top}.py")) for top in tops):
-        return Home(str(folder / f"{MODULE}.py"), MODULE, MODULE)
-    for above in reversed((folder, *folder.parents)):
-        if any(_leads_into(parts, above, exists) for parts in imported):
-            return _beside(above)
-    for top in tops:  # a script beside the package that it is for
-        if any(_leads_into(parts, folder / top, exists) for parts in imported):
-            return _beside(folder / top)
-    return _of_tested_package(path, folder, tops, exists)
-
-
-def _leads_into(parts: tuple[str, ...], folder: PurePath, exists: Exists) -> bool:
-    """Whether an import of a dotted name finds a module of this folder."""
-    if len(parts) < 2 or parts[0] != folder.name:
-        return False
-    return exists(str(folder / f"{parts[1]}.py")) or exists(str(folder / parts[1]))
 
 
 def is_test(path: str) -> bool:
@@ -101,32 +35,103 @@ def is_test(path: str) -> bool:
     return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
 
 
-def _of_tested_package(path: str, folder: PurePath, tops: list[str], exists: Exists) -> Home:
-    """Tests share the helpers of the package that they test."""
-    if not is_test(path):
-        return Home(None)
-    for above in folder.parents:
-        for top in tops:
-            for package in (above / top, above / "src" / top):
-                if exists(str(package / "__init__.py")):
-                    return _beside(package)
-    return Home(None)
+def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str, Home]:
+    """The home of the helpers of each of these files, which all need some.
+
+    Files of one package share a module at its top, and so do the scripts of one folder. Files
+    that import from a package whose own code needs helpers share those. What only tests need is
+    in their folder. A script on its own, a single test, and a notebook have no home.
+    """
+    groups = _groups([path for path in paths if not path.endswith(".ipynb")], layout)
+    homes = {path: Home(None) for path in paths}
+    for package, files in groups.items():
+        place = _place(package, files, exists)
+        if place is not None:
+            homes |= {path: _home(path, place, files, layout) for path in files}
+    return homes
 
 
-def _beside(package: PurePath) -> Home:
-    return Home(str(package / f"{MODULE}.py"), f"{package.name}.{MODULE}", package.name)
+def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
+    """The files that share a home, by the package that it is in."""
+    members: dict[Package, list[str]] = defaultdict(list)
+    for path in paths:
+        members[layout.package_of(path)].append(path)
+    shared = {one: files for one, files in members.items() if not all(map(is_test, files))}
+    next_of = {one: _imported(one, files, shared, layout) for one, files in members.items()}
+    groups: dict[Package, list[str]] = defaultdict(list)
+    for package, files in members.items():
+        groups[_last(package, next_of, members)] += files
+    return groups
 
 
-def _uses_relative_imports(tree: ast.Module) -> bool:
-    return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+def _imported(
+    package: Package, files: Sequence[str], shared: Mapping[Package, list[str]], layout: Layout
+) -> Package | None:
+    """The package that some files import from and whose helpers they can use, too."""
+    used = {one for path in files for one, _ in layout.packages_imported(path)}
+    named = [one for one in used & shared.keys() if one.name and one != package]
+    return max(named, key=lambda one: (len(shared[one]), one.folder), default=None)
 
 
-def _imported(tree: ast.Module) -> set[tuple[str, ...]]:
-    """The dotted names that a file imports, each with what is taken from it."""
-    found: set[tuple[str, ...]] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {tuple(alias.name.split(".")) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {(*node.module.split("."), alias.name) for alias in node.names}
-    return found
+def _last(
+    package: Package,
+    next_of: Mapping[Package, Package | None],
+    members: Mapping[Package, list[str]],
+) -> Package:
+    """What a chain of imports between packages leads to; of a circle, the one with most files."""
+    seen = [package]
+    while (following := next_of[seen[-1]]) is not None and following not in seen:
+        seen.append(following)
+    if following is None:
+        return seen[-1]
+    circle = seen[seen.index(following) :]
+    return max(circle, key=lambda one: (len(members[one]), one.folder))
+
+
+def _place(package: Package, files: Sequence[str], exists: Exists) -> Package | None:
+    """The folder of a package in which a home is made; None: in the file."""
+    if exists(os.path.join(package.folder, f"{MODULE}.py")):
+        return package
+    only_tests = all(map(is_test, files))
+    if len(files) == 1 and (only_tests or not package.name):
+        return None
+    if not only_tests:
+        return package
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in files])
+    inner = PurePath(folder).relative_to(package.folder).parts if package.contains(folder) else ()
+    if not inner or not package.name or not all(part.isidentifier() for part in inner):
+        return package
+    return Package(folder, ".".join((package.name, *inner)))
+
+
+def _home(path: str, place: Package, files: Sequence[str], layout: Layout) -> Home:
+    file = os.path.join(place.folder, f"{MODULE}.py")
+    file = file if os.path.isabs(path) else os.path.relpath(file)
+    if place.contains(os.path.dirname(os.path.abspath(path))) and _is_relative(
+        path, place, files, layout
+    ):
+        folder = PurePath(os.path.dirname(os.path.abspath(path)))
+        depth = len(folder.relative_to(place.folder).parts)
+        return Home(file, f"{'.' * (depth + 1)}{MODULE}", place.name)
+    if not place.name:
+        return Home(file, MODULE, MODULE)
+    return Home(file, f"{place.name}.{MODULE}", place.name.partition(".")[0])
+
+
+def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout) -> bool:
+    """Whether a file imports its package relatively, or would, as the others do."""
+    relative, absolute = _styles(path, place, layout)
+    if relative or absolute:
+        return relative > absolute
+    if not place.name:
+        return False
+    styles = [_styles(other, place, layout) for other in files]
+    relative, absolute = (sum(counts) for counts in zip(*styles, strict=True))
+    return 0 < relative >= absolute
+
+
+def _styles(path: str, place: Package, layout: Layout) -> tuple[int, int]:
+    """How many relative imports a file has, and how many that name the package."""
+    imports, top = layout.imports(path), place.name.partition(".")[0]
+    named = [parts for parts in imports.absolute if parts[0] == top]
+    return len(imports.levels), len({parts[:-1] for parts in named})

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shardlift.source.edits import apply_edits, split_lines
-from shardlift.source.imports import bound_name, dropped
+from shardlift.source.imports import bound_name, drop_names
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
-from shardlift.source.statements import is_only_one
+from shardlift.source.statements import is_only_statement
 from shardlift.source.text import Source
 
 _LINE = 79
@@ -50,8 +50,8 @@ def drop_unused(before: str, after: str) -> str:
         aliases = [alias for alias in statement.names if bound_name(alias) in unused]
         future = getattr(statement, "module", "") == "__future__"
         # Alone in a block, it is a matter of that block: of a try, or of TYPE_CHECKING.
-        if aliases and not future and not is_only_one(new, statement):
-            edits += dropped(new, statement, aliases)
+        if aliases and not future and not is_only_statement(new, statement):
+            edits += drop_names(new, statement, aliases)
     return apply_edits(after, edits) if edits else after
 
 

@@ -37,27 +37,6 @@ def partial_name(file: File) -> tuple[str, frozenset[str]]:
     return "functools.partial", frozenset({"import functools"})
 
 
-def is_optional(file: File) -> bool:
-    """Whether the file imports jax only where it is installed: `try: import jax`."""
-    imports: list[ast.Import | ast.ImportFrom] = [
-        *file.index.nodes(ast.Import),
-        *file.index.nodes(ast.ImportFrom),
-    ]
-    of_jax = [
-        statement
-        for statement in imports
-        if any(name.partition(".")[0] == "jax" for name in _modules(statement))
-    ]
-    parents = [file.index.parents.get(statement) for statement in of_jax]
-    return bool(parents) and all(isinstance(parent, ast.Try) for parent in parents)
-
-
-def _modules(statement: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(statement, ast.ImportFrom):
-        return [statement.module or ""] if not statement.level else []
-    return [alias.name for alias in statement.names]
-
-
 def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
     """Whether a name that a module imports means something else where a node stands."""
     for scope in _scopes(file, node):

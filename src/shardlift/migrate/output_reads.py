@@ -19,7 +19,7 @@ from shardlift.source.file import File
 from shardlift.source.idioms import is_zero, takes_first
 from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, Kind, Match
-from shardlift.source.outputs import device_index, fetched, may_be_output
+from shardlift.source.outputs import device_index, fetched_argument, may_be_output
 from shardlift.source.scopes import end, position
 from shardlift.source.values import Argument, Result
 
@@ -52,7 +52,7 @@ def _is_first_of_tree(file: File, call: ast.Call) -> bool:
 def _reads_rows(file: File, call: ast.Call) -> bool:
     """Whether the tree came from pmap, or is given to a function that is made for such trees."""
     tree = call.args[1]
-    if fetched(file, tree) is not None:
+    if fetched_argument(file, tree) is not None:
         return False
     value = file.only(tree)
     if isinstance(value, Argument):

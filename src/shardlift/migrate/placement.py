@@ -17,7 +17,7 @@ from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
-from shardlift.source.imports import bound_name, dropped, moved
+from shardlift.source.imports import bound_name, drop_names, move_names
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.values import External, Result
 
@@ -121,7 +121,7 @@ def _imported(
 ) -> Iterator[Match]:
     if goal is Goal.SHIM:
         to = {alias: ("shardlift", SUBSTITUTES[path]) for alias, path in names.items()}
-        yield _match(statement, "", moved(file, statement, to))
+        yield _match(statement, "", move_names(file, statement, to))
         return
     gone: list[ast.alias] = []
     edits: list[Edit] = []
@@ -140,7 +140,7 @@ def _imported(
             helpers |= set(wanted.values()) or {SUBSTITUTES[path]}
             edits += [file.replace(use, name) for use, name in wanted.items() if use.id != name]
     if gone:
-        new = (*dropped(file, statement, gone), *edits)
+        new = (*drop_names(file, statement, gone), *edits)
         yield _match(statement, "", new, helpers=frozenset(helpers))
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from shardlift.migrate.rewrite import Goal
 from shardlift.migrate.sites import COMPARED, kind_of
 from shardlift.source.file import File
-from shardlift.source.imports import moved
+from shardlift.source.imports import move_names
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Kind, Match
-from shardlift.source.reaching import reaching
+from shardlift.source.reaching import reaching_bindings
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
@@ -38,7 +38,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
         yield Match(
             statement,
             "",
-            moved(file, statement, to),
+            move_names(file, statement, to),
             kind=Kind.VALUE if is_value else Kind.SITE,
             sites=tuple(mention.node for mention in mentions),
         )
@@ -46,7 +46,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
 
 def _imports(file: File, name: ast.expr) -> list[tuple[ast.ImportFrom, ast.alias]]:
     """The imports from jax that a name comes from; none if it comes from anywhere else too."""
-    bound = reaching(file.index, name) if isinstance(name, ast.Name) else []
+    bound = reaching_bindings(file.index, name) if isinstance(name, ast.Name) else []
     found: list[tuple[ast.ImportFrom, ast.alias]] = []
     for alias in bound:
         statement = file.index.parents.get(alias)

@@ -16,7 +16,7 @@ from shardlift.migrate.call_format import Argument, CallText, Lines, Style, rend
 from shardlift.migrate.forms import PER_DEVICE, Form, call_text, form_of
 from shardlift.migrate.helpers import request
 from shardlift.migrate.home import is_test
-from shardlift.migrate.names import is_optional, is_shadowed, jax_name, partial_name
+from shardlift.migrate.names import is_shadowed, jax_name, partial_name
 from shardlift.migrate.nested import levels_of, tangled
 from shardlift.migrate.options import (
     NotLiteralError,
@@ -76,10 +76,8 @@ def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str
         return COMPARED
     if _tests_a_stand_in(file):
         return "this test swaps jax.pmap for a stand-in, chex.fake_pmap"
-    if is_optional(file):
-        return "jax is optional here, and what would be written needs it"
-    if taken := _taken(file, mention.name):
-        return f"the name `{taken}` means something else here"
+    if is_shadowed(file, mention.name, NAME):
+        return _means_another(NAME)
     return None
 
 
@@ -113,12 +111,8 @@ def _tests_a_stand_in(file: File) -> bool:
     return any("fake_pmap" in file.text(expression) for expression in contexts)
 
 
-def _taken(file: File, name: ast.expr) -> str | None:
-    """A name that the new text needs and that stands for something else at this place."""
-    for needed in (jax_name(file)[0], NAME, PER_DEVICE):
-        if is_shadowed(file, name, needed):
-            return needed
-    return None
+def _means_another(name: str) -> str:
+    return f"the name `{name}` means something else here"
 
 
 def _rewritten(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
@@ -185,6 +179,9 @@ def _nested(file: File, mention: Mention, levels: list[Options], style: Style) -
     """pmaps directly inside one another, as one shard_map over a mesh of several axes."""
     if file.many_processes:
         raise UnsupportedError("pmaps inside one another, in a program of many processes")
+    for needed in (jax_name(file)[0], PER_DEVICE):
+        if is_shadowed(file, mention.name, needed):
+            raise UnsupportedError(_means_another(needed))
     form, node = form_of(levels, style), mention.node
     helpers = frozenset({PER_DEVICE})
     if mention.use is Use.DECORATOR:

@@ -10,7 +10,7 @@ import ast
 import re
 
 from shardlift.source.file import File
-from shardlift.source.reaching import every_reaching, reaching
+from shardlift.source.reaching import all_reaching_bindings, reaching_bindings
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import External, Instance, Known, Mapped, Output
 from shardlift.source.wrappers import is_plain
@@ -60,8 +60,8 @@ class _Question:
         return isinstance(node, (ast.Constant, *FUNCTIONS))
 
     def _name(self, file: File, node: ast.Name) -> bool:
-        bound = reaching(file.index, node)
-        if set(bound) != set(every_reaching(file.index, node)):
+        bound = reaching_bindings(file.index, node)
+        if set(bound) != set(all_reaching_bindings(file.index, node)):
             return False
         return all(self._binding(file, binding) for binding in bound)
 
@@ -107,7 +107,7 @@ def _is_bound_once(file: File, name: str) -> bool:
     ]
     if len(stores) + len(members) != 1:
         return False
-    by_name = rf"setattr\([^)\n]*['\"]{name}['\"]"
+    by_name = rf"setattr\(.*['\"]{name}['\"]"
     binding = re.compile(rf"\b(?:def|class)\s+{name}\b|\b{name}\b[^=\n(]*=(?!=)|{by_name}")
     if re.search(by_name, file.source.text):
         return False

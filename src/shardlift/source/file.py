@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shardlift.source.edits import line_starts
 from shardlift.source.model import Edit, Span, Version
-from shardlift.source.reaching import reaching
+from shardlift.source.reaching import reaching_bindings
 from shardlift.source.resolve import Resolver
 from shardlift.source.scopes import Index
 from shardlift.source.text import Source, parse_source
@@ -63,7 +63,7 @@ class File:
         for _ in range(5):
             if not isinstance(node, ast.Name) or node not in self.index.scope_of:
                 break
-            bound = reaching(self.index, node)
+            bound = reaching_bindings(self.index, node)
             parent = self.index.parents.get(bound[0]) if len(bound) == 1 else None
             if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
                 break
@@ -117,10 +117,10 @@ class File:
     @cached_property
     def unreplications(self) -> list[tuple[ast.Call, ast.expr]]:
         """Every call that reads the first replica of a tree, and the tree."""
-        from shardlift.source.idioms import unreplicated
+        from shardlift.source.idioms import unreplicated_tree
 
         calls = self.index.nodes(ast.Call)
-        return [(call, tree) for call in calls if (tree := unreplicated(self, call)) is not None]
+        return [(call, tree) for call in calls if (tree := unreplicated_tree(self, call))]
 
     @cached_property
     def shard_maps(self) -> list[ShardMap]:

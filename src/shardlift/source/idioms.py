@@ -9,7 +9,7 @@ from shardlift.source.file import File
 from shardlift.source.libraries import COLLECTIVES, REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
 from shardlift.source.scopes import FUNCTIONS, argument_at, positional
 from shardlift.source.values import Argument, Constant, Known, Mapped, Output, Result
-from shardlift.source.wrappers import given, is_plain
+from shardlift.source.wrappers import argument_for, is_plain
 
 _LOCAL = frozenset({"jax.local_device_count", "jax.local_devices"})
 _GLOBAL = frozenset({"jax.device_count", "jax.devices"})
@@ -55,19 +55,20 @@ def is_zero(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value == 0 and node.value is not False
 
 
-def unreplicated(file: File, call: ast.Call) -> ast.expr | None:
+def unreplicated_tree(file: File, call: ast.Call) -> ast.expr | None:
     """The tree of which a call reads the first replica, by a library or by the project itself."""
-    if file.called(call) in UNREPLICATE and call.args:
+    name = file.called(call)
+    if name in UNREPLICATE and call.args:
         return call.args[0]
-    if (mapped := _first_of_tree(file, call)) is not None:
-        return mapped
+    if name in TREE_MAPS:
+        return _first_of_tree(file, call)
     value = file.only(call.func)
     returned = value.returns() if isinstance(value, Known) else []
     if isinstance(value, Known) and len(returned) == 1:
         inner = _first_of_tree(value.file, returned[0])
         tree = value.file.only(inner) if inner is not None else None
         if isinstance(tree, Argument) and tree.function is value.node:
-            return given(value, tree.node.arg, call)
+            return argument_for(value, tree.node.arg, call)
     return None
 
 
@@ -90,7 +91,7 @@ def device_count(file: File, node: ast.expr) -> str | None:
     return "global" if value.path in _GLOBAL and not value.call.args else None
 
 
-def stacked_by(file: File, node: ast.expr) -> ast.expr | None:
+def stacking_count(file: File, node: ast.expr) -> ast.expr | None:
     """The device count that is the size of a value's leading axis, where the value is made.
 
     This is pmap's layout: `x.reshape((n, -1))`, `random.split(key, n)`, `jnp.stack([x] * n)`,
@@ -101,7 +102,7 @@ def stacked_by(file: File, node: ast.expr) -> ast.expr | None:
         return None
     name = file.called(node)
     if name in TREE_MAPS and node.args and isinstance(node.args[0], ast.Lambda):
-        return stacked_by(file, node.args[0].body)
+        return stacking_count(file, node.args[0].body)
     if name in _SHAPED and len(node.args) > 1:
         return _leading_count(file, node.args[1])
     if name in _STACKS and node.args:
@@ -113,7 +114,7 @@ def stacked_by(file: File, node: ast.expr) -> ast.expr | None:
     return None
 
 
-def behind(file: File, node: ast.expr) -> tuple[File, ast.expr]:
+def innermost_expression(file: File, node: ast.expr) -> tuple[File, ast.expr]:
     """The expression that makes a value, inside tree maps and functions of the project.
 
     For `jax.tree.map(shard, batch)` with `def shard(x): return x.reshape(…)`, that is the
@@ -159,7 +160,7 @@ def has_device_axis(file: File, node: ast.expr) -> bool:
         return True
     if isinstance(value, Result) and value.path in REPLICATE | SHARD | ROWS:
         return True
-    return stacked_by(file, node) is not None
+    return stacking_count(file, node) is not None
 
 
 def collectives(file: File, node: ast.AST) -> Iterator[tuple[ast.Call, str]]:

@@ -9,14 +9,14 @@ import re
 from shardlift.source.file import File
 from shardlift.source.imports import bound_name
 from shardlift.source.modules import module_parts
-from shardlift.source.reaching import reaching
+from shardlift.source.reaching import reaching_bindings
 
 
 def uses_of(file: File, alias: ast.alias) -> list[ast.Name]:
     """Every use of the name that an import binds."""
     name = bound_name(alias)
     names = (node for node in file.index.nodes(ast.Name) if node.id == name)
-    return [node for node in names if alias in reaching(file.index, node)]
+    return [node for node in names if alias in reaching_bindings(file.index, node)]
 
 
 def is_unused(file: File, alias: ast.alias) -> bool:

@@ -14,14 +14,14 @@ from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end as end_of
 from shardlift.source.scopes import position
-from shardlift.source.statements import below, cut, deleted, in_place, line_bytes
+from shardlift.source.statements import cut, delete, insert_below, line_bytes, replace_statement
 
 Import = ast.Import | ast.ImportFrom
 _AFTER_NAME = re.compile(rb"\s*,?[ \t]*(#.*)?$")
 _SEPARATOR = re.compile(rb"[ \t]*,")
 
 
-def moved(
+def move_names(
     file: File,
     statement: ast.ImportFrom,
     to: Mapping[ast.alias, tuple[str, str] | None],
@@ -47,9 +47,9 @@ def moved(
             lines.setdefault(place[0], {})[_as(place[1], bound[alias])] = None
     new = [f"from {module} import {', '.join(names)}" for module, names in lines.items()]
     if len(leaving) == len(statement.names):
-        return (in_place(file, statement, new) if new else deleted(file, statement),)
+        return (replace_statement(file, statement, new) if new else delete(file, statement),)
     edits += _without(file, statement, leaving)
-    return (*edits, below(file, statement, new)) if new else tuple(edits)
+    return (*edits, insert_below(file, statement, new)) if new else tuple(edits)
 
 
 def _imported_at_top(file: File, besides: ast.ImportFrom) -> set[tuple[str, str, str]]:
@@ -64,11 +64,11 @@ def _imported_at_top(file: File, besides: ast.ImportFrom) -> set[tuple[str, str,
     }
 
 
-def dropped(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:
+def drop_names(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:
     """Remove names from a statement; delete the statement if none is left."""
     if len(aliases) < len(statement.names):
         return tuple(_without(file, statement, aliases))
-    return (deleted(file, statement),)
+    return (delete(file, statement),)
 
 
 def bound_name(alias: ast.alias) -> str:
@@ -91,11 +91,11 @@ def _without(file: File, statement: Import, aliases: Collection[ast.alias]) -> I
         last = first
         while last + 1 < len(names) and names[last + 1] in aliases:
             last += 1
-        yield _cut_run(file, names, first, last)
+        yield _cut_names(file, names, first, last)
         first = last + 1
 
 
-def _cut_run(file: File, names: list[ast.alias], first: int, last: int) -> Edit:
+def _cut_names(file: File, names: list[ast.alias], first: int, last: int) -> Edit:
     """Remove adjacent names so that the names before and after them remain a list."""
     start, end = position(names[first]), end_of(names[last])
     in_brackets = file.text(file.index.parents[names[first]]).endswith(")")

@@ -25,7 +25,7 @@ from shardlift.source.array_functions import (
 from shardlift.source.certainty import is_certain
 from shardlift.source.file import File
 from shardlift.source.libraries import TREE_MAPS
-from shardlift.source.reaching import every_reaching
+from shardlift.source.reaching import all_reaching_bindings
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.structure import (
     Leaf,
@@ -33,14 +33,14 @@ from shardlift.source.structure import (
     Structure,
     as_arrays,
     can_change,
-    combined,
+    combine,
     is_all_leaves,
-    joined,
+    join,
     part,
     tuple_of,
 )
 from shardlift.source.values import External, Instance, Known, Located, Mapped, Partial, Result
-from shardlift.source.wrappers import SAME_RESULT, given, is_plain
+from shardlift.source.wrappers import SAME_RESULT, argument_for, is_plain
 
 _VALUE_AND_GRAD = frozenset(
     {"jax.value_and_grad", "equinox.filter_value_and_grad", "flax.nnx.value_and_grad"}
@@ -65,9 +65,9 @@ class Caller:
     call: ast.Call
     traced: bool = False  # numbers are arrays inside the function
 
-    def given(self, function: Known, name: str) -> Structure:
+    def structure_of(self, function: Known, name: str) -> Structure:
         """The structure of a parameter."""
-        expression = given(function, name, self.call)
+        expression = argument_for(function, name, self.call)
         structure = self.inference.of(expression) if expression is not None else None
         return as_arrays(structure) if self.traced else structure
 
@@ -120,10 +120,10 @@ class Inference:
         return Parts(dict, parts)
 
     def _choice(self, node: ast.IfExp) -> Structure:
-        return joined([self.of(node.body), self.of(node.orelse)])
+        return join([self.of(node.body), self.of(node.orelse)])
 
     def _bool_op(self, node: ast.BoolOp) -> Structure:
-        return joined([self.of(value) for value in node.values])
+        return join([self.of(value) for value in node.values])
 
     def _named_expr(self, node: ast.NamedExpr) -> Structure:
         return self.of(node.value)
@@ -137,7 +137,7 @@ class Inference:
         return Leaf.ARRAY if negated else Leaf.NUMBER
 
     def _bin_op(self, node: ast.BinOp) -> Structure:
-        return combined(node.op, self.of(node.left), self.of(node.right))
+        return combine(node.op, self.of(node.left), self.of(node.right))
 
     def _subscript(self, node: ast.Subscript) -> Structure:
         whole = self.of(node.value)
@@ -156,11 +156,11 @@ class Inference:
     # ---- names
 
     def _name(self, node: ast.Name) -> Structure:
-        bound = every_reaching(self.file.index, node)
+        bound = all_reaching_bindings(self.file.index, node)
         key = frozenset(bound)
         if key in self.assumed:
             return self.assumed[key]
-        structure = joined(self._bound(binding) for binding in bound)
+        structure = join(self._bound(binding) for binding in bound)
         if structure is None and len(bound) > 1:
             return self._bound_by_itself(key)
         return self._unless_changed(node, structure) if can_change(structure) else structure
@@ -172,7 +172,7 @@ class Inference:
         """
         for leaf in Leaf:
             inner = replace(self, assumed={**self.assumed, bound: leaf}, known={})
-            after = joined(inner._bound(binding) for binding in bound)
+            after = join(inner._bound(binding) for binding in bound)
             if after is leaf or after is Leaf.ARRAY:
                 return leaf
         return None
@@ -192,7 +192,7 @@ class Inference:
             path.insert(0, parent.elts.index(inner))  # type: ignore[arg-type]
             inner = parent
         if isinstance(parent, ast.AugAssign):
-            result = combined(parent.op, self.of(target), self.of(parent.value))
+            result = combine(parent.op, self.of(target), self.of(parent.value))
             return result if isinstance(result, Leaf) else None
         if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) or not parent.value:
             return None
@@ -233,9 +233,9 @@ class Inference:
             base = self.of(node.func.value)
             if isinstance(base, Leaf):
                 return base if node.func.attr in METHODS else None
-        return self._applied(node.func, Caller(self, node))
+        return self._of_called(node.func, Caller(self, node))
 
-    def _applied(self, function: ast.expr, caller: Caller | None) -> Structure:
+    def _of_called(self, function: ast.expr, caller: Caller | None) -> Structure:
         """The structure that the function which an expression refers to returns."""
         value = self.file.only(function) if is_certain(self.file, function) else None
         if isinstance(value, External):
@@ -244,14 +244,16 @@ class Inference:
             return self.of_mapped(value, caller)
         if isinstance(value, Partial):
             inner = value.function
-            return self._returned(inner, None) if isinstance(inner, Known) else None
+            return self._of_function(inner, None) if isinstance(inner, Known) else None
         if isinstance(value, Result) and value.call.args:
-            return self._in(value.file)._transformed(value, caller)
+            return self._in(value.file)._of_transform(value, caller)
         if not isinstance(value, Known):
             return None
         method = isinstance(value.file.index.parents.get(value.node), ast.ClassDef)
         owner = self.file.only(function.value) if isinstance(function, ast.Attribute) else None
-        return self._returned(value, caller if not method or isinstance(owner, Instance) else None)
+        return self._of_function(
+            value, caller if not method or isinstance(owner, Instance) else None
+        )
 
     def _in(self, file: File) -> Inference:
         return self if file is self.file else Inference(file, {}, {}, self.steps, self.waiting)
@@ -259,13 +261,13 @@ class Inference:
     def of_mapped(self, mapped: Mapped, caller: Caller | None) -> Structure:
         """The structure that a pmapped function returns: that of the function itself."""
         if isinstance(mapped.operand, Located):
-            return self._in(mapped.operand.file)._applied(mapped.operand.node, caller)
-        return self._returned(mapped.operand, caller) if mapped.operand is not None else None
+            return self._in(mapped.operand.file)._of_called(mapped.operand.node, caller)
+        return self._of_function(mapped.operand, caller) if mapped.operand is not None else None
 
-    def _transformed(self, value: Result, caller: Caller | None) -> Structure:
+    def _of_transform(self, value: Result, caller: Caller | None) -> Structure:
         """The structure that `jax.jit(f)` or `jax.value_and_grad(f)` returns."""
         if value.path in SAME_RESULT:
-            return self._applied(value.call.args[0], caller)
+            return self._of_called(value.call.args[0], caller)
         options = {keyword.arg: keyword.value for keyword in value.call.keywords}
         has_aux = options.get("has_aux", ast.Constant(False))
         understood = None not in options and isinstance(has_aux, ast.Constant)
@@ -273,25 +275,27 @@ class Inference:
             return None
         if not has_aux.value:  # type: ignore[attr-defined]
             return tuple_of(Leaf.ARRAY, None)  # the loss is one scalar
-        aux = part(self._applied(value.call.args[0], None), 1)
+        aux = part(self._of_called(value.call.args[0], None), 1)
         return tuple_of(tuple_of(Leaf.ARRAY, aux), None)
 
-    def _returned(self, function: Known, caller: Caller | None) -> Structure:
+    def _of_function(self, function: Known, caller: Caller | None) -> Structure:
         """The structure that a function of the project returns."""
         arguments = function.node.args if isinstance(function.node, FUNCTIONS) else None
         if arguments is None or caller is None:
-            return self._inside(function, {})
+            return self._of_body(function, {})
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        return self._inside(function, {arg: caller.given(function, arg.arg) for arg in named})
+        return self._of_body(
+            function, {arg: caller.structure_of(function, arg.arg) for arg in named}
+        )
 
-    def _inside(self, function: Known, parameters: Mapping[ast.arg, Structure]) -> Structure:
+    def _of_body(self, function: Known, parameters: Mapping[ast.arg, Structure]) -> Structure:
         if not is_plain(function) or not _always_returns(function):
             return None
         around = set(function.file.index.ancestors(function.node))
         owner = self.file.index.function_around
         seen = {arg: s for arg, s in self.parameters.items() if owner(arg) in around}
         inner = Inference(function.file, {**seen, **parameters}, {}, self.steps, self.waiting)
-        return joined([inner.of(expression) for expression in function.returns()])
+        return join([inner.of(expression) for expression in function.returns()])
 
     def library(self, path: str, call: ast.Call) -> Structure:
         """The structure that a library function returns."""
@@ -313,10 +317,10 @@ class Inference:
         if path in LIKE_ARGUMENT and len(call.args) > LIKE_ARGUMENT[path]:
             return self.of(call.args[LIKE_ARGUMENT[path]])
         if path in TREE_MAPS and len(call.args) > 1 and not named:
-            return self._tree_mapped(call)
+            return self._of_tree_map(call)
         return None
 
-    def _tree_mapped(self, call: ast.Call) -> Structure:
+    def _of_tree_map(self, call: ast.Call) -> Structure:
         """The structure of the tree, if the function returns one leaf for each leaf."""
         value, tree = self.file.only(call.args[0]), self.of(call.args[1])
         result: Structure = None
@@ -325,7 +329,7 @@ class Inference:
         elif isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
             arguments = [*value.node.args.posonlyargs, *value.node.args.args]
             leaves = dict.fromkeys(arguments[: len(call.args) - 1], Leaf.NUMBER)
-            result = self._inside(value, leaves)
+            result = self._of_body(value, leaves)
         return tree if isinstance(result, Leaf) and is_all_leaves(tree) else None
 
 

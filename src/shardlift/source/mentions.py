@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from shardlift.source.libraries import PMAPS
-from shardlift.source.reaching import reaching
+from shardlift.source.reaching import reaching_bindings
 from shardlift.source.values import External
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _is_imported(file: File, name: Name) -> bool:
             return False
         parts = tuple(base.path.split("."))
         return parts[0] in _LIBRARIES or _is_imported_there(file, parts, name.attr)
-    bound = reaching(file.index, name)
+    bound = reaching_bindings(file.index, name)
     return all(isinstance(alias, ast.alias) and _is_from_library(file, alias) for alias in bound)
 
 

@@ -138,7 +138,7 @@ class Rule:
     good: tuple[Example, ...]
     visit: Callable[[File], Iterator[Match]] = lambda _: iter(())
     # Called after all other rules, with each noqa comment that has unused codes.
-    visit_unused: Callable[[File, Suppression], Iterator[Match]] = lambda *_: iter(())
+    visit_unused: Callable[[File, Suppression], Iterator[Match]] | None = None
     # A file is parsed, and the rule run, only if the file contains one of these words or names of
     # JAX, and the pattern if there is one.
     words: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
 _RETURN_ARRAYS = PMAPS - {"objax.Parallel"}
 
 
-def returned(mapped: Mapped, path: tuple[int | str, ...] = ()) -> list[tuple[File, ast.expr]]:
+def returned_at(mapped: Mapped, path: tuple[int | str, ...] = ()) -> list[tuple[File, ast.expr]]:
     """The expressions that a mapped function returns at a path; empty if one is not known."""
     function = mapped_function(mapped)
     if function is None or not is_plain(function):
@@ -130,7 +130,7 @@ def is_scalar(file: File, node: ast.Subscript, output: Output | None = None) -> 
     return isinstance(parent, ast.Call) and node in parent.args and file.called(parent) in _NUMBERS
 
 
-def fetched(file: File, node: ast.expr) -> ast.expr | None:
+def fetched_argument(file: File, node: ast.expr) -> ast.expr | None:
     """The argument of `jax.device_get` or `np.asarray`, which copy all of it to the host."""
     node = file.definition(node)
     if isinstance(node, ast.Call) and node.args and file.called(node) in TO_HOST:

@@ -1,16 +1,17 @@
-"""Whether a program is a job of several processes, and the line that says so.
+"""Whether several processes run a program, and the line that shows it.
 
-Joining a job, splitting data by the number of the process, or counting processes make it one.
-`if jax.process_index() == 0: print(…)` and messages do not: they are right in one process, too.
-`assert jax.process_count() == 1` makes it a program of one process.
+A program of many processes joins a job, splits data by the process index, or counts processes.
+`if jax.process_index() == 0: print(…)` and messages do not count: they also work in one process.
+`assert jax.process_count() == 1` shows a program of one process.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from shardlift.source.scopes import FUNCTIONS
@@ -23,9 +24,9 @@ _COUNT = frozenset({"process_count", "host_count"})
 _SIGNS = re.compile(rf"{'|'.join(sorted(_INDEX | _COUNT))}|distributed")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*)", re.M)
 _MESSAGES = re.compile(r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format)$")
-# Expressions that a question may be a part of.
+# Expressions that may contain the call.
 _PARTS = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.JoinedStr, ast.FormattedValue)
-# Helpers that `migrate` writes ask for processes in any program.
+# Functions that `migrate` writes: they use these names in programs of one process too.
 WRITTEN_BY_MIGRATE = frozenset(
     {
         "_device_mesh",
@@ -38,7 +39,7 @@ WRITTEN_BY_MIGRATE = frozenset(
 
 @dataclass(frozen=True)
 class Evidence:
-    """A line that says how many processes run its program."""
+    """A line that shows whether one or many processes run its program."""
 
     path: str
     line: int
@@ -47,33 +48,32 @@ class Evidence:
 
 
 def may_be_evidence(text: str) -> bool:
-    """Whether a text is worth parsing for the question."""
+    """Whether a text is worth parsing to find evidence."""
     return "jax" in text and _SIGNS.search(text) is not None
 
 
 def evidence_in(file: File) -> Evidence | None:
-    """The first line of a file that decides; one that asserts a single process comes first."""
-    found: list[Evidence] = []
+    """The first line of a file that decides; lines that show one process come first."""
+    evidence: list[Evidence] = []
     for call in file.index.nodes(ast.Call):
-        many = _says(file, call, file.called(call) or "")
+        many = _shows_many(file, call, file.called(call) or "")
         if many is not None and not _is_in_helper(file, call):
             line = file.span(call).line
-            found.append(Evidence(file.path, line, file.brief(call), many))
-    return min(found, key=lambda one: (one.many, one.line), default=None)
+            evidence.append(Evidence(file.path, line, file.brief(call), many))
+    return min(evidence, key=lambda e: (e.many, e.line), default=None)
 
 
 def imported_modules(text: str) -> set[tuple[str, ...]]:
-    """The dotted names that a text may import, each with what is taken from it; dots in front."""
-    found: set[tuple[str, ...]] = set()
+    """The dotted names that a text may import: modules, and modules with a name from them."""
+    modules: set[tuple[str, ...]] = set()
     for module, names in _IMPORT.findall(text):
         for name in re.findall(r"[\w.]+", names):
             parts = [part for part in f"{module}.{name}".split(".") if part]
-            found.add(tuple(parts))
-            found.add(tuple(parts[:-1]))
-    return found - {()}
+            modules |= {tuple(parts), tuple(parts[:-1])}
+    return modules - {()}
 
 
-def _says(file: File, call: ast.Call, name: str) -> bool | None:
+def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
     """Whether a call shows a program of many processes, or of one; None if neither."""
     module, _, last = name.rpartition(".")
     if module == "jax.distributed":
@@ -95,15 +95,14 @@ def _says(file: File, call: ast.Call, name: str) -> bool | None:
             return None
         break
     is_compared = isinstance(file.index.parents.get(call), ast.Compare)
-    # `is_main = jax.process_index() == 0`: a flag for messages.
+    # `is_main = jax.process_index() == 0` is a flag for messages.
     return None if last in _INDEX and is_compared else True
 
 
-def _upwards(file: File, node: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
-    above = [node, *file.index.ancestors(node)]
-    inside = next((k for k, one in enumerate(above[1:], 1) if isinstance(one, FUNCTIONS)), None)
-    above = above[:inside]
-    return list(pairwise(above))
+def _upwards(file: File, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Each node and its parent, up to the function around them."""
+    ancestors = takewhile(lambda n: not isinstance(n, FUNCTIONS), file.index.ancestors(node))
+    return pairwise([node, *ancestors])
 
 
 def _is_message(call: ast.Call) -> bool:

@@ -64,24 +64,23 @@ class Project:
     def process_evidence(self, path: str) -> Evidence | None:
         """The line that decides how many processes run the program of a file.
 
-        Of its program are the files that it imports, that import it, or that are imported
-        together with it.
+        A program consists of the files that import each other, directly or by another file.
         """
-        found = [one for one in self._evidence if self._is_same_program(path, one.path)]
-        return min(found, key=lambda one: (one.many, one.path != path, one.path), default=None)
+        evidence = [e for e in self._evidence if self._is_same_program(path, e.path)]
+        return min(evidence, key=lambda e: (e.many, e.path != path, e.path), default=None)
 
     @cached_property
     def _evidence(self) -> list[Evidence]:
         paths = (path for path in self._paths if may_be_evidence(self._text(path)))
         files = (self._open(path) for path in paths)
-        found = (evidence_in(file) for file in files if file is not None)
-        return [one for one in found if one is not None]
+        evidence = (evidence_in(file) for file in files if file is not None)
+        return [line for line in evidence if line is not None]
 
     def _is_same_program(self, one: str, other: str) -> bool:
         return not self._importers(one).isdisjoint(self._importers(other))
 
     def _importers(self, path: str) -> set[str]:
-        """A file and all that import it, directly or not."""
+        """A file, and all files that import it, directly or not."""
         reached, waiting = {path}, [path]
         while waiting:
             new = self._imported_by.get(waiting.pop(), set()) - reached
@@ -91,15 +90,15 @@ class Project:
 
     @cached_property
     def _imported_by(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = defaultdict(set)
+        importers: dict[str, set[str]] = defaultdict(set)
         for path in self._paths:
             for imported in self._imports(path):
-                found[imported].add(path)
-        return found
+                importers[imported].add(path)
+        return importers
 
     def _imports(self, path: str) -> set[str]:
-        found = {self._find(parts, path) for parts in imported_modules(self._text(path))}
-        return {one for one in found if one is not None and one != path}
+        paths = {self._find(parts, path) for parts in imported_modules(self._text(path))}
+        return {found for found in paths if found is not None and found != path}
 
     def file(self, path: str, source: Source | None = None) -> File:
         """The parsed file. Raises an error if it cannot be read or parsed."""

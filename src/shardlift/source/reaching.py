@@ -1,7 +1,7 @@
-"""Which bindings of a name can be the one that a use of it sees.
+"""Reaching bindings: which assignments, imports and definitions a use of a name may refer to.
 
-Within one scope the statements are walked in the order in which they run, to a fixed point at
-loops. A function that is called later sees what its surroundings leave bound at their end.
+The statements of one scope are walked in the order in which they run, and loops until nothing
+changes. A function that is called later sees the bindings at the end of the scopes around it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Env = dict[str, frozenset[ast.AST]]
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
+def reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
     """The nodes that may have bound the name where it is used."""
     scope, is_outer = index.binding_scope(use)
     if scope is None:
@@ -25,14 +25,24 @@ def reaching(index: Index, use: ast.Name) -> list[ast.AST]:
     bound = scope.names[use.id]
     if len(bound) == 1 or scope.is_comprehension:
         return bound
-    return at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
+    found = at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
+    if not any(isinstance(node, ast.alias) for node in found):
+        return found
+    return [node for node in found if not _is_placeholder(index, node)]
 
 
-def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
-    """As `reaching`, but where the order cannot be told from the text, every binding there is.
+def _is_placeholder(index: Index, node: ast.AST) -> bool:
+    """Whether a binding is the `jax = None` of a file in which an import is optional."""
+    parent = index.parents.get(node)
+    value = parent.value if isinstance(parent, ast.Assign) else None
+    return isinstance(value, ast.Constant) and value.value is None
 
-    That is so for names of an outer function or of the module, which may be read before they are
-    bound anew, and for those that a function binds by `global` or `nonlocal`.
+
+def all_reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
+    """Like `reaching_bindings`, but every binding where the source order does not decide.
+
+    That is the case for names of an outer function or of the module, which may be read before they
+    are bound again, and for names that a function binds by `global` or `nonlocal`.
     """
     if any(use.id in node.names for node in index.nodes(ast.Nonlocal)):
         return []
@@ -41,18 +51,18 @@ def every_reaching(index: Index, use: ast.Name) -> list[ast.AST]:
         return []
     bound = scope.names[use.id]
     is_elsewhere = any(index.scope_of.get(node, scope) is not scope for node in bound)
-    return list(bound) if is_outer or is_elsewhere else reaching(index, use)
+    return list(bound) if is_outer or is_elsewhere else reaching_bindings(index, use)
 
 
 def within_scope(index: Index, scope: Scope, use: ast.Name) -> list[ast.AST]:
-    """The bindings of a scope that reach a use in it; all if the use is never reached."""
+    """The bindings of a scope that reach a use in it; all of them if the use is never reached."""
     bound = scope.names[use.id]
     reached = _flow(index, scope).reads.get(use) if len(bound) > 1 else None
     return [node for node in bound if node in reached] if reached else list(bound)
 
 
 def at_end(index: Index, scope: Scope, name: str) -> list[ast.AST]:
-    """The bindings of a name that are left where a scope ends."""
+    """The bindings of a name at the end of a scope."""
     bound = scope.names[name]
     left = _flow(index, scope).end.get(name) if len(bound) > 1 else None
     return [node for node in bound if node in left] if left else list(bound)
@@ -64,7 +74,7 @@ def _flow(index: Index, scope: Scope) -> Flow:
         known = index.flows[scope] = Flow(index, scope)
         try:
             known.walk()
-        except RecursionError:  # hundreds of branches inside one another: any binding may reach
+        except RecursionError:  # hundreds of nested branches: any binding may reach
             known.reads, known.end = {}, {}
     assert isinstance(known, Flow)
     return known
@@ -74,7 +84,7 @@ class Flow:
     """The bindings that reach each name of one scope that is bound more than once."""
 
     def __init__(self, index: Index, scope: Scope) -> None:
-        """Nothing is known before the statements were walked."""
+        """Create an empty result, which `walk` fills."""
         self.reads: dict[ast.Name, frozenset[ast.AST]] = {}
         self.end: Env = {}
         self._index, self._scope = index, scope
@@ -82,7 +92,7 @@ class Flow:
         self._foreign = self._bound_by_functions()
         self._env: Env = {}
         self._alive = True
-        # What is bound where a `return`, `raise`, `break` or `continue` leaves the statements.
+        # The bindings at each `return`, `raise`, `break` and `continue`.
         self._jumps: defaultdict[type[ast.AST], list[Env]] = defaultdict(list)
 
     def walk(self) -> None:
@@ -96,7 +106,7 @@ class Flow:
         self.end = _join([*self._jumps[ast.Return], *self._here()])
 
     def _bound_by_functions(self) -> dict[ast.AST, list[ast.AST]]:
-        """Bindings by `global` or `nonlocal`, by the function of this scope that they stand in."""
+        """Bindings by `global` or `nonlocal`, by the function of this scope that contains them."""
         found: dict[ast.AST, list[ast.AST]] = {}
         for node in self._bindings():
             if self._index.scope_of.get(node, self._scope) is not self._scope:
@@ -135,7 +145,7 @@ class Flow:
     # ---- expressions
 
     def _evaluate(self, *nodes: ast.AST | None) -> None:
-        """Read the names of expressions in their order, and bind those of `:=`."""
+        """Read the names of expressions in order, and bind those of `:=`."""
         for node in nodes:
             inside = list(_walk_here(node)) if node is not None else []
             if any(isinstance(one, ast.NamedExpr) for one in inside):
@@ -193,11 +203,11 @@ class Flow:
         self._alive = False
 
     def _here(self) -> list[Env]:
-        """What is bound here, if this place is reached."""
+        """The bindings here, if this place is reached."""
         return [self._env] if self._alive else []
 
     def _go_on(self, *ends: Env) -> None:
-        """Continue with what any of several ways may leave bound."""
+        """Continue with the bindings of any of several paths."""
         self._env, self._alive = _join(ends), bool(ends)
 
     def _if(self, node: ast.If) -> None:
@@ -205,7 +215,7 @@ class Flow:
         self._branches([lambda: self._block(node.body), lambda: self._block(node.orelse)])
 
     def _branches(self, ways: Sequence[Callable[[], None]], before: Env | None = None) -> None:
-        """One of several ways is taken; what all of them may leave bound."""
+        """Walk several paths, of which one is taken, and join their bindings."""
         before, ends = self._env if before is None else before, []
         for way in ways:
             self._env, self._alive = dict(before), True
@@ -270,7 +280,7 @@ class Flow:
         self._branches([lambda: self._block([*node.body, *node.orelse]), *handlers], before)
         inner, self._jumps = self._jumps, outer
         end = self._here()
-        # The last part runs after an exception, on the way out, and after the end.
+        # `finally` runs after an exception, after a jump, and after the end.
         self._finally(node, partly)
         for kind, envs in inner.items():
             for env in envs:
@@ -297,7 +307,7 @@ class Flow:
         self._branches([*cases, lambda: None], before)
 
     def _after_any_part(self, nodes: Sequence[ast.AST]) -> Env:
-        """What may be bound if any part of some statements has run."""
+        """The bindings if any part of some statements has run."""
         found = dict(self._env)
         for inner in (one for node in nodes for one in ast.walk(node)):
             name = _bound_name(inner)
@@ -333,11 +343,12 @@ def _bound_name(node: ast.AST) -> str:
         return node.id if isinstance(node.ctx, ast.Store) else ""
     if isinstance(node, ast.alias):
         return node.asname or node.name.partition(".")[0]
-    return getattr(node, "name", None) or getattr(node, "arg", None) or ""
+    names = (getattr(node, attribute, None) for attribute in ("name", "arg", "rest"))
+    return next(filter(None, names), "")
 
 
 def _walk_here(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all that is evaluated with it: not the body of a function or class."""
+    """A node and everything that is evaluated with it, without bodies of functions and classes."""
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -350,7 +361,7 @@ def _walk_here(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def may_end_early(node: ast.With | ast.AsyncWith) -> bool:
-    """`with suppress(…)`: what is inside may end early, and the program goes on."""
+    """Whether a `with` uses `suppress(…)`: its body may stop early while the program goes on."""
     calls = (item.context_expr for item in node.items)
     functions = (call.func for call in calls if isinstance(call, ast.Call))
     return any(getattr(f, "attr", getattr(f, "id", "")) == "suppress" for f in functions)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardlift.source.modules import LIBRARIES, module_parts
-from shardlift.source.reaching import at_end, reaching
+from shardlift.source.reaching import at_end, reaching_bindings
 from shardlift.source.scopes import FUNCTIONS, is_static
 from shardlift.source.values import (
     UNKNOWN,
@@ -28,7 +28,7 @@ from shardlift.source.values import (
     Result,
     Value,
 )
-from shardlift.source.wrappers import apply, as_transform, filled, given
+from shardlift.source.wrappers import add_keywords, apply_transform, argument_for, as_transform
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -59,7 +59,7 @@ class Resolver:
         if values is not None:
             return values
         if type(node) is ast.Name:
-            bound = reaching(self.file.index, node)
+            bound = reaching_bindings(self.file.index, node)
             if len(bound) == 1 and bound[0] in self._bound:
                 # Most names are bound once and used often: `jnp`, `self`, the parameters.
                 values = self._known[node] = self._bound[bound[0]]
@@ -109,12 +109,12 @@ class Resolver:
         elif isinstance(node, ast.Lambda):
             yield Known(node, self.file)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from self._decorated(node)
+            yield from self._decoration(node)
         else:
             yield UNKNOWN
 
     def _name(self, node: ast.Name) -> Iterator[Value]:
-        bound = reaching(self.file.index, node)
+        bound = reaching_bindings(self.file.index, node)
         if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
             self._bound[bound[0]] = _unique(self._binding(bound[0]))
             yield from self._bound[bound[0]]
@@ -125,23 +125,23 @@ class Resolver:
             return
         for star in self.file.index.module.names.get("*", ()):
             if isinstance(star, ast.alias):
-                yield from self._imported(star, node.id)
+                yield from self._import(star, node.id)
         if node.id in _BUILTINS:
             yield External(f"builtins.{node.id}")
 
     def _binding(self, node: ast.AST) -> Iterator[Value]:
         if isinstance(node, ast.alias):
-            yield from self._imported(node, node.name)
+            yield from self._import(node, node.name)
         elif isinstance(node, ast.ClassDef):
             yield Known(node, self.file)
         elif isinstance(node, ast.arg):
             yield self._argument(node)
         elif isinstance(node, (ast.Name, ast.Attribute)):
-            yield from self._assigned(node)
+            yield from self._assignment(node)
         else:
             yield from self.values(node)
 
-    def _imported(self, alias: ast.alias, name: str) -> Iterator[Value]:
+    def _import(self, alias: ast.alias, name: str) -> Iterator[Value]:
         statement = self.file.index.parents[alias]
         if isinstance(statement, ast.ImportFrom):
             base = self.imported_module(statement)
@@ -195,7 +195,7 @@ class Resolver:
             return Instance(owner, self.file)
         return Argument(node, function)
 
-    def _assigned(self, target: ast.expr) -> Iterator[Value]:
+    def _assignment(self, target: ast.expr) -> Iterator[Value]:
         """The values that an assignment or a loop gives to a name."""
         path: list[int] = []
         node: ast.AST = target
@@ -207,14 +207,14 @@ class Resolver:
             path.insert(0, parent.elts.index(node))  # type: ignore[arg-type]
             node = parent
         if isinstance(parent, ast.AnnAssign | ast.NamedExpr | ast.Assign) and parent.value:
-            yield from self._unpacked(parent.value, path)
+            yield from self._unpack(parent.value, path)
         elif isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
             for value in self.values(parent.iter):
                 yield Element(value)
         else:
             yield UNKNOWN
 
-    def _unpacked(self, value: ast.expr, path: list[int]) -> Iterator[Value]:
+    def _unpack(self, value: ast.expr, path: list[int]) -> Iterator[Value]:
         while path and isinstance(value, (ast.Tuple, ast.List)) and path[0] < len(value.elts):
             if any(isinstance(element, ast.Starred) for element in value.elts[: path[0] + 1]):
                 yield UNKNOWN
@@ -229,7 +229,7 @@ class Resolver:
             if len(functions) == len(self.values(value.func)):
                 for function in functions:
                     for returned in function.returns():
-                        yield from function.file.resolver._unpacked(returned, path)
+                        yield from function.file.resolver._unpack(returned, path)
                 return
         for whole in self.values(value):
             if isinstance(whole, Output):
@@ -284,7 +284,7 @@ class Resolver:
         for function in self.values(node.func):
             transform = as_transform(function)
             if transform is not None:
-                yield apply(transform, node, self.file)
+                yield apply_transform(transform, node, self.file)
             elif isinstance(function, External):
                 yield from self._library_call(function.path, node)
             elif isinstance(function, Mapped):
@@ -292,7 +292,7 @@ class Resolver:
             elif isinstance(function, Known) and isinstance(function.node, ast.ClassDef):
                 yield Instance(function.node, function.file)
             elif isinstance(function, Known):
-                yield from self._inlined(function, node)
+                yield from self._inline(function, node)
             elif isinstance(function, Result) and function.path == "functools.wraps" and node.args:
                 yield from self.values(node.args[0])
             elif isinstance(function, Partial) and isinstance(function.function, Mapped):
@@ -307,15 +307,15 @@ class Resolver:
                 if transform is None:
                     yield Partial(target, node, self.file)
                 elif len(node.args) == 1:
-                    yield filled(transform, node, self.file)
+                    yield add_keywords(transform, node, self.file)
                 else:
-                    yield apply(transform, node, self.file, skip=1)
+                    yield apply_transform(transform, node, self.file, skip=1)
         elif path in _IDENTITIES and len(node.args) == 1:
             yield from self.values(node.args[0])
         else:
             yield Result(path, node, self.file)
 
-    def _inlined(self, function: Known, call: ast.Call) -> Iterator[Value]:
+    def _inline(self, function: Known, call: ast.Call) -> Iterator[Value]:
         """The values that a function of the project returns for the arguments of a call."""
         if function.node in function.file.index.generators:
             yield UNKNOWN
@@ -323,14 +323,14 @@ class Resolver:
         for returned in function.returns():
             for value in function.file.values(returned):
                 if isinstance(value, Argument) and value.function is function.node:
-                    argument = given(function, value.node.arg, call)
+                    argument = argument_for(function, value.node.arg, call)
                     if argument is not None:
                         yield from self.values(argument)
                         continue
                     value = UNKNOWN
                 yield value
 
-    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Value]:
+    def _decoration(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Value]:
         current: Value = Known(node, self.file)
         for decorator in reversed(node.decorator_list):
             for value in self.values(decorator):

@@ -227,8 +227,9 @@ class Index:
         assert isinstance(node, ast.alias)
         scope.bind(node.asname or node.name.partition(".")[0], node)
 
-    def _named(self, node: ast.AST, scope: Scope) -> None:
-        name = getattr(node, "name", None)  # except handlers and match patterns
+    def _bind_named(self, node: ast.AST, scope: Scope) -> None:
+        # `except E as name`, `case name`, `case [*name]`, `case {**rest}`
+        name = getattr(node, "name", None) or getattr(node, "rest", None)
         if name:
             scope.bind(name, node)
 
@@ -242,9 +243,10 @@ _SPECIAL = {
     ast.Global: Index._declaration,
     ast.Nonlocal: Index._declaration,
     ast.alias: Index._alias,
-    ast.ExceptHandler: Index._named,
-    ast.MatchAs: Index._named,
-    ast.MatchStar: Index._named,
+    ast.ExceptHandler: Index._bind_named,
+    ast.MatchAs: Index._bind_named,
+    ast.MatchStar: Index._bind_named,
+    ast.MatchMapping: Index._bind_named,
 }
 
 

@@ -9,13 +9,13 @@ from shardlift.source.file import File
 from shardlift.source.model import Edit
 
 
-def deleted(file: File, statement: ast.stmt) -> Edit:
+def delete(file: File, statement: ast.stmt) -> Edit:
     """Delete a statement with its lines, or replace it by `pass` if its block would be empty."""
-    if is_only_one(file, statement):
+    if is_only_statement(file, statement):
         return file.replace(statement, "pass")
     block = _block(file, statement)
     start = statement.lineno, statement.col_offset
-    if alone(file, statement):
+    if is_alone(file, statement):
         return cut(file, (start[0], 0), (statement.end_lineno or 0) + 1)
     following = block[block.index(statement) + 1 :][:1]
     if following and following[0].lineno == statement.end_lineno:
@@ -23,41 +23,41 @@ def deleted(file: File, statement: ast.stmt) -> Edit:
     return file.replace(statement, "pass")
 
 
-def taken_out(file: File, key: ast.AST) -> tuple[Edit, ...]:
+def delete_setting(file: File, key: ast.AST) -> tuple[Edit, ...]:
     """Delete `f("key", …)` or `d["key"] = …` if the statement does nothing else."""
     holder = file.index.parents.get(key)
     statement = file.index.parents.get(holder) if holder is not None else None
     if isinstance(statement, ast.Assign):
-        alone = isinstance(holder, ast.Subscript) and statement.targets == [holder]
+        is_target = isinstance(holder, ast.Subscript) and statement.targets == [holder]
         simple = isinstance(statement.value, (ast.Constant, ast.Name))
-        return (deleted(file, statement),) if alone and simple else ()
-    return (deleted(file, statement),) if isinstance(statement, ast.Expr) else ()
+        return (delete(file, statement),) if is_target and simple else ()
+    return (delete(file, statement),) if isinstance(statement, ast.Expr) else ()
 
 
-def in_place(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
+def replace_statement(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
     """Replace one statement by several."""
     if not _starts_line(file, statement):
         return file.replace(statement, "; ".join(texts))
     return file.replace(statement, f"{newline(file)}{_margin(file, statement)}".join(texts))
 
 
-def below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
+def insert_below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
     """Insert statements after a statement and the comment on its line."""
     line, column = statement.end_lineno or 0, statement.end_col_offset or 0
-    if not alone(file, statement):
+    if not is_alone(file, statement):
         return Edit(file.stretch(line, column, line, column), "; " + "; ".join(texts))
     column = len(line_bytes(file, line))
     text = "".join(f"{newline(file)}{_margin(file, statement)}{text}" for text in texts)
     return Edit(file.stretch(line, column, line, column), text)
 
 
-def alone(file: File, statement: ast.stmt) -> bool:
+def is_alone(file: File, statement: ast.stmt) -> bool:
     """Whether a statement shares its lines with nothing but a comment."""
     rest = line_bytes(file, statement.end_lineno or 0)[statement.end_col_offset or 0 :].strip()
     return _starts_line(file, statement) and (not rest or rest.startswith(b"#"))
 
 
-def is_only_one(file: File, statement: ast.stmt) -> bool:
+def is_only_statement(file: File, statement: ast.stmt) -> bool:
     """Whether a statement is the only one of its block, which is not the module."""
     in_module = isinstance(file.index.parents[statement], ast.Module)
     return not in_module and len(_block(file, statement)) == 1

@@ -41,7 +41,7 @@ def tuple_of(*parts: Structure) -> Parts:
     return Parts(tuple, dict(enumerate(parts)))
 
 
-def joined(structures: Iterable[Structure]) -> Structure:
+def join(structures: Iterable[Structure]) -> Structure:
     """The structure that several possible values have in common."""
     every = list(structures)
     if every and all(isinstance(structure, Leaf) for structure in every):
@@ -51,10 +51,10 @@ def joined(structures: Iterable[Structure]) -> Structure:
     if len(kinds) != 1 or len(wholes) != len(every):
         return None
     first = wholes[0]
-    return Parts(first.kind, {key: joined(w.of[key] for w in wholes) for key in first.of})
+    return Parts(first.kind, {key: join(w.of[key] for w in wholes) for key in first.of})
 
 
-def combined(operator: ast.operator, left: Structure, right: Structure) -> Structure:
+def combine(operator: ast.operator, left: Structure, right: Structure) -> Structure:
     """The structure of the result of an operator, if it does not raise an error."""
     if Leaf.ARRAY in (left, right):
         return Leaf.ARRAY
@@ -63,12 +63,12 @@ def combined(operator: ast.operator, left: Structure, right: Structure) -> Struc
     if isinstance(operator, (*_REPEATS, *_MERGES)):
         if Leaf.NUMBER in (left, right):
             return Leaf.NUMBER
-        return _concatenated(left, right) if isinstance(operator, ast.Add) else None
+        return _concatenate(left, right) if isinstance(operator, ast.Add) else None
     # No tuple, list or dict has `-`, `/`, `//`, `%`, `**`, `@` or shifts.
     return Leaf.ARRAY if isinstance(operator, (ast.Div, ast.MatMult)) else Leaf.NUMBER
 
 
-def _concatenated(left: Structure, right: Structure) -> Structure:
+def _concatenate(left: Structure, right: Structure) -> Structure:
     if not isinstance(left, Parts) or not isinstance(right, Parts) or left.kind is not right.kind:
         return None
     if left.kind is dict:

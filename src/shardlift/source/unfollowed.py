@@ -1,8 +1,8 @@
-"""Functions mapped by something called pmap that cannot be followed to a library's pmap.
+"""Calls of a function named pmap that cannot be followed to the pmap of a library.
 
-A backend table (`backend()["pmap"](f)`), a pmap that is imported from a module that is not among
-the files, and a function of the project called pmap that does one of these. They are sites: a
-program that has them is not done with pmap.
+These are calls by a table (`backend()["pmap"](f)`), of a pmap from a module that is not part of the
+project, and of a function of the project named pmap that does one of these. They are pmap sites
+too: the program is not yet migrated.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class MappedBy(StrEnum):
     """What maps the function."""
 
     TABLE = "table"  # backend()["pmap"](f)
-    LIBRARY = "library"  # a pmap from a module that is not among the files
-    FUNCTION = "function"  # a function of the project that is called pmap, and calls such a one
+    LIBRARY = "library"  # a pmap from a module that is not part of the project
+    FUNCTION = "function"  # a function of the project named pmap that calls one of these
 
 
 @dataclass(frozen=True, eq=False)
 class Unfollowed:
-    """One call."""
+    """A call that cannot be followed."""
 
     call: ast.Call
     by: MappedBy
@@ -42,9 +42,9 @@ class Unfollowed:
 
 
 def find_unfollowed(file: File) -> Iterator[Unfollowed]:
-    """Every such call of a file."""
+    """Find every such call in a file."""
     for call in file.index.nodes(ast.Call):
-        if _is_entry(call.func):
+        if _is_entry(file, call.func):
             yield Unfollowed(call, MappedBy.TABLE, file.brief(call.func))
         elif _last(call.func) == _NAME:
             values = file.values(call.func)
@@ -60,24 +60,25 @@ def _last(node: ast.expr) -> str:
     return getattr(node, "attr", "") or getattr(node, "id", "")
 
 
-def _is_entry(node: ast.expr) -> bool:
-    """`table["pmap"]`."""
-    entry = node.slice if isinstance(node, ast.Subscript) else None
-    return isinstance(entry, ast.Constant) and entry.value == _NAME
+def _is_entry(file: File, node: ast.expr) -> bool:
+    """`table["pmap"]`, unless the table is written out: then pmap is named there."""
+    if not isinstance(node, ast.Subscript) or isinstance(file.definition(node.value), ast.Dict):
+        return False
+    return isinstance(node.slice, ast.Constant) and node.slice.value == _NAME
 
 
 def _maps(function: Known) -> bool:
-    """Whether a function calls something by the name of pmap, or a table's entry of that name."""
+    """Whether a function calls something named pmap."""
     calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
-    return any(_is_entry(call.func) or _last(call.func) == _NAME for call in calls)
+    return any(_is_entry(function.file, call.func) or _last(call.func) == _NAME for call in calls)
 
 
 def _is_foreign(file: File, node: ast.expr, value: Value) -> bool:
-    """Whether a value comes from elsewhere, and the file has to do with JAX."""
+    """Whether a value comes from another module, in a file that uses JAX."""
     if "jax" not in file.source.text:
         return False
     if isinstance(value, External):
         return value.path.partition(".")[0] not in LIBRARIES
-    # `library.pmap(f)` of a parameter; a name that nothing binds is no library's.
+    # `library.pmap(f)`, where `library` is a parameter or is not known.
     bases = file.values(node.value) if isinstance(node, ast.Attribute) else ()
     return any(isinstance(base, (Unknown, Argument)) for base in bases)

@@ -74,25 +74,25 @@ def keeps_result(file: File, decorator: ast.expr) -> bool:
     return transform is not None and not transform.chain
 
 
-def apply(transform: Transform, call: ast.Call, file: File, skip: int = 0) -> Value:
+def apply_transform(transform: Transform, call: ast.Call, file: File, skip: int = 0) -> Value:
     """The result of calling a transform: a mapped function, or a transform with more keywords.
 
     The first `skip` positional arguments are not the transform's: `partial` takes one itself.
     """
     operand = _operand(transform, call, skip)
     if operand is None:
-        return filled(transform, call, file, skip)
+        return add_keywords(transform, call, file, skip)
     keywords = {**transform.keywords, **_keywords(transform, call, file, skip)}
     return Mapped(transform, Located(operand, file), call, file, keywords)
 
 
-def filled(transform: Transform, call: ast.Call, file: File, skip: int = 1) -> Transform:
+def add_keywords(transform: Transform, call: ast.Call, file: File, skip: int = 1) -> Transform:
     """The transform with the keywords of a partial in addition to its own."""
     keywords = {**transform.keywords, **_keywords(transform, call, file, skip)}
     return replace(transform, keywords=keywords)
 
 
-def given(function: Known, parameter: str, call: ast.Call) -> ast.expr | None:
+def argument_for(function: Known, parameter: str, call: ast.Call) -> ast.expr | None:
     """The expression that a call passes for a parameter, if that can be determined."""
     if (by_keyword := keyword_value(call, parameter)) is not None:
         return by_keyword

@@ -1,8 +1,8 @@
-"""Finds which rewritten places can stay: those with which the program computes the same.
+"""Finds the changes that can be kept: those with which the program computes the same numbers.
 
-`search` is given the places and a function that runs the program with some of them rewritten.
-What a verdict names is backed out; where none is named, because the program fails or something
-between the mapped functions differs, the places are halved until it is found. No I/O here.
+`search` takes the changes and a function that runs the program with some of them. A change that a
+verdict names is undone. If no verdict names one, because the program fails or something between
+the mapped functions differs, the changes are halved until it is found. No I/O here.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from shardlift.capture.schema import Capture, SiteKind
-from shardlift.verify.compare.judge import place_of
 from shardlift.verify.compare.verdicts import (
     Outcome,
     SiteVerdict,
     Verdict,
     in_one_only,
+    place_of,
 )
 from shardlift.verify.compare.verdicts import Place as Called
 
 UNKNOWN = "the numbers of the program differ with it, or it fails"
-SAME_AS_ITSELF = "it differs from itself in two runs of the program before: not comparable"
+SAME_AS_ITSELF = "not comparable: it differs between two runs of the program before"
 
 
 class Candidate(Protocol):
-    """A change that can be made or left; it has a hash and an order."""
+    """A change that can be made or not. Candidates are hashable and ordered."""
 
     @property
     def is_site(self) -> bool:
-        """Whether it maps a function; others only place or read arrays."""
+        """Whether it maps a function, and does not only place or read arrays."""
 
     @property
     def by_value(self) -> bool:
-        """Whether it names pmap without calling it: the call is elsewhere."""
+        """Whether it names pmap without calling it."""
 
     def covers(self, called: Called | None) -> bool:
-        """Whether this is where a function was mapped."""
+        """Whether a function was mapped by this change."""
 
     def __lt__(self, other: Any) -> bool:
-        """The order of the text."""
+        """Source order."""
 
 
 C = TypeVar("C", bound=Candidate)
@@ -48,16 +48,16 @@ C = TypeVar("C", bound=Candidate)
 
 @dataclass(frozen=True)
 class Trial(Generic[C]):
-    """The result of a run with some of the places rewritten."""
+    """The result of a run with some of the changes."""
 
     holds: bool
-    blamed: Mapping[C, str] = field(default_factory=dict)  # and why
-    problem: str = UNKNOWN  # where nobody is named
+    blamed: Mapping[C, str] = field(default_factory=dict)  # the reason for each
+    problem: str = UNKNOWN  # the reason if no change is blamed
 
 
 @dataclass
 class Found(Generic[C]):
-    """Which places may stay, which may not and why, and how many runs it took."""
+    """The changes to keep, those to undo and why, and the number of runs."""
 
     kept: frozenset[C]
     out: dict[C, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Found(Generic[C]):
 def search(
     places: Collection[C], attempt: Callable[[frozenset[C]], Trial[C]], most: int
 ) -> Found[C]:
-    """The places that may stay: a run with exactly those places rewritten was identical."""
+    """The changes to keep: a run with exactly these changes was identical."""
     found: Found[C] = Found(frozenset())
     found.kept = _grown(frozenset(), sorted(places), attempt, most, found)
     return found
@@ -80,7 +80,7 @@ def _grown(
     most: int,
     found: Found[C],
 ) -> frozenset[C]:
-    """The good ones, and as many of the candidates as hold together with them."""
+    """The good changes, and as many of the candidates as hold together with them."""
     while candidates:
         if found.runs >= most:
             found.out.update(dict.fromkeys(candidates, f"not verified within {most} runs"))
@@ -102,7 +102,7 @@ def _grown(
 
 
 def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
-    """Sites first: a verdict would have named a wrong one, as a rule. Then file by file."""
+    """Two halves: sites, which a verdict usually names if they are wrong, and others."""
     sites = [place for place in places if place.is_site]
     others = [place for place in places if not place.is_site]
     if sites and others:
@@ -111,7 +111,7 @@ def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
     return list(places[:half]), list(places[half:])
 
 
-# ---- what a comparison says of places
+# ---- the changes that a comparison blames
 
 
 def trial_of(
@@ -120,17 +120,17 @@ def trial_of(
     unstable: Collection[str] = (),
     only_verified: bool = False,
 ) -> Trial[C]:
-    """Whether a comparison holds, and if not, which places it names.
+    """Whether a comparison holds, and if not, which changes it blames.
 
-    ``unstable`` are sites that differ from themselves; ``only_verified`` counts what could not be
-    compared as a difference.
+    ``unstable`` are sites that differ between two runs of one program. With ``only_verified``,
+    sites that could not be compared count as different.
     """
     failed = outcome.after.status != outcome.before.status
     bad = [site for site in outcome.sites if _is_bad(site, unstable, only_verified)]
     if not bad and not failed:
         return Trial(True)
-    # What differs by itself comes first: others may differ because of it. In a program that
-    # failed the rest was only called less often.
+    # Sites that differ on equal inputs come first: others may differ because of them. If the
+    # program failed, others only have fewer calls.
     sure = [site for site in bad if site.itself]
     named = sure or ([] if failed else [site for site in bad if site.itself is None])
     blamed = {
@@ -153,7 +153,7 @@ def _is_bad(site: SiteVerdict, unstable: Collection[str], only_verified: bool) -
 
 
 def reason(site: SiteVerdict) -> str:
-    """Why a site is backed out, in a sentence."""
+    """Why the change of a site is undone."""
     if site.verdict == Verdict.NOT_COMPARED:
         return f"not compared: {'; '.join(site.notes) or 'its outputs could not be read'}"
     if site.causes:
@@ -161,7 +161,7 @@ def reason(site: SiteVerdict) -> str:
     if site.first is not None:
         where = f"{site.first.path}: " if site.first.path else ""
         return f"numbers differ: call {site.first.call + 1}, {where}{site.first.what}"
-    return "numbers differ: it is called before, and nothing like it after"
+    return "numbers differ: it is called before, and not after"
 
 
 def _problem(outcome: Outcome, bad: Sequence[SiteVerdict], failed: bool) -> str:
@@ -177,10 +177,10 @@ def reached(
     places: Collection[C],
     refused: Collection[Candidate] = (),
 ) -> dict[C, SiteVerdict | None]:
-    """The sites that the program before called, each with its verdict.
+    """The changes whose sites the program before called, each with its verdict.
 
-    One that was only called inside of another function, and one that names pmap without calling
-    it where something was mapped elsewhere, have no verdict of their own.
+    A site that was only called inside another function has no verdict of its own. Neither has a
+    change that names pmap without calling it, if a function was mapped elsewhere.
     """
     found: dict[C, SiteVerdict | None] = {}
     elsewhere = False

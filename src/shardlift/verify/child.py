@@ -1,4 +1,4 @@
-"""The process that runs one of two programs on tape: ``python -m shardlift.verify.child JSON``."""
+"""The process that runs and records one program: ``python -m shardlift.verify.child JSON``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def to_json(program: Program, options: RunOptions, reference: str | None) -> str:
-    """The argument of this module; ``reference`` is the capture whose inputs are replayed."""
+    """The argument for this module. ``reference`` is the capture whose inputs are replayed."""
     tree = {"program": asdict(program), "options": asdict(options), "reference": reference}
     return json.dumps(tree)
 
 
 def main(argument: str) -> None:
-    """Run the program, and write the capture when it ends, however that is."""
+    """Run the program, and write the capture however the program ends."""
     tree = json.loads(argument)
     program = Program(**{**tree["program"], "args": tuple(tree["program"]["args"])})
     path = tree["reference"]
@@ -38,7 +38,7 @@ def main(argument: str) -> None:
 
 
 def read_reference(path: str) -> Reference:
-    """The other program's run; it needs JAX, so it is read when the program has imported that."""
+    """Read the run of the other program, after the program has imported JAX."""
     from shardlift.capture import files, values
     from shardlift.verify.reference_run import ReferenceRun
 

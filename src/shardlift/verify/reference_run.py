@@ -1,7 +1,7 @@
-"""The inputs that the other program had in a call, in the layout of this one.
+"""The inputs of a call of the other program, in the layout of this program.
 
-Once the two programs have drifted apart, comparing their outputs says little of the function
-itself. So a call whose inputs differ is run once more on the inputs of the other program.
+After the first difference, the inputs of later calls differ too, and their outputs say little about
+the function itself. So such a call is run again on the inputs of the other program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shardlift.recording.site_records import SiteRecord
 from shardlift.verify.compare.bits import numpy_dtype
 from shardlift.verify.compare.pairs import best_match
 
-REPLAYS = 8  # calls of a site
+REPLAYS = 8  # calls per site
 
 
 class ReferenceRun:
@@ -35,7 +35,7 @@ class ReferenceRun:
     def inputs(
         self, site: SiteRecord, number: int, call: FlatCall, own: Values
     ) -> list[Any] | None:
-        """The leaves of its call ``number``; None: they are the same, or not to be had."""
+        """The leaves of its call ``number``; None if they are equal or not available."""
         index = best_match(site.key.function, site.names, self.capture.sites)
         if index is None or self.done[site.index] >= REPLAYS:
             return None
@@ -56,7 +56,7 @@ class ReferenceRun:
             for k, (form, leaf) in enumerate(zip(forms, call.leaves, strict=True))
         ]
         if any(leaf is None for leaf in leaves):
-            site.unseen["replays of calls whose inputs were not kept, or do not fit"] = None
+            site.unseen["replays of calls whose inputs were not kept or do not fit"] = None
             return None
         self.done[site.index] += 1
         return leaves
@@ -72,7 +72,7 @@ class ReferenceRun:
 
 
 def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
-    """Bring an array to the layout of another shape; None if that is impossible."""
+    """The array in the layout of another shape; None if that is impossible."""
     kind = layout_of(array.shape, shape)
     if kind is None:
         return None
@@ -88,7 +88,7 @@ def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
 
 def _data_shape(leaf: Any) -> tuple[int, ...]:
     if _is_key(leaf):
-        one = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)  # the array may be donated by now
+        one = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)  # the array may have been donated
         return jax.eval_shape(jax.random.key_data, one).shape
     return leaf.shape if isinstance(leaf, jax.Array) else np.shape(leaf)
 
@@ -98,7 +98,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def place_like(array: Array, leaf: Any) -> Any:
-    """Place an array like ``leaf``, which may be deleted by now."""
+    """Place an array like ``leaf``, which may have been deleted."""
     if not isinstance(leaf, jax.Array):
         return np.array(array)
     if _is_key(leaf):
@@ -107,5 +107,5 @@ def place_like(array: Array, leaf: Any) -> Any:
         made = jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
     else:
         made = jnp.asarray(array)
-    # An array that is not committed to its device goes together with arrays on any.
+    # An array that is not committed to its device can be combined with arrays on any device.
     return jax.device_put(made, leaf.sharding) if getattr(leaf, "committed", True) else made

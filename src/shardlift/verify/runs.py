@@ -1,4 +1,4 @@
-"""Running two programs on tape, one after the other, and comparing them."""
+"""Running two programs one after the other, recording their calls, and comparing them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from shardlift.launch.watchdog import WhenStuck
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
 from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
-from shardlift.verify.compare.judge import Recorded, judge, passed_over
-from shardlift.verify.compare.processes import of_processes
+from shardlift.verify.compare.judge import judge, notes_on_jits
+from shardlift.verify.compare.processes import merge_verdicts
+from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
 
 DEVICES = 8
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
-SEED = 0  # of what a program draws without a seed of its own, by random and numpy.random
+SEED = 0  # for random and numpy.random, unless the program sets its own
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
 THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
@@ -50,9 +51,9 @@ class Settings:
     """The options of a comparison."""
 
     tolerance: Tolerance
-    devices: int | None = None  # of each process
+    devices: int | None = None  # per process
     processes: int = 1
-    stuck_after: float = STUCK_AFTER  # with several processes; 0 waits for ever
+    stuck_after: float = STUCK_AFTER  # for several processes; 0 waits forever
     keep: int = KEEP
     tapped: int = TAPPED
     replay: bool = True
@@ -60,26 +61,26 @@ class Settings:
     oracle_after: str = "shardlift.pmap"
     patch_after: bool = False
     verbose: bool = False
-    environ: Mapping[str, str] = field(default_factory=dict)  # of AFTER, besides
+    environ: Mapping[str, str] = field(default_factory=dict)  # additional variables of AFTER
 
 
 @dataclass(frozen=True)
 class Source:
-    """One of the two: a program to run, or a capture to read."""
+    """One side of a comparison: a program to run, or a capture to read."""
 
     text: str
     program: Program | None
-    flags: tuple[str, ...] = ()  # of python itself
-    environ: tuple[tuple[str, str], ...] = ()  # that the command sets
+    flags: tuple[str, ...] = ()  # options of python itself
+    environ: tuple[tuple[str, str], ...] = ()  # variables that the command sets
 
     @property
     def capture(self) -> bool:
-        """Is it a file of an earlier run?"""
+        """Whether this is the capture of an earlier run."""
         return self.program is None
 
 
 def parse_target(text: str, args: Sequence[str] = ()) -> Source:
-    """The program or the capture that a word of the command line names.
+    """The program or the capture that an argument of the command line names.
 
     >>> parse_target("pytest -q tests").program
     Program(target='pytest', args=('-q', 'tests'), module=True)
@@ -89,7 +90,7 @@ def parse_target(text: str, args: Sequence[str] = ()) -> Source:
     (('SEED', '1'),)
     """
     if "\0" in text:
-        raise CannotRunError(f"{text!r} is no path")
+        raise CannotRunError(f"{text!r} is not a path")
     if _is_capture(text):
         return Source(text, None)
     if os.path.isfile(text) or os.path.isdir(text):
@@ -97,8 +98,8 @@ def parse_target(text: str, args: Sequence[str] = ()) -> Source:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise CannotRunError(f"{text!r} is no command: {error}") from None
-    environ, flags = _taken_off(words)
+        raise CannotRunError(f"{text!r} is not a command: {error}") from None
+    environ, flags = _pop_prefix(words)
     return replace(_program(text, words, tuple(args)), flags=flags, environ=environ)
 
 
@@ -122,8 +123,8 @@ def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Source:
     )
 
 
-def _taken_off(words: list[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Remove environment settings and flags of python from the front of a command."""
+def _pop_prefix(words: list[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Remove environment variables and options of python from the start of a command."""
     environ: dict[str, str] = {}
     while words and _ASSIGNED.match(words[0]):
         name, _, value = words.pop(0).partition("=")
@@ -150,7 +151,7 @@ def _is_capture(path: str) -> bool:
     if not os.path.isfile(path) or path.endswith(".py"):
         return False
     if path.endswith(".json"):
-        return True  # and if it is none, reading it says what it is instead
+        return True  # if it is not a capture, reading it raises an error that says so
     try:
         with open(path, "rb") as file:
             return f'"{SCHEMA}"'.encode() in file.read(200)
@@ -164,21 +165,20 @@ def _is_capture(path: str) -> bool:
 def environment(
     devices: int | None, environ: Mapping[str, str], processes: int = 1
 ) -> dict[str, str]:
-    """The environment of both programs: the same devices, the same hash seed."""
-    # Nor is anything compiled left behind by a program that may be put back as it was.
+    """The environment of both programs: the same devices and the same hash seed."""
+    # No bytecode is written, because `migrate --verify` may restore the source afterwards.
     env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-    chosen = devices
-    said = any(name in environ for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"))
-    said = said or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
-    if chosen is None and not said and not has_accelerator():
-        chosen = max(DEVICES // processes, 1)
-    if chosen is not None:
-        virtual_devices(chosen, env)
+    is_set = any(name in environ for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"))
+    is_set = is_set or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
+    if devices is None and not is_set and not has_accelerator():
+        devices = max(DEVICES // processes, 1)
+    if devices is not None:
+        virtual_devices(devices, env)
     return env
 
 
 def has_accelerator() -> bool:
-    """Is there an accelerator, and a JAX for it? Without starting JAX."""
+    """Whether there is an accelerator and a JAX plugin for it. Does not start JAX."""
     nodes = [*glob.glob("/dev/nvidia[0-9]*"), *glob.glob("/dev/accel[0-9]*"), "/dev/kfd"]
     plugins = ("jax_plugins", "libtpu")
     return any(map(os.path.exists, nodes)) and any(
@@ -190,7 +190,7 @@ def run_taped(
     source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str],
     reference: str | None,
 ) -> tuple[int, str]:  # fmt: skip
-    """Run a program; its exit status, and the end of what it printed if it failed."""
+    """Run a program. Returns its exit status and, if it failed, the end of its output."""
     assert source.program is not None
     if settings.processes > 1:
         return _run_in_many(source, options, settings, env)
@@ -233,7 +233,7 @@ def _run_in_many(
 
 
 def _end_when_stuck(after: float) -> WhenStuck | None:
-    """A job that is stuck is ended: whoever waits for a verdict sees nothing of the program."""
+    """Ends a stuck job, because its output is not shown while it runs."""
     return WhenStuck(after, report=lambda _: None, end=True) if after else None
 
 
@@ -255,12 +255,12 @@ class Run(NamedTuple):
 
     side: Side
     recorded: Recorded
-    path: str  # of the capture
-    others: tuple[Recorded, ...] = ()  # of the processes besides the first
+    path: str  # the path of the capture
+    others: tuple[Recorded, ...] = ()  # the other processes
 
     @property
     def parts(self) -> tuple[Recorded, ...]:
-        """What each process recorded."""
+        """The recordings of all processes."""
         return (self.recorded, *self.others)
 
 
@@ -286,18 +286,18 @@ def judge_runs(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[st
             f"{len(before.parts)} processes before and {len(after.parts)} after cannot be compared"
         )
     pairs = zip(before.parts, after.parts, strict=True)
-    sites = of_processes([judge(*parts, tolerance) for parts in pairs])
-    notes = (*notes, *passed_over(one.capture, two.capture))
+    sites = merge_verdicts([judge(*parts, tolerance) for parts in pairs])
+    notes = (*notes, *notes_on_jits(one.capture, two.capture))
     if before.others:
         notes += (
-            f"{len(before.parts)} processes, each compared with itself; what collectives exchange "
-            "was not looked into, and no call was run once more",
+            f"{len(before.parts)} processes, each compared with itself; arrays of collectives were "
+            "not compared, and no call was run again",
         )
     return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
 
 
 def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
-    """Settings for a program to be compared with a capture: its devices, its random numbers."""
+    """Settings for comparing a program with a capture: the same devices and random numbers."""
     process = capture.processes[0] if capture.processes else None
     if process is None:
         return settings, []
@@ -306,8 +306,8 @@ def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Setting
     # JAX 0.5.0 turned jax_threefry_partitionable on: the same key gives other random numbers.
     if process.jax.startswith(("0.3.", "0.4.")) and THREEFRY not in os.environ:
         note = (
-            f"JAX {process.jax} drew other random numbers from the same key; AFTER ran with "
-            "jax_threefry_partitionable off, as it was then"
+            f"JAX {process.jax} draws other random numbers from the same key; AFTER ran with "
+            "jax_threefry_partitionable off, the default of that version"
         )
         return replace(settings, environ={THREEFRY: "0"}), [note]
     return settings, []
@@ -316,13 +316,13 @@ def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Setting
 def record(
     source: Source, settings: Settings, out: str, tell: Tell, before: Run | None = None
 ) -> Run:
-    """Run a program, with its capture in ``out``; with ``before``, it is the one after that."""
+    """Run a program and write its capture to ``out``. ``before`` is the run to compare with."""
     if source.program is None:
         return _read(Side(source.text, status=None), source.text)
     after = before is not None
     tell(f"running {'after' if after else 'before'}: {source.text}")
     many = settings.processes > 1
-    # One process of many cannot run a call once more: the others would have to do the same.
+    # One of many processes cannot run a call again: all of them would have to.
     replay = settings.replay and not many
     oracle = settings.oracle_after if after else settings.oracle
     tape = TapeOptions(
@@ -338,7 +338,7 @@ def record(
     if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""
-        raise CannotRunError(f"{source.text} {how} and left no call of JAX to compare{why}")
+        raise CannotRunError(f"{source.text} {how} without a recorded call of JAX{why}")
     return _read(Side(source.text, status=status, error=error), *parts)
 
 
@@ -363,13 +363,13 @@ def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[st
 
 
 def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
-    """Add the result of running one program twice."""
+    """The outcome with the result of running one program twice."""
     if not differing:
         note = "BEFORE gave the same numbers in two runs"
     else:
-        note = f"BEFORE differs from itself in two runs: {', '.join(differing)}"
+        note = f"BEFORE gave different numbers in two runs: {', '.join(differing)}"
     sites = tuple(
-        replace(site, causes=("the program differs from itself: it is not deterministic",))
+        replace(site, causes=("the program before is not deterministic: two runs of it differ",))
         if site.name in differing and site.verdict == Verdict.DIFFERENT
         else site
         for site in outcome.sites

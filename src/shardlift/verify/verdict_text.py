@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
-from shardlift._escape import plain
+from shardlift._escape import escape_control
 from shardlift.capture.schema import Part
 from shardlift.verify.compare.verdicts import (
     Finding,
@@ -27,8 +27,8 @@ COLOURS = {
     Verdict.NOT_REACHED: "yellow",
     Verdict.NOT_COMPARED: "yellow",
 }
-FEW = 4  # leaves of a site that are shown
-LINES = "\n\t"  # what a program printed is shown line by line
+MOST_LINES = 4  # findings of a site that are shown
+KEEP = "\n\t"  # characters of a program's output that are not escaped
 
 
 def headline(outcome: Outcome) -> str:
@@ -39,8 +39,8 @@ def headline(outcome: Outcome) -> str:
     return f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
 
 
-def compared(site: SiteVerdict) -> str:
-    """What was compared."""
+def describe_comparison(site: SiteVerdict) -> str:
+    """The number of arrays and calls that were compared."""
     if not site.calls:
         return "no call was compared"
     parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
@@ -48,68 +48,69 @@ def compared(site: SiteVerdict) -> str:
         parts.append(f"{site.collectives} arrays exchanged by collectives")
     text = " and ".join(parts) + " compared"
     if site.replays:
-        text += f"; {site.replays} calls run once more on the inputs of before"
-    worst = [one.distance.ulps or 0 for one in site.findings if one.distance]
+        text += f"; {site.replays} calls run again on the inputs of the program before"
+    worst = [finding.distance.ulps or 0 for finding in site.findings if finding.distance]
     return f"{text}; at most {max(worst):,} ulps apart" if site.verdict == Verdict.CLOSE else text
 
 
 def places(site: SiteVerdict) -> str:
-    """``train.py:31 (pmap) -> train_new.py:40 (shard_map)``."""
+    """Both places of a site: ``train.py:31 (pmap) -> train_new.py:40 (shard_map)``."""
     sides = (site.before, site.after)
     return " -> ".join(f"{p.file}:{p.line} ({p.kind})" if p else "nothing" for p in sides)
 
 
-def not_reached(site: SiteVerdict) -> str:
-    """Why there is nothing to compare."""
+def describe_missing(site: SiteVerdict) -> str:
+    """Why there is no call to compare."""
     calls = [place.calls if place else 0 for place in (site.before, site.after)]
     if not any(calls):
-        return "made, but never called in this run: nothing is known of it"
+        return "never called in this run"
     which, other = ("before", "after") if calls[0] else ("after", "before")
     count = calls[calls[0] == 0]
     times = "once" if count == 1 else f"{count} times"
-    return f"called {times} {which}, and nothing like it {other}"
+    return f"called {times} {which}, and not {other}"
 
 
-def what_it_rests_on(site: SiteVerdict) -> str:
-    """What was compared, or why nothing was."""
-    return not_reached(site) if site.verdict == Verdict.NOT_REACHED else compared(site)
+def basis(site: SiteVerdict) -> str:
+    """What a verdict is based on: what was compared, or why nothing was."""
+    is_missing = site.verdict == Verdict.NOT_REACHED
+    return describe_missing(site) if is_missing else describe_comparison(site)
 
 
 def sentence(finding: Finding) -> str:
-    """A finding on one line."""
+    """A finding as one line."""
     if finding.part == Part.CALLS:
         return f"call {finding.call + 1}: {finding.what}"
     where = f" of {finding.about}" if finding.about else ""
-    on = " on the inputs of before" if finding.part == Part.REPLAYED else ""
+    on = " on the inputs of the program before" if finding.part == Part.REPLAYED else ""
     return f"{finding.path}{where}, call {finding.call + 1}{on}: {finding.what}"
 
 
-def shown(site: SiteVerdict) -> list[str]:
-    """The findings worth showing: the earliest first, differences before what is close."""
-    ranked = sorted(site.findings, key=lambda one: (one.close, one.call, one.part != Part.INSIDE))
-    lines = [sentence(one) for one in ranked[:FEW]]
-    if len(ranked) > FEW:
-        lines.append(f"and {len(ranked) - FEW} more (--format json has all)")
+def finding_lines(site: SiteVerdict) -> list[str]:
+    """The first findings: those that are not close, then by call."""
+    ranked = sorted(site.findings, key=lambda f: (f.close, f.call, f.part != Part.INSIDE))
+    lines = [sentence(finding) for finding in ranked[:MOST_LINES]]
+    if len(ranked) > MOST_LINES:
+        lines.append(f"and {len(ranked) - MOST_LINES} more (--format json lists all)")
     return lines
 
 
 def advice(outcome: Outcome) -> list[str]:
-    """What to type next."""
+    """Options to try next."""
     if outcome.after.status and not outcome.before.status:
-        return ["AFTER failed as plain python runs it; --patch-after puts back what JAX removed"]
+        return ["AFTER failed under plain python; --patch-after restores what JAX removed"]
     differing = [site for site in outcome.sites if site.verdict == Verdict.DIFFERENT]
     if not differing:
         return []
     only_bits = all(
-        one.distance is not None and one.distance.relative < 1e-5
+        finding.distance is not None and finding.distance.relative < 1e-5
         for site in differing
-        for one in site.findings
+        for finding in site.findings
     )
     if only_bits and not outcome.tolerance:
-        return ["The differences are in the last places. If they may be: --tolerance ulps=N,rtol=X"]
+        return ["The differences are small. To accept them: --tolerance ulps=N,rtol=X"]
     if any(site.causes for site in differing):
         return []
-    return ["Does the program differ from itself? --check-determinism runs BEFORE twice"]
+    return ["Is the program deterministic? --check-determinism runs BEFORE twice"]
 
 
 # ---- text
@@ -130,21 +131,22 @@ def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
 
 def _show_side(name: str, side: Side, console: Console) -> None:
     version = f"  [dim]JAX {escape(side.jax)}[/]" if side.jax else ""
-    console.print(f"{name:6}  {escape(plain(side.command))}{version}")
+    console.print(f"{name:6}  {escape(escape_control(side.command))}{version}")
     if side.status:
-        said = f"[red]ended with status {side.status}[/]; what it did until then is compared"
-        _indented(said, console, 8)
-        _indented(f"[dim]{escape(plain(side.error, keep=LINES))}[/]", console, 8)
+        _indented(
+            f"[red]ended with status {side.status}[/]; calls up to then are compared", console, 8
+        )
+        _indented(f"[dim]{escape(escape_control(side.error, keep=KEEP))}[/]", console, 8)
 
 
 def _show_site(site: SiteVerdict, console: Console) -> None:
     colour = COLOURS[site.verdict]
     console.print(f"\n[bold {colour}]{site.verdict}[/]  [bold]{escape(site.name)}[/]", end="  ")
     console.print(f"[dim]{escape(places(site))}[/]")
-    _indented(escape(what_it_rests_on(site)), console)
+    _indented(escape(basis(site)), console)
     for cause in site.causes:
         _indented(f"[bold]likely cause[/]  {escape(cause)}", console)
-    for line in shown(site):
+    for line in finding_lines(site):
         _indented(escape(line), console)
     for note in site.notes:
         _indented(f"[dim]{escape(note)}[/]", console)
@@ -162,18 +164,18 @@ def markdown(outcome: Outcome) -> str:
     from shardlift.report.markdown import code, text
 
     lines = [f"### shardlift verify: {headline(outcome)}", ""]
-    commands = [code(plain(side.command)) for side in (outcome.before, outcome.after)]
+    commands = [code(escape_control(side.command)) for side in (outcome.before, outcome.after)]
     lines += [f"{commands[0]} before, {commands[1]} after.", ""]
     for name, side in (("before", outcome.before), ("after", outcome.after)):
         if side.status:
             ended = f"**{name} ended with status {side.status}**"
-            lines += [f"{ended}; what it did until then is compared.", ""]
+            lines += [f"{ended}; calls up to then are compared.", ""]
     lines += ["| verdict | site | compared | first difference |", "|---|---|---|---|"]
     for site in outcome.sites:
         first = sentence(site.first) if site.first else ""
-        row = (f"{code(site.name)}, {text(places(site))}", text(what_it_rests_on(site)))
+        row = (f"{code(site.name)}, {text(places(site))}", text(basis(site)))
         lines.append("| " + " | ".join((site.verdict, *row, text(first))) + " |")
-    causes = [f"- {code(one.name)}: {text(cause)}" for one in outcome.sites for cause in one.causes]
+    causes = [f"- {code(s.name)}: {text(cause)}" for s in outcome.sites for cause in s.causes]
     if causes:
         lines += ["", "Likely causes:", "", *causes]
     if outcome.notes:
@@ -194,7 +196,7 @@ def machine(outcome: Outcome) -> str:
 
 
 def _finite(tree: Any) -> Any:
-    """JSON has no infinity: it is written as text."""
+    """The tree with infinities and NaNs as text, because JSON has none."""
     if isinstance(tree, float) and (tree != tree or tree in (float("inf"), float("-inf"))):
         return str(tree)
     if isinstance(tree, dict):

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import is_zero
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.outputs import fetched, is_array, may_be_output, output_of
+from shardlift.source.outputs import fetched_argument, is_array, may_be_output, output_of
 
 
 def visit(file: File) -> Iterator[Match]:
     """`[0]` or unreplicate, applied to `jax.device_get` or `np.asarray` of a pmap output."""
     for node in file.index.nodes(ast.Subscript):
-        whole = fetched(file, node.value) if is_zero(node.slice) else None
+        whole = fetched_argument(file, node.value) if is_zero(node.slice) else None
         output = output_of(file, whole) if whole is not None else None
         if output is not None and is_array(output, file):
             yield Match(node, "all replicas are copied to the host, and only the first is used")
     for call, tree in file.unreplications:
-        whole = fetched(file, tree)
+        whole = fetched_argument(file, tree)
         if whole is not None and may_be_output(file, whole):
             yield Match(call, "all replicas are copied to the host, and only the first is used")
 

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import behind, stacked_by
+from shardlift.source.idioms import innermost_expression, stacking_count
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 
@@ -20,8 +20,8 @@ def visit(file: File) -> Iterator[Match]:
     for call, _ in file.mapped_calls:
         for argument in call.args:
             made = file.definition(argument)
-            where, inner = behind(file, made)
-            reshaped = _is_reshape(where, inner) and stacked_by(where, inner) is not None
+            where, inner = innermost_expression(file, made)
+            reshaped = _is_reshape(where, inner) and stacking_count(where, inner) is not None
             if made not in seen and reshaped:
                 seen.add(made)
                 yield Match(made, "a reshape adds a device axis for pmap")

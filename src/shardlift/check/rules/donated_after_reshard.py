@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import stacked_by
+from shardlift.source.idioms import stacking_count
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 from shardlift.source.values import Constant, Mapped
 
@@ -19,7 +19,7 @@ def visit(file: File) -> Iterator[Match]:
     """Donated arguments that are stacked or reshaped in the call."""
     for call, mapped in file.mapped_calls:
         for place in donated(mapped):
-            if place < len(call.args) and stacked_by(file, call.args[place]) is not None:
+            if place < len(call.args) and stacking_count(file, call.args[place]) is not None:
                 text = f"argument {place} is donated, but must be resharded first"
                 yield Match(call.args[place], text)
 

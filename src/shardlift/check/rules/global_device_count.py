@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import device_count, stacked_by
+from shardlift.source.idioms import device_count, stacking_count
 from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
 
 
@@ -23,7 +23,7 @@ def visit(file: File) -> Iterator[Match]:
         if "devices" in mapped.keywords:
             continue
         for argument in call.args:
-            count = stacked_by(file, argument)
+            count = stacking_count(file, argument)
             if count is not None and count not in seen and device_count(file, count) == "global":
                 seen.add(count)
                 yield Match(count, "pmap needs one row per local device, not per device of the job")

@@ -13,7 +13,7 @@ from shardlift.source.file import File
 from shardlift.source.idioms import device_count
 from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.outputs import returned
+from shardlift.source.outputs import returned_at
 from shardlift.source.values import Mapped
 
 _FILLERS = frozenset(
@@ -31,7 +31,7 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _only_reduces(mapped: Mapped) -> bool:
-    results = returned(mapped)
+    results = returned_at(mapped)
     return len(results) == 1 and results[0][0].called(results[0][1]) in REDUCTIONS
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.pmap_bodies import shard_map_calls
 from shardlift.source.file import File
-from shardlift.source.idioms import device_count, stacked_by
+from shardlift.source.idioms import device_count, stacking_count
 from shardlift.source.model import GUIDE, Effect, Match, Rule
 
 _LOCAL = frozenset({"jax.process_index", "jax.local_device_count", "jax.local_devices"})
@@ -35,7 +35,7 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _is_local(file: File, node: ast.expr) -> bool:
-    count = stacked_by(file, node)
+    count = stacking_count(file, node)
     if count is not None:
         return device_count(file, count) == "local"
     made = file.definition(node)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
-from shardlift.source.statements import taken_out
+from shardlift.source.statements import delete_setting
 
 _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
 
@@ -23,13 +23,13 @@ def visit(file: File) -> Iterator[Match]:
         is_option = node.value == _OPTION and _is_argument(file, node)
         if is_option and not is_guarded(file, node, _OPTION):
             text = f"the option {_OPTION} was removed in JAX 0.10: using it raises an error"
-            yield Match(node, text, taken_out(file, node))
+            yield Match(node, text, delete_setting(file, node))
         elif isinstance(node.value, str) and f"--{_OPTION}" in node.value:
             if _is_value(file, node):
                 yield Match(node, f"the flag --{_OPTION} was removed in JAX 0.10")
         elif node.value == _VARIABLE and _is_value(file, node):
             text = f"the variable {_VARIABLE} is ignored since JAX 0.10"
-            yield Match(node, text, taken_out(file, node))
+            yield Match(node, text, delete_setting(file, node))
     for attribute in file.index.nodes(ast.Attribute):
         is_option = attribute.attr == _OPTION and file.name(attribute) == f"jax.config.{_OPTION}"
         if is_option and not is_guarded(file, attribute, _OPTION):

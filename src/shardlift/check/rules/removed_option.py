@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule, Version
-from shardlift.source.statements import taken_out
+from shardlift.source.statements import delete_setting
 
 GONE: dict[str, Version] = {
     "jax_pmap_no_rank_reduction": (0, 9),
@@ -43,7 +43,7 @@ def visit(file: File) -> Iterator[Match]:
         if file.called(call) == "jax.config.update" and not is_guarded(file, call, option):
             release = ".".join(map(str, GONE[option]))
             text = f"the option {option} is gone since JAX {release}: it raises"
-            yield Match(call.args[0], text, taken_out(file, call.args[0]))
+            yield Match(call.args[0], text, delete_setting(file, call.args[0]))
 
 
 RULE = Rule(

@@ -13,7 +13,7 @@ from shardlift.source.file import File
 from shardlift.source.idioms import axis_name, axis_of, is_zero
 from shardlift.source.libraries import REDUCTIONS, TREE_MAPS
 from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.outputs import fetched, is_array, is_scalar, output_of, returned
+from shardlift.source.outputs import fetched_argument, is_array, is_scalar, output_of, returned_at
 from shardlift.source.sites import Role, Site
 from shardlift.source.values import Output, Value
 
@@ -32,11 +32,11 @@ def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
     outputs: list[Value | None] = []
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice):
-            output = output_of(file, fetched(file, node.value) or node.value)
+            output = output_of(file, fetched_argument(file, node.value) or node.value)
             scalar = is_scalar(file, node, output)
             outputs.append(output if output and (scalar or is_array(output, file)) else None)
     for _, tree in file.unreplications:
-        outputs += file.values(fetched(file, tree) or tree)
+        outputs += file.values(fetched_argument(file, tree) or tree)
     for value in outputs:
         if isinstance(value, Output):
             yield value.mapped.node, value.path[0] if value.path else None
@@ -46,7 +46,7 @@ def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterato
     if site.mapped is None:
         return
     name = axis_name(site.mapped)
-    results = returned(site.mapped)
+    results = returned_at(site.mapped)
     if name is None or len(results) != 1:
         return
     file, node = results[0]

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import stacked_by
+from shardlift.source.idioms import stacking_count
 from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
 
@@ -23,7 +23,7 @@ def visit(file: File) -> Iterator[Match]:
     for call, _ in file.mapped_calls:
         for argument in call.args:
             made = file.definition(argument)
-            if made not in seen and _repeats(file, made) and stacked_by(file, made) is not None:
+            if made not in seen and _repeats(file, made) and stacking_count(file, made) is not None:
                 seen.add(made)
                 yield Match(made, "one copy per device is stacked along a new axis for pmap")
 

@@ -15,14 +15,14 @@ from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.libraries import REPLICATE, UNREPLICATE
 from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
-from shardlift.source.outputs import fetched, may_be_output
+from shardlift.source.outputs import fetched_argument, may_be_output
 from shardlift.source.values import Result
 
 
 def visit(file: File) -> Iterator[Match]:
     """Every use of flax's helper, and the other forms for trees that come from pmap."""
     for call, tree in file.unreplications:
-        if fetched(file, tree) is not None:
+        if fetched_argument(file, tree) is not None:
             continue
         name = file.called(call) or ""
         if name in UNREPLICATE and fitness(name, file.project.settings) is not Fitness.SLOW:

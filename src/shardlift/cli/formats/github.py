@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlift._escape import plain
+from shardlift._escape import escape_control
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.source.model import Effect, Finding
@@ -40,7 +40,7 @@ def _line(finding: Finding) -> str:
 
 def _text(text: str) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return plain(escaped)
+    return escape_control(escaped)
 
 
 def _value(text: str) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from shardlift._escape import OBEYED, plain
+from shardlift._escape import CONTROL, escape_control
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.cli.formats.places import place
@@ -35,10 +35,10 @@ def concise(report: Report, console: Console) -> None:
     """One line per finding: `path:line:column: CODE message`."""
     for finding in report.findings:
         line = Text()
-        line.append(plain(place(finding.path, finding.span)), style="bold")
+        line.append(escape_control(place(finding.path, finding.span)), style="bold")
         line.append(": ")
         line.append(finding.code, style=COLOURS[all_rules()[finding.code].effect])
-        line.append(f" {plain(finding.message)}")
+        line.append(f" {escape_control(finding.message)}")
         console.print(line, soft_wrap=True)
 
 
@@ -50,10 +50,11 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
         head = Text()
         head.append(finding.code, style=colour)
         head.append(f" {rule.effect.value}", style=colour)
-        head.append(f"  {plain(finding.message)}", style="bold")
+        head.append(f"  {escape_control(finding.message)}", style="bold")
         console.print(head)
         console.print(
-            Text(f"  --> {plain(place(finding.path, finding.span))}", style="dim"), soft_wrap=True
+            Text(f"  --> {escape_control(place(finding.path, finding.span))}", style="dim"),
+            soft_wrap=True,
         )
         for line in _frame(finding, lines_of(finding), colour, console.width):
             console.print(line, no_wrap=True, overflow="crop", crop=True)
@@ -67,7 +68,7 @@ def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Itera
         return
     gutter = max(4, len(str(span.line)) + 1)
     # Every character takes one column, so that the marks stand below it; a tab becomes a space.
-    source = OBEYED.sub("\N{REPLACEMENT CHARACTER}", lines[span.line - 1].expandtabs(1).rstrip())
+    source = CONTROL.sub("\N{REPLACEMENT CHARACTER}", lines[span.line - 1].expandtabs(1).rstrip())
     last = span.end_column if span.end_line == span.line else len(source)
     # Cut a long line on the left if the span would not be visible.
     room = max(20, width - gutter - 3)
@@ -94,7 +95,7 @@ def summary(report: Report, console: Console, quiet: bool = False) -> None:
     if quiet:
         return
     for sentence in report.covered():
-        console.print(Text(plain(sentence)), soft_wrap=sentence.startswith("  "))
+        console.print(Text(escape_control(sentence)), soft_wrap=sentence.startswith("  "))
     if effects:
         worst = min(report.findings, key=lambda f: list(Effect).index(all_rules()[f.code].effect))
         console.print(Text(f"Next: shardlift rule {worst.code}   (explanation and examples)"))

@@ -16,7 +16,7 @@ from shardlift.source.idioms import device_count, repeated_by, takes_first
 from shardlift.source.libraries import REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
 from shardlift.source.scopes import argument_at
 from shardlift.source.values import Argument, Constant, External, Known, Result
-from shardlift.source.wrappers import given
+from shardlift.source.wrappers import argument_for
 
 _STACKS = frozenset(f"{m}.{f}" for m in ("jax.numpy", "numpy") for f in ("stack", "array"))
 _BROADCASTS = frozenset({"jax.numpy.broadcast_to", "numpy.broadcast_to"})
@@ -188,7 +188,7 @@ def _home_made(file: File, call: ast.Call) -> Idiom | None:
         return None
     argument = known.file.only(inner.tree)
     assert isinstance(argument, Argument)
-    tree = given(known, argument.node.arg, call)
+    tree = argument_for(known, argument.node.arg, call)
     return Idiom(inner.role, tree) if tree is not None and _only_given(call, tree) else None
 
 

@@ -14,7 +14,7 @@ from shardlift.migrate.device_axis.sites import Site
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of
 from shardlift.source.libraries import REDUCTIONS
-from shardlift.source.outputs import returned
+from shardlift.source.outputs import returned_at
 from shardlift.source.scopes import FUNCTIONS, LOOPS
 from shardlift.source.values import Known
 
@@ -27,7 +27,7 @@ def is_reduced(site: Site, path: tuple[Key, ...]) -> bool:
     function, axis = site.function, site.axis_name
     if site.mapped is None or function is None or axis is None or not _is_straight(function):
         return False
-    outputs = list(returned(site.mapped, path))
+    outputs = list(returned_at(site.mapped, path))
     return len(outputs) == len(function.returns()) > 0 and all(
         _reduced(file, expression, axis, _DEEPEST) for file, expression in outputs
     )

@@ -25,7 +25,7 @@ from shardlift.source.file import File
 from shardlift.source.inference import Inference, output_structure
 from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.sites import mapped_function
-from shardlift.source.structure import Parts, Structure, joined, part
+from shardlift.source.structure import Parts, Structure, join, part
 from shardlift.source.values import Constant, Known, Mapped
 
 Shape = Literal["leaf", "tree"]
@@ -111,7 +111,7 @@ class Site:
             return None
         mapped = self.mapped
         calls = [output_structure(mapped, call, file) for file, call in self.calls]
-        return joined(calls) if calls else Inference(mapped.file).of_mapped(mapped, None)
+        return join(calls) if calls else Inference(mapped.file).of_mapped(mapped, None)
 
     def length(self) -> int | None:
         """How many elements the output has, if it is a tuple."""

@@ -12,7 +12,7 @@ from shardlift.migrate.names import is_free, is_shadowed, jax_name
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
-from shardlift.source.statements import deleted, is_only_one
+from shardlift.source.statements import delete, is_only_statement
 from shardlift.source.values import External
 
 PUT = "put_on_every_device"
@@ -85,8 +85,8 @@ def unsharded(made: Point) -> list[Edit]:
         target = statement.targets[0]
         same = isinstance(target, ast.Name) and isinstance(made.inner, ast.Name)
         alone = same and target.id == made.inner.id  # type: ignore[attr-defined]
-        if alone and not is_only_one(file, statement):
-            return [deleted(file, statement)]
+        if alone and not is_only_statement(file, statement):
+            return [delete(file, statement)]
     return _around(file, node, made.inner, "", "")
 
 

@@ -25,7 +25,7 @@ from shardlift.source.libraries import GRADS
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import FUNCTIONS, end, position, positional
 from shardlift.source.values import Argument, Known
-from shardlift.source.wrappers import given
+from shardlift.source.wrappers import argument_for
 
 _DEEPEST = 5  # calls of functions that are followed
 
@@ -96,7 +96,7 @@ def _differentiated(function: Known, whole: dict[str, bool], depth: int) -> Iter
             continue
         value = file.only(call.func)
         if depth and isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
-            arguments = {name: given(value, name, call) for name in positional(value.node)}
+            arguments = {name: argument_for(value, name, call) for name in positional(value.node)}
             known = {
                 name: _comes_from(file, argument, function, whole)
                 for name, argument in arguments.items()

@@ -1,13 +1,15 @@
-"""Two captures, compared: sites are paired, then calls, then leaves. No JAX here.
+"""Comparison of two captures: sites are paired, then calls, then leaves. No JAX here.
 
-=================  =========================================================================
-`layouts`          one array stacked, joined or copied: digests and shapes that say so
-`bits`             how far two arrays are apart
-`causes`           why they are, as far as the numbers tell
-`pairs`            which site of one program is which of the other
-`key_and_index_checks` keys, indices and collectives that say why numbers differ
-`judge`            the verdict of each site
-`processes`        the verdicts of many processes, as one
-`verdicts`         what there is to say
-=================  =========================================================================
+======================  ==================================================================
+`recorded`              a capture and its arrays
+`pairs`                 which sites, leaves and collectives of two programs belong together
+`bits`, `leaves`        the distance between two arrays, and whether they can be compared
+`causes`                likely causes of a difference between two arrays
+`key_and_index_checks`  changed keys, indices and collectives, which explain differences
+`site_comparison`       compares one pair of sites
+`explanation`           the causes of a site, from all its findings
+`judge`                 the verdicts of all sites
+`processes`             merges the verdicts of several processes
+`verdicts`              the records of the result
+======================  ==================================================================
 """

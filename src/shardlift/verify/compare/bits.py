@@ -1,4 +1,4 @@
-"""The distance between two arrays of one shape: in bits, in ulps, and relative."""
+"""The distance between two arrays of the same shape: in bits, in ulps, and relative."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from shardlift.capture.layouts import Array, bits_of
 
 @dataclass(frozen=True)
 class Distance:
-    """How far apart two arrays are. Of integers, booleans and keys there are no ulps."""
+    """The distance between two arrays. Integers, booleans and keys have no ulps."""
 
-    elements: int  # that differ, bit by bit
+    elements: int  # the number of elements whose bits differ
     size: int
-    ulps: int | None = None  # at the worst place; None: not numbers, or infinitely far
-    relative: float = 0.0  # to the largest number in the array, at the worst place
+    ulps: int | None = None  # at the worst place; None if not finite or not floats
+    relative: float = 0.0  # the largest difference, relative to the largest number
     absolute: float = 0.0
-    place: tuple[int, ...] = ()  # the worst one
-    before: str = ""  # what is there
+    place: tuple[int, ...] = ()  # the index of the worst element
+    before: str = ""  # the values of that element
     after: str = ""
 
     @property
     def identical(self) -> bool:
-        """Are they the same, bit by bit?"""
+        """Whether all bits are equal."""
         return self.elements == 0
 
 
@@ -36,7 +36,7 @@ class Tolerance:
     """The tolerance for "close". An element passes if it is within any of the bounds."""
 
     ulps: int = 0
-    rtol: float = 0.0  # of the largest number in the array
+    rtol: float = 0.0  # relative to the largest number in the array
     atol: float = 0.0
 
     def __bool__(self) -> bool:
@@ -44,7 +44,7 @@ class Tolerance:
 
 
 def numpy_dtype(name: str) -> Any:
-    """The type of an array from its name; keys are their data.
+    """The dtype of a name; for keys, the dtype of their data.
 
     >>> numpy_dtype("float32"), numpy_dtype("key<fry>")
     (dtype('float32'), dtype('uint32'))
@@ -54,18 +54,18 @@ def numpy_dtype(name: str) -> Any:
     try:
         return np.dtype(name)
     except TypeError:
-        import ml_dtypes  # JAX brings it: bfloat16, float8 and the like
+        import ml_dtypes  # a dependency of JAX, for bfloat16, float8 and others
 
         return np.dtype(getattr(ml_dtypes, name))
 
 
 def is_float(dtype: Any) -> bool:
-    """Is it a type of floating-point numbers, of JAX's own too?"""
-    return dtype.kind == "f" or (dtype.kind == "V" and about(dtype) is not None)
+    """Whether a dtype is a floating-point type, including those of ml_dtypes."""
+    return dtype.kind == "f" or (dtype.kind == "V" and float_info(dtype) is not None)
 
 
-def about(dtype: Any) -> Any:
-    """What is known of a type of floating-point numbers: ``bits``, ``eps``; None of others."""
+def float_info(dtype: Any) -> Any:
+    """``bits``, ``eps`` and more of a floating-point type; None for other types."""
     with contextlib.suppress(ValueError):
         return np.finfo(dtype)
     with contextlib.suppress(ImportError, ValueError, TypeError):
@@ -77,7 +77,7 @@ def about(dtype: Any) -> Any:
 
 
 def distance(before: Array, after: Array) -> Distance:
-    """Compare two arrays of one shape and dtype."""
+    """The distance between two arrays of the same shape and dtype."""
     if before.dtype.kind == "c":
         part = before.real.dtype
         before, after = (np.ascontiguousarray(x)[..., None].view(part) for x in (before, after))
@@ -104,7 +104,7 @@ def distance(before: Array, after: Array) -> Distance:
 
 
 def within(before: Array, after: Array, tolerance: Tolerance) -> bool:
-    """Does every element pass?"""
+    """Whether every element is within the tolerance."""
     if before.dtype.kind == "c":
         part = before.real.dtype
         before, after = (np.ascontiguousarray(x)[..., None].view(part) for x in (before, after))
@@ -117,20 +117,20 @@ def within(before: Array, after: Array, tolerance: Tolerance) -> bool:
 
 
 def _differs(before: Array, after: Array) -> Any:
-    """Element by element: do the bits differ? All NaNs that share their bits are the same."""
+    """Whether the bits of each element differ. NaNs with the same bits are equal."""
     width = before.dtype.itemsize
     left, right = (bits_of(x).reshape(before.size, width) for x in (before, after))
     return (left != right).any(axis=1).reshape(before.shape)
 
 
 def wide(array: Array) -> Array:
-    """As doubles; a NaN may be of the kind that is reported when it is touched."""
+    """The array as doubles, without warnings for signalling NaNs."""
     with np.errstate(invalid="ignore"):
         return array.astype(np.float64)
 
 
 def _apart(before: Array, after: Array) -> tuple[Any, float]:
-    """The absolute difference of each element, and the largest number of both."""
+    """The absolute difference of each element, and the largest finite number before."""
     left, right = wide(before), wide(after)
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(left - right)
@@ -141,16 +141,16 @@ def _apart(before: Array, after: Array) -> tuple[Any, float]:
 
 
 def ulps(before: Array, after: Array) -> Any:
-    """How many floating-point numbers lie between, element by element; inf where one is no number.
+    """The number of floating-point numbers between two elements; inf if one of them is NaN.
 
-    0.0 and -0.0 are 0 apart, so are two NaNs.
+    The distance between 0.0 and -0.0, and between two NaNs, is 0.
 
     >>> x = np.float32([1.0, -0.0, np.nan])
     >>> ulps(x, np.float32([np.nextafter(np.float32(1), np.float32(2)), 0.0, 1.0])).tolist()
     [1.0, 0.0, inf]
     """
     left, right = _ordered(before), _ordered(after)
-    # Both may use all of 64 bits: subtract the smaller from the larger, as unsigned numbers.
+    # Both may use all 64 bits, so the smaller one is subtracted from the larger one.
     steps = np.where(left > right, left - right, right - left).astype(np.uint64).astype(np.float64)
     nan_left, nan_right = np.isnan(wide(before)), np.isnan(wide(after))
     steps = np.where(nan_left & nan_right, 0.0, np.where(nan_left != nan_right, np.inf, steps))
@@ -159,11 +159,11 @@ def ulps(before: Array, after: Array) -> Any:
 
 
 def _ordered(array: Array) -> Any:
-    """Floating-point numbers as whole ones in the same order: sign and magnitude made one line."""
+    """Floating-point numbers as integers in the same order."""
     width = array.dtype.itemsize
     bits = np.ascontiguousarray(array).view(f"u{width}").reshape(array.shape).astype(np.uint64)
     if array.dtype.name == "float8_e8m0fnu":  # has no sign
         return bits.astype(np.int64)
-    sign = np.uint64(1 << (int(about(array.dtype).bits) - 1))
+    sign = np.uint64(1 << (int(float_info(array.dtype).bits) - 1))
     magnitude = (bits & (sign - np.uint64(1))).astype(np.int64)
     return np.where(bits & sign, -magnitude, magnitude)

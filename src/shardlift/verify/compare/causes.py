@@ -1,24 +1,19 @@
-"""Likely causes of differences between two arrays; empty if unsure."""
+"""Likely causes of a difference between two arrays; an empty text if none is likely."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
 from shardlift.capture.layouts import Array, bits_of, root
-from shardlift.verify.compare.bits import about, is_float, wide
+from shardlift.verify.compare.bits import float_info, is_float, wide
 
-NEARLY = 2e-3  # a factor that is constant to this part is one
+NEARLY = 2e-3  # relative deviation up to which a factor counts as constant
 
 
 def likely(before: Array, after: Array, axis: int | None, devices: int) -> str:
-    """The likely cause; both arrays in one layout, with the rows of the devices along ``axis``."""
-    for look in (_rows, _factor, _statistics, _not_numbers):
-        said = look(before, after, axis, devices)
-        if said:
-            return said
-    return ""
+    """The likely cause. Both arrays have the rows of the devices along ``axis``."""
+    checks = (_rows, _factor, _statistics, _not_numbers)
+    return next(filter(None, (check(before, after, axis, devices) for check in checks)), "")
 
 
 def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
@@ -28,18 +23,18 @@ def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
     if len(set(left)) == 1 and len(set(right)) > 1:
         return (
             "the devices disagree where they agreed before: a pmean or psum is missing, or "
-            "something that varies is returned as if it did not"
+            "a value that varies is returned as if it did not"
         )
     if sorted(left) == sorted(right) and len(set(left)) > 1:
         order = [left.index(row) for row in right]
-        return f"the rows are the same in another order, {order}: the mesh orders its devices so"
+        return f"the same rows in another order, {order}: the mesh has another order of devices"
     if len(set(left)) > 1 and len(set(right)) == 1:
         return _one_for_all(before, after, axis, left, right)
     return ""
 
 
 def _row_bytes(array: Array, axis: int, devices: int) -> list[bytes]:
-    """The bytes of each device's part."""
+    """The bytes of the part of each device."""
     rows = np.moveaxis(array, axis, 0)
     parts = devices if devices > 1 and rows.shape[0] % devices == 0 else rows.shape[0]
     return [bits_of(part).tobytes() for part in np.split(rows, parts)]
@@ -50,17 +45,13 @@ def _one_for_all(
 ) -> str:
     if right[0] == left[0]:
         return (
-            "the first device's value stands for all, where each device had its own: [0], "
-            "out_specs=P() or out_axes=None of something that is not the same everywhere"
+            "all devices have the value of the first, where each device had its own: [0], "
+            "out_specs=P() or out_axes=None for a value that differs between devices"
         )
     if is_float(before.dtype):
-        rows, one = wide(np.moveaxis(before, axis, 0)), np.moveaxis(after, axis, 0)[0]
-        ways: dict[str, Callable[[Array], Array]] = {
-            "mean": lambda x: x.mean(0),
-            "sum": lambda x: x.sum(0),
-        }
-        for name, way in ways.items():
-            if np.allclose(way(rows), wide(one), rtol=NEARLY, atol=0):
+        rows, first = wide(np.moveaxis(before, axis, 0)), np.moveaxis(after, axis, 0)[0]
+        for name, reduced in (("mean", rows.mean(0)), ("sum", rows.sum(0))):
+            if np.allclose(reduced, wide(first), rtol=NEARLY, atol=0):
                 return f"the {name} over the devices, where each device had its own value"
     return (
         "every device has the same value, where each had its own: one random key for all "
@@ -73,12 +64,12 @@ def _factor(before: Array, after: Array, axis: int | None, devices: int) -> str:
     if factor is None:
         return ""
     if root(before, axis).size == 1 and not is_of_devices(factor, devices):
-        return ""  # one number is always a multiple of another
+        return ""  # any number is a multiple of any other
     return words_for(factor, devices)
 
 
 def constant_factor(before: Array, after: Array) -> float | None:
-    """By what ``before`` is multiplied to give ``after``, if it is one number, and not 1."""
+    """The number by which ``before`` is multiplied to give ``after``, if there is one but 1."""
     if not is_float(before.dtype) and before.dtype.kind not in "iu":
         return None
     left, right = wide(before).ravel(), wide(after).ravel()
@@ -93,31 +84,33 @@ def constant_factor(before: Array, after: Array) -> float | None:
 
 
 def is_of_devices(factor: float, devices: int) -> bool:
-    """Is it the number of devices, its square, or one of them in the denominator?"""
+    """Whether a factor is the number of devices, its square, or the inverse of one of them."""
     powers = [float(devices) ** k for k in (1, -1, 2, -2)] if devices > 1 else []
     return any(abs(factor / power - 1) < NEARLY for power in powers)
 
 
 def size_of(factor: float) -> str:
-    """``8.000 times too large``."""
+    """A factor in words: ``8.000 times too large``."""
     large = abs(factor) > 1
     return f"{factor:.3f} times too large" if large else f"{1 / factor:.3f} times too small"
 
 
 def words_for(factor: float, devices: int) -> str:
-    """What a factor over a whole array means."""
+    """The likely cause of a constant factor."""
     size = size_of(factor)
     if not is_of_devices(factor, devices):
         return f"{size}, everywhere"
     if not 1 / devices - NEARLY < factor < devices + NEARLY * devices:
-        return f"{size}, the square of the number of devices: a second moment of a wrong gradient"
+        return f"{size}, the square of the number of devices: the second moment of a wrong gradient"
     if factor > 1:
-        return f"{size}, the number of devices: summed over them once too often, or psum for pmean"
-    return f"{size}, the number of devices: divided by it once too often, or pmean for psum"
+        why = "summed over them once too often, or psum instead of pmean"
+    else:
+        why = "divided by it once too often, or pmean instead of psum"
+    return f"{size}, the number of devices: {why}"
 
 
 def _statistics(before: Array, after: Array, axis: int | None, devices: int) -> str:
-    """Is each device's part the old one, feature by feature, shifted and scaled?"""
+    """The cause if the part of each device is shifted and scaled, feature by feature."""
     if axis is None or devices < 2 or not is_float(before.dtype) or before.ndim < 2:
         return ""
     left, right = (_parts(wide(x), axis, devices) for x in (before, after))
@@ -132,13 +125,13 @@ def _statistics(before: Array, after: Array, axis: int | None, devices: int) -> 
     if rest > NEARLY * np.abs(right).max():
         return ""
     return (
-        "on each device shifted and scaled by something of its own: a mean or variance (batch "
-        "statistics) over the whole batch, where each device took that of its part, or reversed"
+        "shifted and scaled differently on each device: a mean or variance (batch statistics) "
+        "of the whole batch, where each device had that of its part, or vice versa"
     )
 
 
 def _parts(array: Array, axis: int, devices: int) -> Array | None:
-    """Devices, rows of each, features."""
+    """The array with three axes: devices, rows of a device, features."""
     rows = np.moveaxis(array, axis, 0)
     if rows.shape[0] == devices and rows.ndim > 1:
         return rows.reshape(devices, rows.shape[1], -1)
@@ -148,11 +141,11 @@ def _parts(array: Array, axis: int, devices: int) -> Array | None:
 
 
 def of_error(error: str) -> str:
-    """What an error of a call means, if it is a known one."""
+    """The likely cause of an error that a call raised."""
     if "deleted" in error or "donated" in error:
         return (
-            "an array is read again that was donated to an earlier call (donate_argnums): its "
-            "buffer is gone"
+            "an array is used after it was donated to an earlier call (donate_argnums), which "
+            "deleted its buffer"
         )
     return ""
 
@@ -166,15 +159,15 @@ def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) ->
 
 
 def update_factor(given: Array, before: Array, after: Array) -> float | None:
-    """How many times as large the update of ``given`` is after, if it is one number."""
+    """The factor by which the update of ``given`` changed, if there is one."""
     if not is_float(given.dtype) or given.shape != before.shape or given.shape != after.shape:
         return None
     old, new = (wide(x) - wide(given) for x in (before, after))
     if not (np.isfinite(old).all() and np.isfinite(new).all()) or not np.any(old):
         return None
     scale = float(np.vdot(old, new) / np.vdot(old, old))
-    # Updates are small differences of large numbers.
-    noise = 8 * float(np.abs(wide(given)).max()) * float(about(given.dtype).eps)
+    # Updates are small differences of large numbers, so rounding is large relative to them.
+    noise = 8 * float(np.abs(wide(given)).max()) * float(float_info(given.dtype).eps)
     rest = float(np.abs(new - scale * old).max())
     fits = rest <= max(5 * NEARLY * abs(scale) * float(np.abs(old).max()), noise)
     return scale if fits and abs(scale - 1) > 0.01 else None

@@ -1,4 +1,4 @@
-"""Random keys, device indices and collectives: they explain why numbers differ."""
+"""Checks of random keys, device indices and collectives, which explain why numbers differ."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from shardlift.verify.compare.pairs import pair_collectives
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
 
 
-def is_telling(form: Form) -> bool:
-    """Is it a random key or a device index?"""
+def is_key_or_index(form: Form) -> bool:
+    """Whether an array is a random key or a device index."""
     return form.role in CHECKED
 
 
-def pairs(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
+def pair_keys_and_indices(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
     """Pair keys and indices: by source line, or else by order."""
-    found: Pairs = []
+    pairs: Pairs = []
     for role in CHECKED:
         places = [
             [k for k, form in enumerate(forms) if form.role is role] for forms in (before, after)
         ]
         same = pair_collectives([before[k] for k in places[0]], [after[k] for k in places[1]])
-        found += [(places[0][i], places[1][j]) for i, j in same]
+        pairs += [(places[0][i], places[1][j]) for i, j in same]
         if not same:
-            found += list(zip(*places, strict=False))
-    return found
+            pairs += list(zip(*places, strict=False))
+    return pairs
 
 
 def cause(form: Form, before: Array, after: Array) -> str:
-    """The cause that a changed key or index points to; empty if it is the same."""
+    """The likely cause of a changed key or index; empty if it has not changed."""
     if before.shape != after.shape or np.array_equal(before, after):
         return ""
     line = f" ({form.about})" if form.about else ""
@@ -44,13 +44,13 @@ def cause(form: Form, before: Array, after: Array) -> str:
         if rows[1] == 1 < rows[0]:
             return f"one random key for all devices, where each had its own{line}"
         if rows[0] == 1 < rows[1]:
-            return f"a random key for each device, where all had the same{line}"
+            return f"one random key per device, where all had the same{line}"
         return f"other random keys than before{line}"
     if before.ndim > 1:
-        return f"what is computed of axis_index is not what it was{line}"
+        return f"a value computed from axis_index changed{line}"
     return (
-        f"what is computed of axis_index is {_row(after)} on the devices, where it was "
-        f"{_row(before)}: the axes of the mesh are taken in another order{line}"
+        f"a value computed from axis_index is {_row(after)} on the devices, where it was "
+        f"{_row(before)}: the axes of the mesh have another order{line}"
     )
 
 
@@ -59,7 +59,7 @@ def _row(array: Array) -> str:
 
 
 def only_one(before: Sequence[Form], after: Sequence[Form]) -> Iterator[str]:
-    """Collectives that one of the programs has more of."""
+    """Collectives that one of the programs has more often."""
     results = [_results(forms) for forms in (before, after)]
     for kind in sorted({form.collective for forms in results for form in forms}):
         lines = [Counter(one.about for one in forms if one.collective == kind) for forms in results]

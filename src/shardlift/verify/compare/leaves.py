@@ -1,4 +1,4 @@
-"""Two leaves: whether they can be compared, are the same, and how far apart they are."""
+"""Two leaves: whether they can be compared, are identical, and how they differ."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from shardlift.capture.schema import Form
 from shardlift.verify.compare.bits import (
     Distance,
     Tolerance,
-    about,
+    float_info,
     is_float,
     numpy_dtype,
     within,
 )
 
-MOST_ULPS = 2**16  # more do not mean anything to a reader
+MOST_ULPS = 2**16  # a larger number of ulps is not shown
 
 
 def structure(before: Form, after: Form) -> tuple[str, str] | None:
-    """What keeps two leaves from being compared, and why; None if they can be."""
+    """Why two leaves cannot be compared: the difference and its cause; None if they can."""
     if before.dtype != after.dtype:
-        return f"{before.dtype} before, {after.dtype} after", "the type of the numbers changed"
+        return f"{before.dtype} before, {after.dtype} after", "the dtype changed"
     if layout_of(before.shape, after.shape) is None:
         return (
             f"shape {before.shape} before, {after.shape} after",
-            "neither stacked, joined nor copied over the devices, the one is not the other",
+            "the shapes do not fit, whether stacked, joined or copied over the devices",
         )
     if before.agree and not after.agree:
         return (
-            "one value before; after, the copies on the devices disagree",
-            "out_specs=P() or out_axes=None of a value that varies (check_vma=False does not look)",
+            "one value before; the copies on the devices disagree after",
+            "out_specs=P() or out_axes=None for a value that varies (not checked: check_vma=False)",
         )
     return None
 
 
 def identical(forms: tuple[Form, Form], digests: tuple[str, str]) -> bool:
-    """Are the bytes equal? Where only one side has copies, their common value is compared."""
+    """Whether the bytes are equal. If only one side has copies, their common value counts."""
     if layout_of(forms[0].shape, forms[1].shape) is LayoutChange.COPIES:
         return same_digest(*digests)
     return digests[0].partition("/")[0] == digests[1].partition("/")[0]
 
 
 def is_array(form: Form) -> bool:
-    """Does a leaf hold numbers?"""
+    """Whether a leaf holds numbers."""
     try:
         return numpy_dtype(form.dtype).kind not in "OUSMm"
-    except (TypeError, AttributeError):  # an object of Python's, a text
+    except (TypeError, AttributeError):  # a Python object or a string
         return False
 
 
 def nearly(before: Array, after: Array) -> bool:
-    """Equal up to rounding: collectives run in programs that are compiled separately."""
+    """Whether arrays are equal up to rounding, which depends on how a program is compiled."""
     if not is_float(before.dtype):
         return False
-    epsilon = float(about(before.dtype).eps)
+    epsilon = float(float_info(before.dtype).eps)
     return within(before, after, Tolerance(rtol=epsilon**0.5))
 
 

@@ -1,4 +1,4 @@
-"""Which site of one program is which of the other: by name, then by order and outputs."""
+"""Pairs of sites, leaves and collectives of two programs that belong together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shardlift.capture.schema import Form, Site, SiteKind
 
 
 def names_of(site: Site) -> set[str]:
-    """All names of a site that mean something."""
+    """All names of a site, without `<lambda>`."""
     return _meaningful(site.function, site.names)
 
 
@@ -19,7 +19,7 @@ def _meaningful(function: str, names: Iterable[str]) -> set[str]:
 
 
 def best_match(function: str, names: Iterable[str], others: Sequence[Site]) -> int | None:
-    """The site of the same name: of the function first, then any that both have."""
+    """The index of the site with the same function name, or else with a common name."""
     own = _meaningful(function, names)
     same = [k for k, other in enumerate(others) if own and other.function in own]
     shared = same or [k for k, other in enumerate(others) if own & names_of(other)]
@@ -27,7 +27,7 @@ def best_match(function: str, names: Iterable[str], others: Sequence[Site]) -> i
 
 
 def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
-    """Pairs of places in the two lists; only sites that were called have a partner."""
+    """Pairs of indices: by name, then by kind and outputs. Only called sites are paired."""
     left = [k for k, site in enumerate(before) if site.samples]
     right = [k for k, site in enumerate(after) if site.samples]
     same = pair_sites([before[k] for k in left], [after[k] for k in right])
@@ -51,7 +51,7 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
 
 
 def _alike(before: Site, after: Site) -> bool:
-    """Have their first calls outputs of the same types, and shapes that can hold the same?"""
+    """Whether the outputs of the first calls have the same dtypes, and shapes that fit."""
     left, right = _first_outputs(before), _first_outputs(after)
     if left is None or right is None or len(left) != len(right):
         return False
@@ -67,28 +67,28 @@ def _first_outputs(site: Site) -> tuple[Form, ...] | None:
 def pair_leaves(
     before: Sequence[Form], after: Sequence[Form]
 ) -> tuple[Pairs, list[str], list[str]]:
-    """Leaves that belong together, and the paths that only one side has.
+    """Pairs of leaves, and the paths that only one side has.
 
-    By path; where the paths are others and there are as many, by order.
+    Leaves are paired by path, or by order if paths differ and both sides have the same number.
     """
     places = {form.path: k for k, form in enumerate(after)}
-    found = [(k, places[form.path]) for k, form in enumerate(before) if form.path in places]
-    if len(found) < len(before) and len(before) == len(after):
+    pairs = [(k, places[form.path]) for k, form in enumerate(before) if form.path in places]
+    if len(pairs) < len(before) and len(before) == len(after):
         return [(k, k) for k in range(len(before))], [], []
-    used = ({i for i, _ in found}, {j for _, j in found})
+    used = ({i for i, _ in pairs}, {j for _, j in pairs})
     missing = [form.path for k, form in enumerate(before) if k not in used[0]]
     more = [form.path for k, form in enumerate(after) if k not in used[1]]
-    return found, missing, more
+    return pairs, missing, more
 
 
 def pair_collectives(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
-    """Arrays of collectives that stand on the same line of source, one after the other."""
+    """Pairs of arrays of collectives: by source line, and by order within a line."""
     places: dict[tuple[str, str], list[int]] = {}
     for k, form in enumerate(after):
         places.setdefault((form.path, form.about), []).append(k)
-    found = []
+    pairs = []
     for k, form in enumerate(before):
         waiting = places.get((form.path, form.about), [])
         if waiting:
-            found.append((k, waiting.pop(0)))
-    return found
+            pairs.append((k, waiting.pop(0)))
+    return pairs

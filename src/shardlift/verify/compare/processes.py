@@ -14,33 +14,30 @@ from shardlift.verify.compare.verdicts import (
 WORST = [*Verdict]
 
 
-def of_processes(verdicts: Sequence[Sequence[SiteVerdict]]) -> list[SiteVerdict]:
-    """One verdict per site: the worst, with the findings of each process.
-
-    A job of one process is left as it is.
-    """
+def merge_verdicts(verdicts: Sequence[Sequence[SiteVerdict]]) -> list[SiteVerdict]:
+    """One verdict per site: the worst of all processes, with the findings of each."""
     if len(verdicts) == 1:
         return list(verdicts[0])
-    found: dict[object, list[tuple[int, SiteVerdict]]] = {}
+    by_site: dict[object, list[tuple[int, SiteVerdict]]] = {}
     for process, sites in enumerate(verdicts):
         for site in sites:
             key = _key(site.before), _key(site.after)
-            found.setdefault(key, []).append((process, site))
-    return [_one(parts, len(verdicts)) for parts in found.values()]
+            by_site.setdefault(key, []).append((process, site))
+    return [_merge(parts, len(verdicts)) for parts in by_site.values()]
 
 
 def _key(place: Place | None) -> object:
     return place and (place.file, place.line, place.function)
 
 
-def _one(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerdict:
+def _merge(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerdict:
     sites = [site for _, site in parts]
     worst = min(sites, key=lambda site: WORST.index(site.verdict))
     known = [site.itself for site in sites]
     findings = tuple(
-        replace(one, what=f"process {process}: {one.what}")
+        replace(finding, what=f"process {process}: {finding.what}")
         for process, site in parts
-        for one in site.findings
+        for finding in site.findings
     )
     notes = tuple(dict.fromkeys(note for site in sites for note in site.notes))
     if len(parts) < processes:

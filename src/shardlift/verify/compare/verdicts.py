@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from shardlift.capture.schema import Part, SiteKind
+from shardlift.capture.schema import Part, Site, SiteKind
 from shardlift.verify.compare.bits import Distance, Tolerance
 
 
 class Verdict(StrEnum):
-    """What a comparison shows of a site, the worst first."""
+    """The result for a site, the worst first."""
 
     DIFFERENT = "different"
     NOT_REACHED = "not reached"
@@ -33,6 +33,11 @@ class Place:
         return f"{self.function} ({self.file}:{self.line}, {self.kind})"
 
 
+def place_of(site: Site) -> Place:
+    """The place of a site."""
+    return Place(site.file, site.line, site.function, site.kind, len(site.samples))
+
+
 @dataclass(frozen=True)
 class Finding:
     """The first difference in one leaf."""
@@ -44,7 +49,7 @@ class Finding:
     distance: Distance | None = None
     cause: str = ""
     close: bool = False
-    about: str = ""  # of a collective: its line
+    about: str = ""  # the source line of a collective
 
 
 @dataclass(frozen=True)
@@ -54,28 +59,28 @@ class SiteVerdict:
     verdict: Verdict
     before: Place | None
     after: Place | None
-    calls: int = 0  # that were compared
-    leaves: int = 0  # outputs that were compared, of all those calls
-    collectives: int = 0  # arrays of collectives that were compared
-    replays: int = 0  # calls that were compared on the same inputs
+    calls: int = 0  # compared calls
+    leaves: int = 0  # compared outputs of all calls
+    collectives: int = 0  # compared arrays of collectives
+    replays: int = 0  # calls that were run again on the same inputs
     differing_calls: int = 0
-    findings: tuple[Finding, ...] = ()  # the first one of each leaf
+    findings: tuple[Finding, ...] = ()  # the first of each leaf
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    # Whether it is this function that differs, and not what it was given; None: not known.
+    # Whether the function itself differs, and not only its inputs; None if not known.
     itself: bool | None = None
 
     @property
     def name(self) -> str:
-        """What it is called before, or else after."""
+        """The name of the function before, or else after."""
         place = self.before or self.after
         return place.function if place else ""
 
     @property
     def first(self) -> Finding | None:
-        """The first difference that is not within the tolerance, or else the first."""
-        far = [one for one in self.findings if not one.close]
-        return min(far or self.findings, key=lambda one: one.call, default=None)
+        """The first difference outside the tolerance, or else the first."""
+        far = [finding for finding in self.findings if not finding.close]
+        return min(far or self.findings, key=lambda finding: finding.call, default=None)
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,13 @@ class Side:
 
     command: str
     jax: str = ""
-    status: int | None = 0  # its exit status; None: a capture
-    error: str = ""  # the end of what it said, if it failed
+    status: int | None = 0  # the exit status; None for a capture
+    error: str = ""  # the end of the output, if it failed
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Two programs, compared."""
+    """The result of comparing two programs."""
 
     before: Side
     after: Side
@@ -104,13 +109,13 @@ class Outcome:
 
     @property
     def failed(self) -> list[str]:
-        """Which of the programs failed."""
+        """The programs that failed."""
         sides = (("before", self.before), ("after", self.after))
         return [name for name, side in sides if side.status]
 
     @property
     def status(self) -> int:
-        """The exit status: 0 the same, 1 a difference, 2 nothing could be compared."""
+        """The exit status: 0 if all is equal, 1 for a difference, 2 if nothing was compared."""
         if any(site.verdict in (Verdict.DIFFERENT, Verdict.NOT_COMPARED) for site in self.sites):
             return 1
         if any(site.verdict == Verdict.NOT_REACHED and in_one_only(site) for site in self.sites):
@@ -121,6 +126,6 @@ class Outcome:
 
 
 def in_one_only(site: SiteVerdict) -> bool:
-    """Is it called in one of the programs, and not in the other?"""
+    """Whether a site is called in one of the programs only."""
     calls = [place.calls if place else 0 for place in (site.before, site.after)]
     return (calls[0] > 0) != (calls[1] > 0)

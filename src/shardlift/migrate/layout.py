@@ -1,0 +1,213 @@
+"""How the files of a project import each other, and so by which names its folders go.
+
+A folder does not say it: `src/` may have an `__init__.py` by mistake, a package may have none,
+and a checkout may have another name than the package in it. The imports that work today do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import PurePath
+
+from shardlift.source.modules import LIBRARIES
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]*))",
+    re.M,
+)
+_RENAMED = re.compile(r"\s+as\s+\w+|#[^\n]*")
+_OTHERS = LIBRARIES | sys.stdlib_module_names
+Parts = tuple[str, ...]
+Exists = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A folder and the name by which its modules are imported.
+
+    Without a name they are imported by their own names, as by a script beside them.
+    """
+
+    folder: str
+    name: str = ""
+
+    def contains(self, folder: str) -> bool:
+        """Whether a folder is this one, or inside it."""
+        return folder == self.folder or folder.startswith(f"{self.folder}{os.sep}")
+
+
+@dataclass(frozen=True)
+class Imports:
+    """What a text imports: dotted names, and how many levels up its relative imports go."""
+
+    absolute: tuple[Parts, ...]
+    levels: tuple[int, ...]
+
+
+def imports_of_text(text: str) -> Imports:
+    """Every import statement of a text, wherever it stands.
+
+    >>> imports_of_text("from a.b import c as d, e")
+    Imports(absolute=(('a', 'b', 'c'), ('a', 'b', 'e')), levels=())
+    """
+    absolute: list[Parts] = []
+    levels: list[int] = []
+    for module, taken, plain in _IMPORT.findall(text):
+        names = re.findall(r"[\w.]+", _RENAMED.sub("", taken or plain))
+        if module.startswith("."):
+            levels.append(len(module) - len(module.lstrip(".")))
+        elif module:
+            absolute += [(*module.split("."), name) for name in names or [""]]
+        else:
+            absolute += [tuple(name.split(".")) for name in names]
+    return Imports(tuple(absolute), tuple(levels))
+
+
+class Layout:
+    """The packages of a project. Files are read when they are needed."""
+
+    def __init__(
+        self, paths: Iterable[str], text: Callable[[str], str], exists: Exists = os.path.exists
+    ) -> None:
+        """`text` returns the text of a path, empty where there is none."""
+        self._paths = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
+        self._text = text
+        self._exists = cache(exists)
+        self.imports = cache(self._imports)
+        self.packages_imported = cache(self._packages_imported)
+
+    def package_of(self, path: str) -> Package:
+        """The outermost package that a file is in, or the folder that it runs in as a script."""
+        folder = _folder(path)
+        own = Counter(one for one, _ in self.packages_imported(path) if one.contains(folder))
+        named = Counter({one: count for one, count in own.items() if one.name})
+        evidence = named or own or self._by_folder.get(folder) or Counter()
+        for package, _ in sorted(evidence.most_common(), key=lambda item: (-item[1], item[0].name)):
+            if package.contains(folder):
+                return package
+        return self._by_structure(path)
+
+    def _imports(self, path: str) -> Imports:
+        return imports_of_text(self._text(path))
+
+    def _packages_imported(self, path: str) -> tuple[tuple[Package, str], ...]:
+        """The packages of the project that a file imports from, each with the folder reached."""
+        found: list[tuple[Package, str]] = []
+        unknown: list[Parts] = []
+        for parts in self.imports(path).absolute:
+            reached = self._reached(parts, path)
+            if reached is not None:
+                found.append(reached)
+            elif len(parts) > 1 and parts[0] not in _OTHERS:
+                unknown.append(parts)
+        return (*found, *self._renamed(unknown, path))
+
+    @cached_property
+    def _by_folder(self) -> dict[str, Counter[Package]]:
+        """For each folder, the packages by which its modules are imported, and import others."""
+        found: dict[str, Counter[Package]] = defaultdict(Counter)
+        for path, given in self._paths.items():
+            for package, reached in self.packages_imported(given):
+                found[reached][package] += 1
+                if package.name and package.contains(os.path.dirname(path)):
+                    found[os.path.dirname(path)][package] += 1
+        return found
+
+    def _reached(self, parts: Parts, path: str) -> tuple[Package, str] | None:
+        """The package that an import finds, searched from the folder of the file upwards."""
+        roots = [root for above in _upwards(path) for root in (above, os.path.join(above, "src"))]
+        for root in roots if len(parts) > 1 else ():
+            top = os.path.join(root, parts[0])
+            if self._has(top, parts[1]):
+                return Package(top, parts[0]), self._deepest(root, parts)
+        for root in roots if parts[0] not in _OTHERS else ():
+            top = os.path.join(root, parts[0])
+            if self._exists(f"{top}.py"):
+                return Package(root), root
+            if len(parts) == 1 and self._exists(os.path.join(top, "__init__.py")):
+                return Package(top, parts[0]), top
+        return None
+
+    def _has(self, folder: str, name: str) -> bool:
+        """Whether a folder has a module of this name, or its `__init__.py` does."""
+        inner = os.path.join(folder, name)
+        if not name:
+            return False
+        if self._exists(f"{inner}.py") or self._exists(inner):
+            return True
+        init = os.path.join(folder, "__init__.py")
+        return self._exists(init) and bool(
+            re.search(
+                rf"^(?:def|class) {name}\b|^{name}\b.*=|import\b.*\b{name}\b",
+                self._text(init),
+                re.M,
+            )
+        )
+
+    def _deepest(self, root: str, parts: Parts) -> str:
+        folder = root
+        for part in parts:
+            inner = os.path.join(folder, part)
+            if self._exists(f"{inner}.py") or not self._exists(inner):
+                break
+            folder = inner
+        return folder
+
+    def _renamed(self, unknown: list[Parts], path: str) -> Iterator[tuple[Package, str]]:
+        """Imports that name a folder above by another name: `from proj.pk import b` in `proj_1`."""
+        for name in sorted({parts[0] for parts in unknown}):
+            inner = [parts[1:] for parts in unknown if parts[0] == name]
+            for above in _upwards(path):
+                if all(self._leads_into(above, parts) for parts in inner) and (
+                    _is_like(os.path.basename(above), name) or len({p[0] for p in inner}) > 1
+                ):
+                    for parts in inner:
+                        yield Package(above, name), self._deepest(above, parts)
+                    break
+
+    def _leads_into(self, folder: str, parts: Parts) -> bool:
+        inner = os.path.join(folder, parts[0])
+        if not parts[0] or self._exists(f"{inner}.py"):
+            return bool(parts[0])
+        return self._exists(inner) and (len(parts) == 1 or self._has(inner, parts[1]))
+
+    def _by_structure(self, path: str) -> Package:
+        """The outermost folder above with an `__init__.py`, where no import says otherwise.
+
+        A folder without one in between does not end a package; one called `src` does.
+        """
+        folder = PurePath(_folder(path))
+        top = folder if self._is_package(folder) else None
+        for above in folder.parents if top else ():
+            if not above.name.isidentifier() or above.name == "src":
+                break
+            top = above if self._is_package(above) else top
+        depth = max(self.imports(path).levels, default=0)
+        within = (folder, *folder.parents)[depth - 1] if depth else None
+        if within is not None and (top is None or top.is_relative_to(within)):
+            top = within  # a relative import goes up to here
+        return Package(str(top), top.name) if top else Package(str(folder))
+
+    def _is_package(self, folder: PurePath) -> bool:
+        return folder.name.isidentifier() and self._exists(str(folder / "__init__.py"))
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(os.path.abspath(path))
+
+
+def _upwards(path: str) -> list[str]:
+    folder = PurePath(_folder(path))
+    return [str(folder), *map(str, folder.parents)]
+
+
+def _is_like(folder: str, name: str) -> bool:
+    """Whether a checkout of this name may be that of a package: `proj_1`, `Proj-main`."""
+    first, second = (re.sub(r"[^a-z0-9]", "", word.lower()) for word in (folder, name))
+    return bool(second) and first.startswith(second)

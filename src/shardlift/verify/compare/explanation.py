@@ -1,0 +1,92 @@
+"""Explains why a site differs, from its findings and from clues in its calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from shardlift.capture.schema import Part
+from shardlift.verify.compare.verdicts import Finding
+
+WHOLE_BATCH = (
+    "after, it is a jit of the whole batch and no shard_map: means, variances (batch statistics) "
+    "and random keys are those of the whole batch, where each device had its own"
+)
+
+
+@dataclass
+class Clues:
+    """What the calls of a site show, besides the arrays that differ.
+
+    The texts are the keys of dicts, which keep their order and have no duplicates.
+    """
+
+    own: bool = False  # a call differs although its inputs are equal
+    whole_batch: bool = False  # it is a pmap before, and a jit of the whole batch after
+    replays: int = 0  # calls that were run again on the inputs of the program before
+    differing_replays: int = 0
+    arguments: dict[str, None] = field(default_factory=dict)  # that changed places
+    keys_and_indices: dict[str, None] = field(default_factory=dict)  # that changed
+    collectives: dict[str, None] = field(default_factory=dict)  # in one program only
+    inputs: str = ""  # the first inputs that differ, and why
+
+    @property
+    def itself(self) -> bool | None:
+        """Whether the function itself differs, not only its inputs; None if not known."""
+        if self.own or self.differing_replays:
+            return True
+        return False if self.replays else None
+
+
+def explain(findings: Collection[Finding], clues: Clues) -> Iterator[str]:
+    """The likely causes, each once: those seen in the calls first, then those of arrays."""
+    far = [finding for finding in findings if not finding.close]
+    if not far:
+        return
+    if clues.own:
+        yield from clues.arguments
+        yield from clues.keys_and_indices
+        if clues.whole_batch:
+            yield WHOLE_BATCH
+    yield from dict.fromkeys(f.cause for f in far if f.part == Part.CALLS and f.cause)
+    yield from _of_arrays(far)
+    if clues.own:
+        yield from clues.collectives
+    yield from _of_inputs(clues)
+
+
+def _of_arrays(far: Collection[Finding]) -> Iterator[str]:
+    """The causes of collectives; those of outputs if no collective differs."""
+    inside = [finding for finding in far if finding.part == Part.INSIDE]
+    for cause, count in _count_causes(inside).items():
+        lines = {finding.about for finding in inside if finding.cause == cause}
+        is_one_line = count == len(inside) and len(lines) == 1
+        what = f"every array of {lines.pop()}" if is_one_line else f"{count} collectives"
+        yield f"{what}: {cause}"
+    outputs = [finding for finding in far if finding.part == Part.OUTPUTS]
+    if outputs and not inside:
+        first = min(finding.call for finding in outputs)
+        early = [finding for finding in outputs if finding.call == first]
+        for cause, count in _count_causes(early).items():
+            yield f"{count} of {len(outputs)} differing leaves: {cause}"
+
+
+def _count_causes(findings: Collection[Finding]) -> Counter[str]:
+    return Counter(finding.cause for finding in findings if finding.cause)
+
+
+def _of_inputs(clues: Clues) -> Iterator[str]:
+    if clues.differing_replays:
+        yield (
+            f"this function itself: on the inputs of the program before, too, "
+            f"{clues.differing_replays} of {clues.replays} calls gave another result"
+        )
+    elif clues.replays:
+        yield (
+            f"not this function: on the inputs of the program before, {clues.replays} calls "
+            "gave the same results as before. Its inputs differ: "
+            + (clues.inputs or "look at the sites before it")
+        )
+    elif clues.inputs and not clues.own:
+        yield f"its inputs differ: {clues.inputs}"

@@ -1,0 +1,314 @@
+"""Compares one pair of sites: their calls, and the leaves of the outputs of each call."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import combinations
+
+from shardlift.capture.layouts import Array, same_arrays, same_digest, together
+from shardlift.capture.schema import ArrayRole, Form, Part, Sample, SiteKind, Values
+from shardlift.verify.compare import causes, key_and_index_checks
+from shardlift.verify.compare.bits import Tolerance, distance, within
+from shardlift.verify.compare.explanation import Clues, explain
+from shardlift.verify.compare.leaves import identical, is_array, nearly, structure, words
+from shardlift.verify.compare.pairs import pair_collectives, pair_leaves
+from shardlift.verify.compare.recorded import Recorded
+from shardlift.verify.compare.verdicts import Finding, SiteVerdict, Verdict, place_of
+
+SUMMED_TWICE = (
+    "check_vma with unvarying parameters: shard_map has already summed the gradient over the "
+    "devices before this line"
+)
+SUMMED_LESS = "the backward pass sums over the devices less often than before"
+TRANSFORMED = (
+    "called inside grad, vmap or another transform, outside any jit or pmap: such calls are not "
+    "recorded"
+)
+MOST_CALLS = 200  # differing calls of a site whose values are compared
+
+
+class SiteComparison:
+    """Compares one pair of sites, call by call."""
+
+    def __init__(
+        self, before: Recorded, after: Recorded, i: int, j: int, tolerance: Tolerance
+    ) -> None:
+        self.sides, self.numbers, self.tolerance = (before, after), (i, j), tolerance
+        self.sites = before.capture.sites[i], after.capture.sites[j]
+        self.devices = max(site.axis_size for site in self.sites)
+        self.findings: dict[tuple[Part, str], Finding] = {}
+        self.notes: dict[str, None] = {}
+        self.leaves = self.collectives = self.differing = self.uncompared = self.calls = 0
+        kinds = [site.kind for site in self.sites]
+        is_whole = kinds == [SiteKind.PMAP, SiteKind.JIT] and self.devices > 1
+        self.clues = Clues(whole_batch=is_whole)
+
+    def verdict(self) -> SiteVerdict:
+        """Compare all calls."""
+        for left, right in zip(self.sites[0].samples, self.sites[1].samples, strict=False):
+            self._compare_call(left, right)
+        self._compare_counts()
+        for site in self.sites:
+            self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
+            if site.transformed and site.kind is SiteKind.PMAP:
+                self.notes[TRANSFORMED] = None
+        return SiteVerdict(
+            self._verdict(),
+            place_of(self.sites[0]),
+            place_of(self.sites[1]),
+            calls=self.calls,
+            leaves=self.leaves,
+            collectives=self.collectives,
+            replays=self.clues.replays,
+            differing_calls=self.differing,
+            findings=tuple(self.findings.values()),
+            causes=tuple(explain(self.findings.values(), self.clues)),
+            notes=tuple(self.notes),
+            itself=self.clues.itself,
+        )
+
+    def _verdict(self) -> Verdict:
+        counted = [f for f in self.findings.values() if f.part != Part.REPLAYED]
+        if any(not finding.close for finding in counted):
+            return Verdict.DIFFERENT
+        if self.uncompared or not self.leaves:
+            return Verdict.NOT_COMPARED
+        return Verdict.CLOSE if counted else Verdict.IDENTICAL
+
+    def _compare_counts(self) -> None:
+        left, right = (len(site.samples) for site in self.sites)
+        if left != right:
+            self._add(
+                Finding("", min(left, right), Part.CALLS, f"{left} calls before, {right} after")
+            )
+
+    # ---- a call
+
+    def _compare_call(self, left: Sample, right: Sample) -> None:
+        if left.failed or right.failed:
+            if left.failed != right.failed:
+                which = "before" if left.failed else "after"
+                error = left.error or right.error
+                what = f"the call raised an error {which}{f': {error}' * bool(error)}"
+                cause = causes.of_error(error)
+                self._add(Finding("", left.call, Part.CALLS, what, cause=cause))
+                self.clues.own |= _same_arrays(left.inputs, right.inputs)
+            return
+        if left.outputs is None or right.outputs is None:
+            self.uncompared += 1
+            self.notes["calls whose outputs could not be read are not compared"] = None
+            return
+        same_inputs = _same_arrays(left.inputs, right.inputs)
+        bad = self._compare_outputs(left, right, Part.OUTPUTS, right.outputs)
+        self.calls += 1
+        self.differing += bad
+        self.clues.own |= bad and same_inputs
+        if bad and not same_inputs:
+            self.notes["in some calls the inputs differ too, so the outputs do"] = None
+            self._explain_inputs(left, right)
+        if bad and same_inputs:
+            self._find_exchanged_arguments(left.inputs, right.inputs)
+        if left.inside is not None and right.inside is not None and same_inputs:
+            self._compare_collectives(left, right, left.inside, right.inside)
+        if right.replayed is not None:
+            self.clues.replays += 1
+            bad = self._compare_outputs(left, right, Part.REPLAYED, right.replayed)
+            self.clues.differing_replays += bad
+
+    def _find_exchanged_arguments(self, before: Values | None, after: Values | None) -> None:
+        """Find pairs of arguments that have each other's values."""
+        if before is None or after is None:
+            return
+        forms = self._forms(0, before), self._forms(1, after)
+        old, new = before.digests, after.digests
+        moved = [(i, j) for i, j in pair_leaves(*forms)[0] if not same_digest(old[i], new[j])]
+        for (i, j), (k, n) in combinations(moved, 2):
+            if same_digest(old[i], new[n]) and same_digest(old[k], new[j]):
+                paths = f"{forms[0][i].path} and {forms[0][k].path}"
+                self.clues.arguments[f"{paths} have each other's values"] = None
+
+    def _forms(self, side: int, values: Values) -> tuple[Form, ...]:
+        return self.sites[side].forms[values.forms]
+
+    def _compare_outputs(self, left: Sample, right: Sample, part: Part, values: Values) -> bool:
+        assert left.outputs is not None
+        forms = self._forms(0, left.outputs), self._forms(1, values)
+        pairs, missing, more = pair_leaves(*forms)
+        for paths, which in ((missing, "before"), (more, "after")):
+            for path in paths:
+                self._add(Finding(path, left.call, part, f"this output is only {which}"))
+        bad = bool(missing or more)
+        for i, j in pairs:
+            digests = left.outputs.digests[i], values.digests[j]
+            pair_forms = forms[0][i], forms[1][j]
+            finding = self._compare_leaf((left, right), part, (i, j), pair_forms, digests)
+            if finding is not None:
+                self._add(finding)
+                bad = bad or not finding.close
+        return bad
+
+    def _compare_leaf(
+        self,
+        samples: tuple[Sample, Sample],
+        part: Part,
+        places: tuple[int, int],
+        forms: tuple[Form, Form],
+        digests: tuple[str, str],
+    ) -> Finding | None:
+        """Compare one leaf; None if it is identical."""
+        path, call = forms[0].path, samples[0].call
+        if not digests[0] and not digests[1]:
+            note = f"{path} ({forms[0].dtype}) was not compared: its bytes were not recorded"
+            self.notes[note] = None
+            self.uncompared += is_array(forms[0])
+            return None
+        self.leaves += part == Part.OUTPUTS
+        mismatch = structure(*forms)
+        if mismatch is not None:
+            return Finding(path, call, part, mismatch[0], cause=mismatch[1])
+        if identical(forms, digests):
+            return None
+        arrays = self._arrays(samples, part, places, forms)
+        if arrays is None:
+            what = "differs; the values were not kept (--keep-bytes)"
+            return Finding(path, call, part, what)
+        return self._compare_arrays(path, call, part, arrays, forms)
+
+    def _arrays(
+        self,
+        samples: tuple[Sample, Sample],
+        part: Part,
+        places: tuple[int, int],
+        forms: tuple[Form, Form],
+    ) -> tuple[Array, Array] | None:
+        if self.differing >= MOST_CALLS:
+            return None
+        parts = (part, part) if part in (Part.INSIDE, Part.INPUTS) else (Part.OUTPUTS, part)
+        left, right = (
+            side.array(number, sample, name, place, form)
+            for side, number, sample, name, place, form in zip(
+                self.sides, self.numbers, samples, parts, places, forms, strict=True
+            )
+        )
+        return None if left is None or right is None else (left, right)
+
+    def _compare_arrays(
+        self,
+        path: str,
+        call: int,
+        part: Part,
+        arrays: tuple[Array, Array],
+        forms: tuple[Form, Form],
+    ) -> Finding | None:
+        left, right, axis = together(*arrays, (forms[0].axis, forms[1].axis))
+        apart = distance(left, right)
+        if apart.identical:
+            return None
+        close = bool(self.tolerance) and within(left, right, self.tolerance)
+        cause = "" if close else causes.likely(left, right, axis, self.devices)
+        if not cause and not close and part == Part.OUTPUTS:
+            cause = self._cause_of_update(path, call, left, right)
+        return Finding(path, call, part, words(apart), apart, cause, close, forms[0].about)
+
+    def _cause_of_update(self, path: str, call: int, left: Array, right: Array) -> str:
+        """The cause if the update of an input is too large or too small."""
+        site, sample = self.sites[0], self.sites[0].samples[call]
+        if sample.inputs is None:
+            return ""
+        forms = site.forms[sample.inputs.forms]
+        fits = [k for k, form in enumerate(forms) if form.shape == left.shape]
+        for k in sorted(fits, key=lambda k: -_common_end(forms[k].path, path))[:3]:
+            given = self.sides[0].array(self.numbers[0], sample, Part.INPUTS, k, forms[k])
+            factor = None if given is None else causes.update_factor(given, left, right)
+            if factor is not None and causes.is_of_devices(factor, self.devices):
+                return "the update is " + causes.words_for(factor, self.devices)
+        return ""
+
+    # ---- collectives
+
+    def _compare_collectives(
+        self, left: Sample, right: Sample, before: Values, after: Values
+    ) -> None:
+        """Compare results of collectives up to rounding: outputs show other differences."""
+        forms = self._forms(0, before), self._forms(1, after)
+        self._compare_keys_and_indices(left, right, forms)
+        for i, j in pair_collectives(*forms):
+            if key_and_index_checks.is_key_or_index(forms[0][i]):
+                continue
+            self.collectives += 1
+            pair_forms = forms[0][i], forms[1][j]
+            digests = before.digests[i], after.digests[j]
+            if pair_forms[0].role is ArrayRole.OPERAND or identical(pair_forms, digests):
+                continue
+            if structure(*pair_forms):
+                continue
+            arrays = self._arrays((left, right), Part.INSIDE, (i, j), pair_forms)
+            if arrays is None or nearly(*together(*arrays)[:2]):
+                continue
+            path = pair_forms[0].path
+            finding = self._compare_arrays(path, left.call, Part.INSIDE, arrays, pair_forms)
+            if finding is not None and not finding.close:
+                self.clues.own = True
+                self._add(_with_cause(finding, forms, *together(*arrays)[:2]))
+
+    def _compare_keys_and_indices(
+        self, left: Sample, right: Sample, forms: tuple[tuple[Form, ...], tuple[Form, ...]]
+    ) -> None:
+        """Compare keys, indices and collectives: they show why numbers differ, not whether."""
+        for i, j in key_and_index_checks.pair_keys_and_indices(*forms):
+            arrays = self._arrays((left, right), Part.INSIDE, (i, j), (forms[0][i], forms[1][j]))
+            cause = key_and_index_checks.cause(forms[0][i], *arrays) if arrays else ""
+            if cause:
+                self.clues.keys_and_indices[cause] = None
+        self.clues.collectives |= dict.fromkeys(key_and_index_checks.only_one(*forms))
+
+    def _explain_inputs(self, left: Sample, right: Sample) -> None:
+        """Explain the first inputs that differ."""
+        if self.clues.inputs or left.inputs is None or right.inputs is None:
+            return
+        forms = self._forms(0, left.inputs), self._forms(1, right.inputs)
+        for i, j in pair_leaves(*forms)[0]:
+            pair_forms = forms[0][i], forms[1][j]
+            digests = left.inputs.digests[i], right.inputs.digests[j]
+            if structure(*pair_forms) or identical(pair_forms, digests):
+                continue
+            arrays = self._arrays((left, right), Part.INPUTS, (i, j), pair_forms)
+            if arrays is not None:
+                one, other, axis = together(*arrays, (pair_forms[0].axis, pair_forms[1].axis))
+                if cause := causes.likely(one, other, axis, self.devices):
+                    path = pair_forms[0].path
+                    self.clues.inputs = f"{path}, in call {left.call + 1}: {cause}"
+                    return
+
+    def _add(self, finding: Finding) -> None:
+        key = (finding.part, f"{finding.path} {finding.about}")
+        old = self.findings.get(key)
+        if old is None or (old.close and not finding.close):
+            self.findings[key] = finding
+
+
+def _with_cause(
+    finding: Finding,
+    forms: tuple[tuple[Form, ...], tuple[Form, ...]],
+    before: Array,
+    after: Array,
+) -> Finding:
+    """The finding with its cause, if the number of collectives in the backward pass changed."""
+    counts = [sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms]
+    factor = causes.constant_factor(before, after)
+    if factor is None or counts[0] == counts[1]:
+        return finding
+    why = SUMMED_TWICE if counts[1] > counts[0] else SUMMED_LESS
+    return dataclasses.replace(finding, cause=f"{causes.size_of(factor)}: {why}")
+
+
+def _same_arrays(before: Values | None, after: Values | None) -> bool:
+    if before is None or after is None:
+        return False
+    return same_arrays(before.digests, after.digests)
+
+
+def _common_end(left: str, right: str) -> int:
+    """The number of characters that two paths have in common at their ends."""
+    pairs = zip(reversed(left), reversed(right), strict=False)
+    return next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))

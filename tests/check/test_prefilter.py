@@ -1,0 +1,75 @@
+"""The prefilter: which rules may match, by the bytes of a file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shardlift.check.prefilter import active_codes
+from shardlift.check.rules import all_rules
+
+
+def _active(text: str, notebook: bool = False) -> tuple[str, ...]:
+    return active_codes(text.encode(), tuple(all_rules()), notebook)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\njax.tree_map(f)",
+        "from jax import (\n    jit,\n    tree_map,\n)",
+        "from jax import jit, tree_map as t",
+        "from jax import jit, \\\n    tree_map",
+        "import jax as j\nj.tree_map(f)",
+        "from jax import tree_util as u\nu.tree_multimap(f)",
+    ],
+)
+def test_names_are_found_however_they_are_written(text: str) -> None:
+    assert "SL105" in _active(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\njax.tree_util.tree_map(f)",
+        "from jax.tree_util import tree_map",
+        "tree_map(f)",
+        "from jax import jit  # not tree_map",
+        "import objax\nobjax.tree_map(f)",
+        "import acme.jax\nacme.jax.tree_map(f)",
+        "import my_jax\nmy_jax.tree_map(f)",
+        "from jax import (" + "x, " * 9999 + "tree_map",
+    ],
+)
+def test_other_names_are_not_found(text: str) -> None:
+    assert "SL105" not in _active(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("pmap", "SL201", True),
+        ("objax.Parallel(f)", "SL201", True),
+        ("Parallel(f)", "SL201", False),  # no word of any library: not even searched
+        ("import numpy", "SL201", False),
+        ("x = 1  # noqa: SL201", "SL001", True),
+        ("x = 1  # noqa: E501, SL201", "SL001", True),
+        ("x = 1  # noqa: sl201", "SL001", True),
+        ("x = 1  # noqa: E501", "SL001", False),
+        ("x = 1  # noqa", "SL001", False),
+    ],
+)
+def test_words_and_patterns(text: str, code: str, expected: bool) -> None:
+    assert (code in _active(text)) is expected
+
+
+def test_only_the_selected_codes() -> None:
+    assert active_codes(b"import jax\njax.pmap(f)", ("SL105", "SL201")) == ("SL201",)
+    assert active_codes(b"import jax\njax.pmap(f)", ("SL105",)) == ()
+
+
+def test_notebooks_are_searched_line_by_line() -> None:
+    cell = {"cell_type": "code", "source": ["from jax import (\n", "    tree_map,\n", ")"]}
+    text = json.dumps({"cells": [cell]})
+    assert "SL105" in _active(text, notebook=True)

@@ -1,0 +1,22 @@
+"""Files for tests: texts in memory, and the expressions in them."""
+
+from __future__ import annotations
+
+import ast
+
+from shardlift.source.file import File
+from shardlift.source.project import Project
+from shardlift.source.text import Source
+
+
+def parse(text: str, **others: str) -> File:
+    """The file `m.py` of a project with other modules, such as `util="…"`."""
+    sources = [Source(f"{name}.py", other) for name, other in others.items()]
+    return Project.of(Source("m.py", text), *sources).file("m.py")
+
+
+def last_value(file: File) -> ast.expr:
+    """The value of the last statement."""
+    statement = file.index.root.body[-1]
+    assert isinstance(statement, (ast.Assign, ast.Expr)), ast.dump(statement)
+    return statement.value

@@ -1,0 +1,125 @@
+"""Outputs of pmapped functions: what the source says about them."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from shardlift.source.outputs import (
+    device_index,
+    fetched_argument,
+    is_scalar,
+    output_of,
+    returned_at,
+)
+from shardlift.source.values import Mapped
+from tests.source.files import last_value, parse
+
+HEAD = "import equinox, jax, numpy, objax\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "expected"),
+    [
+        ("return x", (), ["x"]),
+        ("return x, y", (1,), ["y"]),
+        ("return [x, y]", (0,), ["x"]),
+        ("return {'a': x, 'b': y}", ("b",), ["y"]),
+        ("out = x, (y, z)\n    return out", (1, 1), ["z"]),
+        ("if c:\n        return x, 1\n    return y, 2", (0,), ["x", "y"]),
+        ("return x, *y", (0,), []),
+        ("return x, y", (2,), []),
+        ("return {'a': x}", ("c",), []),
+        ("return f(x)", (0,), []),
+        ("yield x", (), []),
+    ],
+)
+def test_returned_expressions(body: str, path: tuple[int | str, ...], expected: list[str]) -> None:
+    file = parse(f"{HEAD}def f(x, y, z):\n    {body}\njax.pmap(f)")
+    value = file.only(last_value(file))
+    assert isinstance(value, Mapped)
+    assert [ast.unparse(node) for _, node in returned_at(value, path)] == expected
+
+
+def test_an_unknown_function_returns_nothing_known() -> None:
+    file = parse(f"{HEAD}jax.pmap(unknown)")
+    value = file.only(last_value(file))
+    assert isinstance(value, Mapped)
+    assert returned_at(value) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("f = jax.pmap(lambda x: (x, x / 2))\nf(x)", ()),
+        ("f = jax.pmap(lambda x: (x, x / 2))\nf(x)[1]", (1,)),
+        ("f = jax.pmap(lambda x: [x, x / 2])\nf(x)[1]", (1,)),
+        ("f = jax.pmap(lambda x: (x, (x, 1.0)))\nf(x)[1][0]", (1, 0)),
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[0]", None),
+        ("f = jax.pmap(lambda x: (x, x))\nf(x)[5]", None),
+        ("f = jax.pmap(lambda x: (x, x))\nf(x)[i]", None),
+        ("f = jax.pmap(unknown)\nf(x)[0]", None),
+        ("f = jax.pmap(g) if n else g\nf(x)", None),
+        ("f = jax.pmap(g, **options)\nf(x)", None),
+        ("f = objax.Parallel(g)\nf(x)", None),
+        ("@other\n@jax.pmap\ndef f(x): return x\nf(x)", None),
+        ("x = 1\nx", None),
+    ],
+)
+def test_outputs(text: str, path: tuple[int | str, ...] | None) -> None:
+    file = parse(HEAD + text)
+    output = output_of(file, last_value(file))
+    assert (output.path if output is not None else None) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[0]", True),
+        ("f = jax.pmap(lambda x: x / 2, out_axes=0)\nf(x)[0]", True),
+        ("f = jax.pmap(lambda x: x / 2, out_axes=1)\nf(x)[0]", False),
+        ("f = jax.pmap(lambda x: x / 2, out_axes=axes)\nf(x)[0]", False),
+        ("f = jax.pmap(lambda x: (x, x))\nf(x)[0]", False),
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:1]", False),
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[True]", False),
+    ],
+)
+def test_an_integer_selects_a_device(text: str, expected: bool) -> None:
+    file = parse(HEAD + text)
+    node = last_value(file)
+    assert isinstance(node, ast.Subscript)
+    assert (device_index(file, node) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("origin", "use", "expected"),
+    [
+        ("jax.pmap", "float(y[0])", True),
+        ("jax.pmap", "print(y[0])", False),
+        ("jax.pmap", "f'{y[0]:.3f}'", True),
+        ("jax.pmap", "f'{y[0]}'", False),
+        ("jax.pmap", "f'{y[0]!r:>9}'", False),
+        ("jax.pmap", "f'{y[0]:{width}}'", False),
+        ("equinox.filter_pmap", "float(y[0])", False),
+    ],
+)
+def test_uses_that_need_a_scalar(origin: str, use: str, expected: bool) -> None:
+    file = parse(f"{HEAD}f = {origin}(g)\ny = f(x)\n{use}")
+    (node,) = file.index.nodes(ast.Subscript)
+    assert is_scalar(file, node, output_of(file, node.value)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("jax.device_get(x)", "x"),
+        ("y = numpy.asarray(x)\ny", "x"),
+        ("numpy.sum(x)", None),
+        ("jax.device_get()", None),
+    ],
+)
+def test_copies_to_the_host(text: str, expected: str | None) -> None:
+    file = parse(HEAD + text)
+    argument = fetched_argument(file, last_value(file))
+    assert (ast.unparse(argument) if argument is not None else None) == expected

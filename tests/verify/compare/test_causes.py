@@ -1,0 +1,150 @@
+"""Likely causes of a difference between two arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shardlift.capture.layouts import Array
+from shardlift.capture.schema import ArrayRole, Form
+from shardlift.verify.compare.causes import (
+    constant_factor,
+    is_of_devices,
+    likely,
+    of_error,
+    size_of,
+    update_factor,
+)
+from shardlift.verify.compare.key_and_index_checks import cause, only_one, pair_keys_and_indices
+
+ROWS = np.random.default_rng(0).normal(size=(8, 4, 3)).astype(np.float32)
+EQUAL = np.repeat(ROWS[:1], 8, axis=0)
+STATISTICS = (ROWS - ROWS.mean(1, keepdims=True)) / (1 + np.arange(8, dtype=np.float32))[
+    :, None, None
+]
+NANS = np.where(ROWS > 1, np.nan, ROWS * ROWS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (EQUAL, ROWS, "the devices disagree where they agreed before"),
+        (ROWS, ROWS[::-1], "the same rows in another order, [7, 6, 5, 4, 3, 2, 1, 0]"),
+        (ROWS, EQUAL, "all devices have the value of the first"),
+        (ROWS, np.repeat(ROWS.mean(0, keepdims=True), 8, 0), "the mean over the devices"),
+        (ROWS, np.repeat(ROWS.sum(0, keepdims=True), 8, 0), "the sum over the devices"),
+        (ROWS, np.full_like(ROWS, 7), "every device has the same value"),
+        (ROWS, ROWS * 8, "8.000 times too large, the number of devices: summed"),
+        (ROWS, ROWS / 8, "8.000 times too small, the number of devices: divided"),
+        (ROWS, ROWS * 64, "the square of the number of devices"),
+        (ROWS, ROWS * 3, "3.000 times too large, everywhere"),
+        (ROWS, STATISTICS, "shifted and scaled differently on each device"),
+        (ROWS, NANS, "NaN, where there were 0 before"),
+        (ROWS, ROWS**3 + ROWS**2, ""),
+    ],
+)
+def test_likely_causes(before: Array, after: Array, text: str) -> None:
+    found = likely(before, after, 0, 8)
+    assert found.startswith(text) or text in found
+    assert bool(found) is bool(text)
+
+
+def test_integers_and_arrays_without_device_axis() -> None:
+    numbers = np.arange(1, 9, dtype=np.int32)
+    assert "everywhere" in likely(numbers, numbers * 3, None, 1)
+    assert likely(numbers > 4, numbers > 3, None, 8) == ""
+    assert "every device has the same value" in likely(numbers, np.full_like(numbers, 9), 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "factor"),
+    [
+        ([1.0, 2.0], [2.0, 4.0], 2.0),
+        ([1.0, 2.0], [1.0, 2.0], None),
+        ([1.0, 2.0], [2.0, 5.0], None),
+        ([0.0, 0.0], [1.0, 1.0], None),
+        ([1.0, np.inf], [2.0, np.inf], None),
+        ([], [], None),
+    ],
+)
+def test_constant_factors(before: list[float], after: list[float], factor: float | None) -> None:
+    assert constant_factor(np.float32(before), np.float32(after)) == factor
+
+
+@pytest.mark.parametrize(
+    ("factor", "devices", "expected"),
+    [(8, 8, True), (1 / 8, 8, True), (64, 8, True), (4, 8, False), (1, 1, False)],
+)
+def test_factors_of_devices(factor: float, devices: int, expected: bool) -> None:
+    assert is_of_devices(factor, devices) is expected
+
+
+def test_sizes_of_factors() -> None:
+    assert (size_of(8), size_of(0.125)) == ("8.000 times too large", "8.000 times too small")
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "after", "factor"),
+    [
+        ([1.0, 2.0], [1.1, 2.2], [1.8, 3.6], 8.0),
+        ([1.0, 2.0], [1.1, 2.2], [1.1, 2.2], None),
+        ([1.0, 2.0], [1.0, 2.0], [1.1, 2.2], None),
+        ([1.0, 2.0], [1.1, 2.2], [np.nan, 2.2], None),
+        ([1.0], [1.1, 2.2], [1.8, 3.6], None),
+    ],
+)
+def test_factors_of_updates(
+    given: list[float], before: list[float], after: list[float], factor: float | None
+) -> None:
+    found = update_factor(*(np.float32(x) for x in (given, before, after)))
+    assert found == (pytest.approx(factor, rel=1e-3) if factor else None)
+
+
+def test_errors() -> None:
+    assert "donated" in of_error("RuntimeError: Array has been deleted")
+    assert of_error("ValueError") == ""
+
+
+KEY = Form("key", "uint32", (8, 2), role=ArrayRole.RANDOM_KEY, about="split(key)")
+INDEX = Form("index", "int32", (8,), role=ArrayRole.AXIS_INDEX)
+EIGHT = np.arange(8, dtype=np.uint32)
+KEYS = np.stack([EIGHT, EIGHT], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("form", "before", "after", "text"),
+    [
+        (KEY, KEYS, KEYS, ""),
+        (KEY, KEYS, KEYS[:1], ""),
+        (
+            KEY,
+            KEYS,
+            KEYS * 0,
+            "one random key for all devices, where each had its own (split(key))",
+        ),
+        (KEY, KEYS * 0, KEYS, "one random key per device, where all had the same (split(key))"),
+        (KEY, KEYS, KEYS + 1, "other random keys than before (split(key))"),
+        (INDEX, EIGHT[:2], EIGHT[1::-1], "a value computed from axis_index is 1 0 on the devices"),
+        (INDEX, KEYS, KEYS + 1, "a value computed from axis_index changed"),
+    ],
+)
+def test_keys_and_indices(form: Form, before: Array, after: Array, text: str) -> None:
+    assert cause(form, before, after).startswith(text)
+    assert bool(cause(form, before, after)) is bool(text)
+
+
+def test_keys_and_indices_are_paired_by_line_or_by_order() -> None:
+    moved = Form("key", "uint32", (8, 2), role=ArrayRole.RANDOM_KEY, about="other line")
+    assert pair_keys_and_indices([INDEX, KEY], [KEY, INDEX]) == [(1, 0), (0, 1)]
+    assert pair_keys_and_indices([KEY], [moved]) == [(0, 0)]
+
+
+def test_collectives_of_one_program_only() -> None:
+    def result(line: str, kind: str = "psum", backward: bool = False) -> Form:
+        role = ArrayRole.RESULT
+        return Form("x", "float32", (), about=line, role=role, collective=kind, backward=backward)
+
+    assert list(only_one([result("a")], [])) == ["psum only before: a"]
+    assert list(only_one([], [result("")])) == ["more psum after"]
+    assert list(only_one([result("a")], [result("b")])) == []
+    assert list(only_one([result("a", backward=True)], [])) == []

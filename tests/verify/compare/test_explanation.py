@@ -1,0 +1,97 @@
+"""Explanations: findings and clues in, causes out."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.capture.schema import Part
+from shardlift.verify.compare.explanation import WHOLE_BATCH, Clues, explain
+from shardlift.verify.compare.verdicts import Finding
+
+
+def _finding(part: Part, cause: str = "", call: int = 0, about: str = "") -> Finding:
+    return Finding("x", call, part, "differs", cause=cause, about=about)
+
+
+def test_nothing_is_explained_if_nothing_differs() -> None:
+    close = Finding("x", 0, Part.OUTPUTS, "differs", cause="rounding", close=True)
+    assert list(explain([close], Clues(own=True, arguments={"swapped": None}))) == []
+    assert list(explain([], Clues())) == []
+
+
+@pytest.mark.parametrize(
+    ("findings", "causes"),
+    [
+        ([_finding(Part.CALLS, "donated")], ["donated"]),
+        ([_finding(Part.CALLS)], []),
+        ([_finding(Part.OUTPUTS, "a")], ["1 of 1 differing leaves: a"]),
+        (
+            [_finding(Part.OUTPUTS, "b"), _finding(Part.OUTPUTS, "a"), _finding(Part.OUTPUTS, "b")],
+            ["2 of 3 differing leaves: b", "1 of 3 differing leaves: a"],
+        ),
+        (  # later calls differ because of the first
+            [_finding(Part.OUTPUTS, "a", call=1), _finding(Part.OUTPUTS, "b", call=2)],
+            ["1 of 2 differing leaves: a"],
+        ),
+        (
+            [_finding(Part.INSIDE, "c", about="psum(x)"), _finding(Part.OUTPUTS, "a")],
+            ["every array of psum(x): c"],
+        ),
+        (
+            [_finding(Part.INSIDE, "c", about="psum(x)"), _finding(Part.INSIDE, "c", about="y")],
+            ["2 collectives: c"],
+        ),
+        (
+            [_finding(Part.INSIDE, "c", about="psum(x)"), _finding(Part.INSIDE, about="y")],
+            ["1 collectives: c"],
+        ),
+    ],
+)
+def test_causes_of_arrays(findings: list[Finding], causes: list[str]) -> None:
+    assert list(explain(findings, Clues())) == causes
+
+
+DIFFERENT = [_finding(Part.OUTPUTS)]
+
+
+@pytest.mark.parametrize(
+    ("clues", "causes"),
+    [
+        (Clues(own=True, arguments={"swapped": None}), ["swapped"]),
+        (Clues(own=False, arguments={"swapped": None}), []),
+        (Clues(own=True, keys_and_indices={"keys": None}, whole_batch=True), ["keys", WHOLE_BATCH]),
+        (Clues(own=True, collectives={"psum only before": None}), ["psum only before"]),
+        (Clues(collectives={"psum only before": None}), []),
+        (Clues(inputs="x: too large"), ["its inputs differ: x: too large"]),
+        (Clues(own=True, inputs="x: too large"), []),
+    ],
+)
+def test_causes_of_calls(clues: Clues, causes: list[str]) -> None:
+    assert list(explain(DIFFERENT, clues)) == causes
+
+
+@pytest.mark.parametrize(
+    ("clues", "beginning", "end"),
+    [
+        (Clues(replays=3, differing_replays=2), "this function itself", "another result"),
+        (Clues(replays=3), "not this function", "look at the sites before it"),
+        (Clues(replays=3, inputs="x: too large"), "not this function", "differ: x: too large"),
+    ],
+)
+def test_replays_tell_the_function_from_its_inputs(clues: Clues, beginning: str, end: str) -> None:
+    (cause,) = explain(DIFFERENT, clues)
+    assert cause.startswith(beginning)
+    assert cause.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("clues", "itself"),
+    [
+        (Clues(), None),
+        (Clues(own=True), True),
+        (Clues(replays=1), False),
+        (Clues(replays=2, differing_replays=1), True),
+    ],
+)
+def test_whether_the_function_itself_differs(clues: Clues, itself: bool | None) -> None:
+    assert clues.itself is itself

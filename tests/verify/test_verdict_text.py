@@ -1,0 +1,191 @@
+"""Outcomes as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import pytest
+from rich.console import Console
+
+from shardlift.capture.schema import Part, SiteKind
+from shardlift.verify.compare.bits import Distance, Tolerance
+from shardlift.verify.compare.verdicts import Finding, Outcome, Place, Side, SiteVerdict, Verdict
+from shardlift.verify.verdict_text import (
+    advice,
+    basis,
+    finding_lines,
+    headline,
+    machine,
+    markdown,
+    places,
+    sentence,
+    show,
+)
+
+BEFORE = Place("train.py", 3, "step", SiteKind.PMAP, 2)
+AFTER = Place("new.py", 4, "step", SiteKind.SHARD_MAP, 2)
+SMALL = Distance(1, 8, ulps=3, relative=1e-7, place=(0,), before="1.0", after="1.1")
+FAR = Distance(1, 8, ulps=None, relative=math.inf, place=(0,), before="1.0", after="nan")
+
+
+def _site(verdict: Verdict = Verdict.IDENTICAL, **fields: object) -> SiteVerdict:
+    return SiteVerdict(verdict, BEFORE, AFTER, calls=2, leaves=4, **fields)  # type: ignore[arg-type]
+
+
+def _finding(distance: Distance | None = FAR, **fields: object) -> Finding:
+    given = {"path": "loss", "call": 1, "part": Part.OUTPUTS, "what": "differs", **fields}
+    return Finding(**given, distance=distance)  # type: ignore[arg-type]
+
+
+def _outcome(*sites: SiteVerdict, **fields: object) -> Outcome:
+    return Outcome(Side("train.py", "0.10.2"), Side("new.py"), sites, **fields)  # type: ignore[arg-type]
+
+
+def _shown(outcome: Outcome, quiet: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    show(outcome, console, quiet)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("sites", "text"),
+    [
+        ([], "no site was found in either program"),
+        ([_site()], "1 site: 1 identical"),
+        (
+            [_site(), _site(Verdict.DIFFERENT), _site()],
+            "3 sites: 1 different, 2 identical",
+        ),
+    ],
+)
+def test_headline(sites: list[SiteVerdict], text: str) -> None:
+    assert headline(_outcome(*sites)) == text
+
+
+@pytest.mark.parametrize(
+    ("site", "text"),
+    [
+        (_site(), "4 outputs of 2 calls compared"),
+        (
+            _site(collectives=3, replays=2),
+            "4 outputs of 2 calls and 3 arrays exchanged by collectives compared; "
+            "2 calls run again on the inputs of the program before",
+        ),
+        (
+            _site(Verdict.CLOSE, findings=(_finding(SMALL), _finding(None))),
+            "4 outputs of 2 calls compared; at most 3 ulps apart",
+        ),
+        (SiteVerdict(Verdict.NOT_COMPARED, BEFORE, AFTER), "no call was compared"),
+        (SiteVerdict(Verdict.NOT_REACHED, BEFORE, None), "called 2 times before, and not after"),
+        (
+            SiteVerdict(Verdict.NOT_REACHED, None, Place("a.py", 1, "f", SiteKind.PMAP, 1)),
+            "called once after, and not before",
+        ),
+        (
+            SiteVerdict(Verdict.NOT_REACHED, Place("a.py", 1, "f", SiteKind.PMAP, 0), None),
+            "never called in this run",
+        ),
+    ],
+)
+def test_basis(site: SiteVerdict, text: str) -> None:
+    assert basis(site) == text
+
+
+def test_places() -> None:
+    assert places(_site()) == "train.py:3 (pmap) -> new.py:4 (shard_map)"
+    assert (
+        places(SiteVerdict(Verdict.NOT_REACHED, None, AFTER)) == "nothing -> new.py:4 (shard_map)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("finding", "text"),
+    [
+        (_finding(), "loss, call 2: differs"),
+        (_finding(part=Part.CALLS, what="raised"), "call 2: raised"),
+        (_finding(part=Part.INSIDE, about="psum(x)"), "loss of psum(x), call 2: differs"),
+        (
+            _finding(part=Part.REPLAYED),
+            "loss, call 2 on the inputs of the program before: differs",
+        ),
+    ],
+)
+def test_sentences(finding: Finding, text: str) -> None:
+    assert sentence(finding) == text
+
+
+def test_differences_come_before_close_ones_and_few_are_shown() -> None:
+    findings = (
+        _finding(path="close", close=True, call=0),
+        *(_finding(path=f"x{k}", call=k) for k in (3, 1, 2, 4)),
+    )
+    lines = finding_lines(_site(findings=findings))
+    assert [line.partition(",")[0] for line in lines[:4]] == ["x1", "x2", "x3", "x4"]
+    assert lines[4] == "and 1 more (--format json lists all)"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "option"),
+    [
+        (_outcome(_site()), None),
+        (Outcome(Side("a"), Side("b", status=1), ()), "--patch-after"),
+        (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(SMALL),))), "--tolerance"),
+        (
+            _outcome(
+                _site(Verdict.DIFFERENT, findings=(_finding(SMALL),)), tolerance=Tolerance(ulps=1)
+            ),
+            "--check-determinism",
+        ),
+        (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),))), "--check-determinism"),
+        (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),), causes=("keys",))), None),
+    ],
+)
+def test_advice(outcome: Outcome, option: str | None) -> None:
+    assert [option in text for text in advice(outcome) if option] == ([True] if option else [])
+    assert option is not None or advice(outcome) == []
+
+
+def test_text() -> None:
+    site = _site(Verdict.DIFFERENT, findings=(_finding(),), causes=("a [cause]",), notes=("note",))
+    text = _shown(_outcome(site, notes=("about the run",)))
+    for part in (
+        "JAX 0.10.2",
+        "different  step",
+        "likely cause  a [cause]",
+        "loss, call 2",
+        "note",
+    ):
+        assert part in text
+    assert text.rstrip().endswith("1 site: 1 different")
+    assert _shown(_outcome(site), quiet=True) == "1 site: 1 different\n"
+
+
+def test_output_of_a_failed_program_is_shown_without_control_characters() -> None:
+    outcome = Outcome(Side("a"), Side("b\x1b", status=3, error="line\n\x1b[31mred"), ())
+    text = _shown(outcome)
+    assert "ended with status 3; calls up to then are compared" in text
+    assert "\x1b" not in text
+    assert r"\x1b[31mred" in text
+    assert "**after ended with status 3**" in markdown(outcome)
+
+
+def test_markdown() -> None:
+    site = _site(Verdict.DIFFERENT, findings=(_finding(what="a | b"),), causes=("keys",))
+    text = markdown(_outcome(site, notes=("about the run",)))
+    assert text.startswith("### shardlift verify: 1 site: 1 different\n")
+    assert "| different | `step`, train.py:3" in text
+    assert "Likely causes:\n\n- `step`: keys\n" in text
+    assert text.endswith("- about the run\n")
+    assert "Likely causes" not in markdown(_outcome(_site()))
+
+
+def test_json_has_no_infinities() -> None:
+    text = machine(_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),))))
+    tree = json.loads(text, parse_constant=pytest.fail)
+    assert tree["status"] == 1
+    assert tree["verdicts"]["different"] == 1
+    assert tree["sites"][0]["name"] == "step"
+    assert tree["sites"][0]["findings"][0]["distance"]["relative"] == "inf"

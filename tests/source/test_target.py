@@ -86,3 +86,10 @@ def test_a_requirement_that_lets_older_releases_in_is_raised(text: str, raised: 
 )
 def test_other_requirements_stay(text: str) -> None:
     assert not Pin("requirements.txt", 1, text).is_below((0, 10))
+
+
+@pytest.mark.parametrize("operator", ["==", "<", ">=", "<0.5,>=", "==="])
+def test_a_number_of_thousands_of_digits_says_nothing(operator: str) -> None:
+    line = f"jax{operator}{'9' * 5000}"
+    assert newest_allowed([line]) is None
+    assert not Pin("requirements.txt", 1, line).is_below((0, 10))

@@ -40,7 +40,7 @@ def in_python(path: str, text: str) -> list[Leftover]:
     """Those of a Python file."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested deeply
         return []
     lines = text.splitlines()
     found = [*_mocks(tree), *_docstrings(tree, lines), *_comments(text)]

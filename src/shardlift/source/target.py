@@ -48,7 +48,7 @@ class Pin:
             return False
         older = [release for release in _releases("jax") if release.release < needed]
         return any(True for _ in requirement.specifier.filter(older)) or any(
-            bound.operator == "==" and Release(bound.version.rstrip(".*")).release < needed
+            bound.operator == "==" and Release(bound.version.removesuffix(".*")).release < needed
             for bound in requirement.specifier
         )
 

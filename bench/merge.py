@@ -35,9 +35,11 @@ from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
 from shardlift.migrate.helpers import required
 from shardlift.migrate.layout import imports_of_text
 from shardlift.source.model import Kind
+from shardlift.source.modules import LIBRARIES
 
 COMPILED = re.compile(r"^.*Finished XLA compilation of", re.M)
 IGNORED = shutil.ignore_patterns(".git", "node_modules", "__pycache__", "*.npz", "*.pkl", "*.png")
+OTHERS = LIBRARIES | sys.stdlib_module_names
 Change = tuple[int | None, int | None]  # before, after
 
 
@@ -156,8 +158,10 @@ def resolves(file: FileResult) -> bool:
     if module.startswith("."):
         up = len(module) - len(module.lstrip(".")) - 1
         return (folder, *folder.parents)[up] / f"{module.lstrip('.')}.py" == home
-    others = [".".join(parts) for parts in imports_of_text(file.before).absolute]
-    roots = [root for above in (folder, *folder.parents) for root in (above, above / "src")]
+    imported = imports_of_text(file.before).absolute
+    others = [".".join(parts) for parts in imported if parts[0] not in OTHERS]
+    inside = [one for one in (folder, *folder.parents) if one.is_relative_to(Path.cwd().parent)]
+    roots = [root for above in inside for root in (above, above / "src")]
     counts = {root: sum(_is_found(root, name) for name in others) for root in roots}
     best = max(counts.values())
     return any(_path_of(root, module) == home for root in roots if counts[root] == best or not best)

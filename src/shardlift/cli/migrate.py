@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from shardlift._escape import escape_control
+from shardlift._files import replace_file
 from shardlift.capture.files import CaptureError, read
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
@@ -22,7 +23,9 @@ from shardlift.cli import leftovers, requirements, transaction
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
+from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.places import place
+from shardlift.cli.formats.pull_request import PullRequest
 from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import VerifyOptions, verify_options
@@ -65,6 +68,9 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
 )
 @click.option("--diff/--write", "diff", default=True, help="Show the change (default), or make it.")
+@click.option(
+    "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."
+)
 @click.option("--recover", is_flag=True, help="Only put right what was interrupted, and stop.")
 @click.option("--allow-dirty", is_flag=True, help="Write although git has uncommitted changes.")
 @click.option(
@@ -82,6 +88,7 @@ def migrate_command(
     only: tuple[str, ...],
     facts: str | None,
     diff: bool,
+    pr: str | None,
     recover: bool,
     allow_dirty: bool,
     target_jax: str | None,
@@ -103,6 +110,8 @@ def migrate_command(
     goal = Goal(to)
     options = VerifyOptions(**asked)
     options.check(diff, goal, facts)
+    if pr is not None and diff:
+        _stop("--pr describes what was written: say --write, too")
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
@@ -131,8 +140,11 @@ def migrate_command(
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
     remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
+    raised = requirements.to_raise(config, settings, migration.needed_jax)
+    request = PullRequest(migration, raised, remaining, proved, options.verify or "")
+    if pr is not None:
+        _describe(request, pr)
     if style == "json":
-        raised = requirements.to_raise(config, settings, migration.needed_jax)
         tree = formats.machine(migration, settings.target, status, not diff, proved)
         click.echo(formats.with_rest(tree, raised, remaining), nl=False)
         sys.exit(status)
@@ -140,6 +152,8 @@ def migrate_command(
         _show(migration)
     if not quiet:
         _summary(migration, diff, verbose)
+        for line in pull_request.facts(request):
+            _say(line, diff)
         for line in leftovers.sentences(remaining, verbose):
             _say(line, diff)
         for line in requirements.sentences(config, settings, migration.needed_jax):
@@ -240,6 +254,13 @@ def _write(migration: Migration, contents: writing.Contents, root: str) -> None:
         transaction.replace_all(changes, root)
     except transaction.WriteError as error:
         _stop(str(error))
+
+
+def _describe(request: PullRequest, path: str) -> None:
+    try:
+        replace_file(path, pull_request.markdown(request).encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        _stop(f"--pr {path} cannot be written: {error.strerror}; the migration itself was")
 
 
 def _recover(paths: tuple[str, ...], only: bool) -> None:

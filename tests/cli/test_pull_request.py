@@ -1,0 +1,112 @@
+"""`shardlift migrate --write --pr FILE`: what a maintainer reads first."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import main
+from shardlift.cli.formats.pull_request import PullRequest, facts, markdown
+from shardlift.cli.verified_migration import Fate, Proved
+from shardlift.migrate.changes import ChangeId
+from shardlift.migrate.engine import migrate
+from shardlift.source.model import Kind
+
+TRAIN = """\
+import jax
+
+# The pmap of the step.
+step = jax.pmap(lambda x: x + 1)
+other = jax.pmap(lambda x: x + 1, in_axes=-1)
+old = jax.tree_map(abs, [1])
+"""
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["migrate", *arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/__init__.py").write_text("")
+    (tmp_path / "pkg/train.py").write_text(TRAIN)
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\\nname = "pkg"\\ndependencies = ["jax>=0.4"]\\n'.replace("\\n", "\n")
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _sections(text: str) -> dict[str, str]:
+    parts = re.split(r"^## (.*)\n", text, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_description_has_every_fact(project: Path) -> None:
+    result = _run("--write", "--pr", "pr.md")
+    assert result.exit_code == 1  # something was refused
+    text = (project / "pr.md").read_text()
+    assert text.startswith("# Replace `jax.pmap` by")
+    sections = _sections(text)
+    size = len((project / "pkg/_spmd.py").read_text().splitlines())
+    assert "| functions that are mapped over devices | 1 |" in sections["What changes"]
+    assert "| names and options that JAX has removed | 1 |" in sections["What changes"]
+    assert f"`pkg/_spmd.py`, {size} lines" in sections["What changes"]
+    assert "JAX 0.10 or newer" in sections["What it needs"]
+    assert "`jax>=0.4` → `jax>=0.10`" in sections["What it needs"]
+    assert "`pkg/train.py:5:9`: axis -1 counts from the end" in sections["What stays as it is"]
+    assert "Nothing was run" in sections["What was verified"]
+    assert "`pkg/train.py:5`: # The pmap of the step." in sections["What to do next"]
+
+
+def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
+    printed = _run("--write").stdout
+    assert "2 places were rewritten in 2 files, 1 left as it is." in printed
+    assert "Of these: 1 mapped, 1 removed names." in printed
+    assert re.search(r"New: pkg/_spmd\.py \(\d+ lines\)\.", printed)
+    assert len(printed.splitlines()) <= 10
+
+
+def test_only_removed_names(project: Path) -> None:
+    _run("--write", "--pr", "pr.md", "--only", "removed")
+    text = (project / "pr.md").read_text()
+    assert text.startswith("# Replace names that JAX has removed")
+    assert "The JAX that the project uses today." in text
+    assert "shard_map" not in _sections(text)["What it is for"]
+
+
+def test_it_needs_write(project: Path) -> None:
+    result = _run("--pr", "pr.md")
+    assert result.exit_code == 2
+    assert "--write" in result.stderr
+    assert not (project / "pr.md").exists()
+
+
+def test_it_cannot_be_written(project: Path) -> None:
+    result = _run("--write", "--pr", "nowhere/pr.md")
+    assert result.exit_code == 2
+    assert "nowhere/pr.md" in result.stderr
+    assert "spmd_map" in (project / "pkg/train.py").read_text()
+
+
+def test_what_a_command_showed() -> None:
+    texts = {"m.py": TRAIN}
+    migration = migrate(["m.py"], lambda path: texts[path].encode(), lambda path: False)
+    where = ChangeId("m.py", 4, 7, Kind.SITE)
+    proved = Proved(
+        migration, (Fate(where, "verified", ""), Fate(where, "not reached", "no call")), 1
+    )
+    text = markdown(PullRequest(migration, proved=proved, command="python m.py"))
+    shown = _sections(text)["What was verified"]
+    assert "`python m.py`, run before and after: 1 verified, 1 not reached." in shown
+    assert "- `m.py:4:8`: not reached: no call" in shown
+
+
+def test_one_kind_in_one_file_has_nothing_to_add() -> None:
+    texts = {"m.py": "import jax\nf = jax.pmap(g)\n"}
+    migration = migrate(["m.py"], lambda path: texts[path].encode(), lambda path: False)
+    assert facts(PullRequest(migration)) == []

@@ -89,6 +89,8 @@ class Flow:
         self.end: Env = {}
         self._index, self._scope = index, scope
         self._names = {name: set(bound) for name, bound in scope.names.items() if len(bound) > 1}
+        self._bound = set(self._bindings())
+        self._known: dict[ast.AST, list[ast.AST]] = {}
         self._foreign = self._bound_by_functions()
         self._env: Env = {}
         self._alive = True
@@ -147,12 +149,24 @@ class Flow:
     def _evaluate(self, *nodes: ast.AST | None) -> None:
         """Read the names of expressions in order, and bind those of `:=`."""
         for node in nodes:
-            inside = list(_walk_here(node)) if node is not None else []
+            inside = self._inside(node) if node is not None else []
             if any(isinstance(one, ast.NamedExpr) for one in inside):
                 assert node is not None
                 self._evaluate_in_order(node)
             else:
                 self._read(inside)
+
+    def _inside(self, node: ast.AST) -> list[ast.AST]:
+        """The nodes of an expression that bind or read the names, cached for loops."""
+        if node not in self._known:
+            self._known[node] = [
+                one
+                for one in _walk_here(node)
+                if one in self._bound
+                or isinstance(one, ast.NamedExpr)
+                or (isinstance(one, ast.Name) and one.id in self._names)
+            ]
+        return self._known[node]
 
     def _evaluate_in_order(self, node: ast.AST) -> None:
         if isinstance(node, ast.NamedExpr):
@@ -183,7 +197,7 @@ class Flow:
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         others = [child for child in ast.iter_child_nodes(node) if child not in targets]
         self._evaluate(*others, *targets)
-        inside = (one for child in ast.iter_child_nodes(node) for one in _walk_here(child))
+        inside = (one for child in ast.iter_child_nodes(node) for one in self._inside(child))
         parents = self._index.parents
         self._bind(*(one for one in inside if not isinstance(parents.get(one), ast.NamedExpr)))
 
@@ -353,11 +367,13 @@ def _walk_here(node: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         one = waiting.pop()
         yield one
-        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
-            inner = one.body if isinstance(one.body, list) else [one.body]
-            waiting += [child for child in ast.iter_child_nodes(one) if child not in inner]
-        else:
-            waiting += ast.iter_child_nodes(one)
+        skipped = "body" if isinstance(one, (*FUNCTIONS, ast.ClassDef)) else "ctx"
+        for field in one._fields:
+            value = getattr(one, field, None) if field != skipped else None
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting += [item for item in value if isinstance(item, ast.AST)]
 
 
 def may_end_early(node: ast.With | ast.AsyncWith) -> bool:

@@ -245,7 +245,11 @@ print("first device", g(np.arange(8.0))[0])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("goal", "status"),
-    [("shard_map", 0), pytest.param("global", 1, marks=pytest.mark.exhaustive), ("shim", 0)],
+    [
+        ("shard_map", 0),
+        pytest.param("global", 1, marks=pytest.mark.exhaustive),
+        pytest.param("shim", 0, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_what_is_printed_stays(project: Path, goal: str, status: int) -> None:
     """The first output of two is no first device; of an array it is."""

@@ -155,6 +155,7 @@ PYTHONS = [sys.executable, os.environ.get("SHARDLIFT_LEGACY_PYTHON", "")]
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("python", PYTHONS, ids=["this", "old"])
 def test_a_recording_of_another_environment(folder, python, tmp_path):
     """On this JAX, and where SHARDLIFT_LEGACY_PYTHON names a python with JAX 0.4 to 0.7, there."""

@@ -10,6 +10,7 @@ import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -104,8 +105,15 @@ def _in_one_process(page: Path) -> list[Block]:
     return blocks
 
 
+def _param(page: Path) -> Any:
+    # What these pages show, tests of launch, report and verify show as well.
+    others = ("docs/cluster.md", "docs/report.md", "docs/verify.md")
+    marks = [pytest.mark.exhaustive] if _name(page) in others else []
+    return pytest.param(page, id=_name(page), marks=marks)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if _in_one_process(p)], ids=_name)
+@pytest.mark.parametrize("page", list(map(_param, filter(_in_one_process, PAGES))))
 def test_the_page_does_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

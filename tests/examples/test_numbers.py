@@ -26,7 +26,7 @@ def recipes(*leave_out: str) -> pytest.MarkDecorator:
 
 def _if_exhaustive(recipe: Recipe) -> list[pytest.MarkDecorator]:
     """Its checkpoints are also read and written by a test of their own."""
-    return [pytest.mark.exhaustive] if recipe.name == "checkpoints" else []
+    return [pytest.mark.exhaustive] if recipe.name in ("checkpoints", "notebook") else []
 
 
 def numbers(text: str) -> list[float]:
@@ -74,6 +74,7 @@ def test_in_two_processes() -> None:
     RECIPES["processes"].check("\n".join(printed[0]))
 
 
+@pytest.mark.exhaustive
 def test_checkpoints_go_there_and_back(tmp_path: Path) -> None:
     programs = [EXAMPLES / "checkpoints" / name for name in ("after.py", "idiomatic.py")]
     for writer, reader, *options in (programs, [*programs[::-1], "--stacked"]):

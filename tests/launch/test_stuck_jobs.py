@@ -88,6 +88,7 @@ ONLY_ONE_GATHERS = """
 """
 
 
+@pytest.mark.exhaustive
 def test_a_program_without_pmap(tmp_path: Path):
     ours = run(tmp_path, ONLY_ONE_GATHERS, "--no-patch")
     assert ours.returncode == STUCK_STATUS, ours.stderr
@@ -103,6 +104,7 @@ BARRIER = """
 """
 
 
+@pytest.mark.exhaustive
 def test_processes_at_different_barriers(tmp_path: Path):
     ours = run(tmp_path, BARRIER)
     assert ours.returncode == STUCK_STATUS, ours.stderr
@@ -134,7 +136,11 @@ ONE_WAITS = """
     ("wait", "said"),
     [
         ("time.sleep(300)", "sleeps"),
-        ("os.dup2(os.pipe()[0], 0); input('ready?')", "waits for input"),
+        pytest.param(
+            "os.dup2(os.pipe()[0], 0); input('ready?')",
+            "waits for input",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(
             "os.dup2(os.pipe()[0], 0); sys.stdin.readline()",
             "waits for input",
@@ -151,6 +157,7 @@ def test_a_process_that_sleeps_or_waits_for_input(tmp_path: Path, wait: str, sai
     assert "a deadlock" not in ours.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_process_whose_main_thread_holds_pythons_lock(tmp_path: Path):
     source = ONE_WAITS.replace("WAIT", "ctypes.PyDLL(None).sleep(300)")
     ours = run(tmp_path, source)

@@ -58,6 +58,7 @@ def test_the_time_is_bounded_and_nothing_is_left():
     assert_gone([int(r.output.split("pid")[1].split()[0]) for r in results])
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_is_never_started():
     bound = {"initialization_timeout": 2}
     results = run_processes(

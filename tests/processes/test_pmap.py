@@ -310,7 +310,7 @@ def killed(when):
     return "went on without the others"
 
 
-@pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize("when", ["before", pytest.param("during", marks=pytest.mark.exhaustive)])
 def test_a_process_that_is_killed_ends_the_others(when):
     """Before a first step the guard notices, during a step the collective or JAX's heartbeat."""
     results = run_processes(

@@ -1,7 +1,7 @@
 """The formatter, linter, isort and type checker of a project, with its own settings.
 
 Only what the project has settings for is run, and only if it is installed. Without settings of a
-linter, ruff runs with its own defaults.
+linter, ruff looks for errors: its rules F, E4, E7 and E9.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ TOOLS = {
     "isort": Tool("isort", "isort", ("--check-only",), _lines("^ERROR", "stderr")),
     "mypy": Tool("mypy", "mypy", ("--no-error-summary",), _lines(r": error: ")),
 }
-DEFAULT = Tool("ruff, its defaults", "ruff", (*RUFF, "--isolated"), _json_entries)
+DEFAULT = Tool(
+    "ruff F,E4,E7,E9", "ruff", (*RUFF, "--isolated", "--select", "F,E4,E7,E9"), _json_entries
+)
 # Where a tool has its settings: a file of its own, a section of another, a pre-commit hook.
 _FILES = {
     "ruff": ("ruff.toml", ".ruff.toml"),

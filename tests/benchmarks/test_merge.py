@@ -78,11 +78,11 @@ def test_an_import_that_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyP
     ("file", "text", "names"),
     [
         ("setup.cfg", "[flake8]\n[yapf]\n", ["yapf", "flake8"]),
-        ("setup.cfg", "[tool:pytest]\n", ["ruff, its defaults"]),
+        ("setup.cfg", "[tool:pytest]\n", ["ruff F,E4,E7,E9"]),
         ("ruff.toml", "", ["ruff"]),
-        ("pyproject.toml", "[tool.black]\n", ["black", "ruff, its defaults"]),
+        ("pyproject.toml", "[tool.black]\n", ["black", "ruff F,E4,E7,E9"]),
         (".pre-commit-config.yaml", "- id: ruff\n- id: ruff-format\n", ["ruff", "ruff format"]),
-        ("pyproject.toml", "not toml", ["ruff, its defaults"]),
+        ("pyproject.toml", "not toml", ["ruff F,E4,E7,E9"]),
     ],
 )
 def test_the_tools_of_a_project(tmp_path: Path, file: str, text: str, names: list[str]) -> None:

@@ -66,7 +66,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
 def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
     printed = _run("--write").stdout
     assert "2 places were rewritten in 2 files, 1 left as it is." in printed
-    assert "Of these: 1 mapped, 1 removed names." in printed
+    assert "Of these: 1 mapped, 1 with a removed name." in printed
     assert re.search(r"New: pkg/_spmd\.py \(\d+ lines\)\.", printed)
     assert len(printed.splitlines()) <= 10
 

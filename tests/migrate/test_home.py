@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
 
 
 INSIDE = (None, "")
+SITE = "import jax\n{}\n\nmapped = jax.pmap(lambda x: x + 1)\n"
+
+
+def _site(imports: str = "") -> str:
+    return SITE.format(imports)
 
 
 @pytest.mark.parametrize(
@@ -202,16 +208,69 @@ def test_tests_share_the_helpers_of_the_package() -> None:
     )
 
 
+def test_a_notebook_shares_the_helpers_of_the_package_that_it_imports() -> None:
+    files = {"pkg/__init__.py": "", "pkg/m.py": "from . import n", "demo/n.ipynb": "import pkg.m"}
+    users = ("pkg/m.py", "demo/n.ipynb")
+    assert homes(files, *users) == {
+        "pkg/m.py": ("pkg/_spmd.py", "._spmd"),
+        "demo/n.ipynb": ("pkg/_spmd.py", "pkg._spmd"),
+    }
+
+
+def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
+    files = {"a.py": "import jax", "b.py": "import jax", "n.ipynb": "import a"}
+    assert homes(files, *files)["n.ipynb"] == INSIDE
+
+
+def test_a_notebook_imports_them_in_a_cell(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
+        for one in (["import jax\n", "import pkg.m"], ["f = jax.pmap(lambda x: x)"])
+    ]
+    book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    texts = {
+        "pkg/__init__.py": "",
+        "pkg/m.py": _site(),
+        "demo.ipynb": json.dumps(book, indent=1) + "\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in texts]
+    result = migrate(paths, lambda path: Path(path).read_bytes(), os.path.exists)
+    after = {Path(file.path).name: file.after for file in result.changed}
+    sources = ["".join(cell["source"]) for cell in json.loads(after["demo.ipynb"])["cells"]]
+    assert sources == [
+        "import jax\nimport pkg.m",
+        "from pkg._spmd import spmd_map",
+        "f = spmd_map(lambda x: x)",
+    ]
+    assert after.keys() == {"demo.ipynb", "m.py", "_spmd.py"}
+
+
+GOOGLE = "from a import b\nfrom a import c\nimport jax\nfrom typing import Any, List\n"
+
+
+def test_one_name_per_line_is_a_style() -> None:
+    site = "f = jax.pmap(g)\ns = jax.device_put_replicated(1, jax.devices())\n"
+    texts = {"pkg/__init__.py": "", "pkg/m.py": f"{GOOGLE}\n{site}"}
+    known = {str(Path(path).absolute()) for path in texts}
+    result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
+    (file,) = result.files
+    assert (
+        "from pkg._spmd import device_put_replicated\nfrom pkg._spmd import spmd_map\n"
+        in file.after
+    )
+    (module,) = result.helper_modules
+    assert (
+        "from collections.abc import Callable\n" in module.after or "Callable" not in module.after
+    )
+    assert not re.search(r"^from collections.abc import .*,", module.after, re.M)
+
+
 def test_a_module_of_helpers_that_is_there_is_used() -> None:
     files = {"m.py": "import jax", "_spmd.py": ""}
     assert homes(files, "m.py")["m.py"] == ("_spmd.py", "_spmd")
-
-
-SITE = "import jax\n{}\n\nmapped = jax.pmap(lambda x: x + 1)\n"
-
-
-def _site(imports: str = "") -> str:
-    return SITE.format(imports)
 
 
 # Files, the folders on sys.path, the modules to import, and the modules of helpers expected.

@@ -27,7 +27,14 @@ from shardlift.migrate.helpers import (
     required,
 )
 from shardlift.migrate.home import Home, beside, find_homes
-from shardlift.migrate.imports import add_definitions, add_imports, drop_unused, in_order
+from shardlift.migrate.imports import (
+    add_definitions,
+    add_imports,
+    drop_unused,
+    has_one_name_per_line,
+    imports_like,
+    in_order,
+)
 from shardlift.migrate.layout import Exists, Layout
 from shardlift.migrate.names import JAX
 from shardlift.migrate.notebook import edit_cells, insert_cell
@@ -142,7 +149,7 @@ class ProjectMigration:
         """The new texts; nothing is written."""
         stage = self._stage(decisions)
         unreadable = [*self._unreadable, *stage.unreadable]
-        drafts: dict[str, Rendering | FileResult] = {}
+        drafts: dict[str, Rendering | NotebookDraft] = {}
         for path in dict.fromkeys([*self._worth, *stage.starts]):
             with _listing(path, unreadable):
                 drafts[path] = self._draft(stage, path, decisions)
@@ -196,8 +203,8 @@ class ProjectMigration:
         project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
         return _Stage(project, starts, unreadable)
 
-    def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering | FileResult:
-        """A file with its new text, but for its imports and helpers; a notebook with all of it."""
+    def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering | NotebookDraft:
+        """A file with its new text, but for its imports and helpers."""
         left = decisions.of_file(path)
         key = path, frozenset(left.items())
         if key not in stage.drafts:
@@ -205,7 +212,7 @@ class ProjectMigration:
             source = read_source(path, content)
             if source.cells is not None:
                 raw = content.decode("utf-8-sig")
-                stage.drafts[key] = migrate_notebook(stage.project, source, raw, self._goal, left)
+                stage.drafts[key] = draft_notebook(stage.project, source, raw, self._goal, left)
             else:
                 draft = stage.starts.get(path, Rendering.of(source)).copy()
                 render(stage.project.file(path, draft.source), self._goal, draft, left)
@@ -241,16 +248,16 @@ class _Stage:
     project: Project
     starts: Mapping[str, Rendering] = field(default_factory=dict)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
-    drafts: dict[object, Rendering | FileResult] = field(default_factory=dict)
+    drafts: dict[object, Rendering | NotebookDraft] = field(default_factory=dict)
     results: dict[object, FileResult] = field(default_factory=dict)
 
-    def finish(self, draft: Rendering | FileResult, home: Home) -> FileResult:
+    def finish(self, draft: Rendering | NotebookDraft, home: Home) -> FileResult:
         """The result of a draft, which is remembered."""
-        if isinstance(draft, FileResult):
-            return draft
         key = id(draft), home
         if key not in self.results:
-            self.results[key] = finish(draft, home)
+            self.results[key] = (
+                finish(draft, home) if isinstance(draft, Rendering) else draft.finish(home)
+            )
         return self.results[key]
 
 
@@ -299,15 +306,16 @@ def _helper_modules(
     for path, files in users.items():
         before = read_source(path, read(path)).text if exists(path) else ""
         names = frozenset[str]().union(*(file.helpers for file in files))
-        style = Style.of("\n".join(file.before for file in files))
-        header = licence_header(files[0].before)
-        found.append(FileResult(path, before, helper_module(before, names, style, header)))
+        texts = [file.before for file in files if file.path.endswith(".py")]
+        style = Style.of("\n".join(texts))
+        text = helper_module(before, names, style, licence_header(texts[0]))
+        found.append(FileResult(path, before, text if before else imports_like(texts[0], text)))
     return tuple(found)
 
 
 def licence_header(text: str) -> str:
     """The comment at the top of a file, with the blank line below, if it is about a licence."""
-    found = re.match(r"(?:#!.*\n)?((?:#.*\n)+\s*)", text)
+    found = re.match(r"(?:#!.*\n)?(?:#.*coding[:=].*\n)?((?:#.*\n)+\s*)", text)
     if found is None or not re.search(r"copyright|licen[cs]e|spdx", found[1], re.I):
         return ""
     return f"{found[1].rstrip()}\n\n" if found[1].endswith("\n\n") else found[1]
@@ -337,10 +345,49 @@ def finish(draft: Rendering, home: Home) -> FileResult:
     return FileResult(source.path, source.text, after, changes, refused, skipped, helpers, home)
 
 
-def migrate_notebook(
+@dataclass(frozen=True)
+class NotebookDraft:
+    """A notebook whose cells are rewritten, before it gets a cell for what they need."""
+
+    source: Source
+    raw: str
+    text: str
+    current: str  # the code of its cells, as they are now
+    first: int  # the first cell that is rewritten
+    imports: frozenset[str]
+    helpers: frozenset[str]
+    changes: tuple[Change, ...]
+    refused: tuple[Change, ...]
+    skipped: tuple[Change, ...]
+
+    def finish(self, home: Home) -> FileResult:
+        """With a cell in front of the first use: helpers, or the import of them."""
+        style = Style.of(self.source.text)
+        if home.path is None:
+            _, missing, imports = extended(self.current, self.helpers, style)
+            statements = self.imports | imports
+        else:
+            missing, statements = (), self.imports | {_import_from(home, self.helpers)}
+        text = self.text
+        if missing or statements:
+            block = f"\n\n\n{definitions(missing, style)}" if missing else ""
+            text = insert_cell(text, self.first, import_block(statements) + block)
+        return FileResult(
+            self.source.path,
+            self.raw,
+            text,
+            self.changes,
+            self.refused,
+            self.skipped,
+            self.helpers,
+            home,
+        )
+
+
+def draft_notebook(
     project: Project, source: Source, raw: str, goal: Goal, left: Mapping[ChangeId, str]
-) -> FileResult:
-    """Rewrite the cells of a notebook; its helpers get a cell in front of their first use."""
+) -> NotebookDraft:
+    """Rewrite the cells of a notebook."""
     file = project.file(source.path, source)
     current, text, first = file, raw, 0
     matches: list[Match] = []
@@ -360,14 +407,16 @@ def migrate_notebook(
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
         text = edit_cells(text, edits)
         current = File(read_source(source.path, text.encode()), project)
-    asked = {name for match in matches for name in match.helpers}
-    style = Style.of(source.text)
-    _, missing, imports = extended(current.source.text, asked, style)
-    statements = {line for match in matches for line in match.imports} | imports
-    if missing or statements:
-        block = f"\n\n\n{definitions(missing, style)}" if missing else ""
-        text = insert_cell(text, first, import_block(statements) + block)
-    return FileResult(source.path, raw, text, changes, refused, skipped)
+    helpers = frozenset(name for match in matches for name in match.helpers)
+    imports = frozenset(line for match in matches for line in match.imports)
+    code = current.source.text
+    return NotebookDraft(
+        source, raw, text, code, first, imports, helpers, changes, refused, skipped
+    )
+
+
+def _import_from(home: Home, names: Iterable[str]) -> str:
+    return f"from {home.module} import {', '.join(sorted({bare(name) for name in names}))}"
 
 
 def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
@@ -402,11 +451,12 @@ def _finished(
         if missing:
             text = add_definitions(text, definitions(missing, style), {h.name for h in missing})
         return text
-    listed = sorted({bare(name) for name in names})
-    line = f"from {home.module} import {', '.join(listed)}"
     if optional:
-        return add_imports(add_guarded(text, line, listed), statements - {JAX}, home.package)
-    return add_imports(text, statements | {line} if names else statements, home.package)
+        text = add_guarded(text, _import_from(home, names), map(bare, names))
+        return add_imports(text, statements - {JAX}, home.package)
+    together = [[name] for name in names] if has_one_name_per_line(text) else [names]
+    lines = {_import_from(home, some) for some in together if some}
+    return add_imports(text, statements | lines, home.package)
 
 
 def _taken(text: str, names: frozenset[str]) -> str | None:

@@ -35,20 +35,31 @@ def is_test(path: str) -> bool:
     return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
 
 
+def _is_module(path: str) -> bool:
+    """Whether others may import a file: neither a test nor a notebook."""
+    return not is_test(path) and not _is_notebook(path)
+
+
 def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str, Home]:
     """The home of the helpers of each of these files, which all need some.
 
     Files of one package share a module at its top, and so do the scripts of one folder. Files
-    that import from a package whose own code needs helpers share those. What only tests need is
-    in their folder. A script on its own, a single test, and a notebook have no home.
+    that import from a package whose own code needs helpers share those, notebooks, too. What only
+    tests need is in their folder. A script on its own, a single test, and any other notebook have
+    no home.
     """
-    groups = _groups([path for path in paths if not path.endswith(".ipynb")], layout)
     homes = {path: Home(None) for path in paths}
-    for package, files in groups.items():
-        place = _place(package, files, exists)
+    for package, files in _groups(paths, layout).items():
+        modules = [path for path in files if not _is_notebook(path)]
+        place = _place(package, modules, exists) if modules else None
         if place is not None:
-            homes |= {path: _home(path, place, files, layout) for path in files}
+            sharing = files if place.name else modules
+            homes |= {path: _home(path, place, modules, layout) for path in sharing}
     return homes
+
+
+def _is_notebook(path: str) -> bool:
+    return path.endswith(".ipynb")
 
 
 def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
@@ -56,7 +67,7 @@ def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
     members: dict[Package, list[str]] = defaultdict(list)
     for path in paths:
         members[layout.package_of(path)].append(path)
-    shared = {one: files for one, files in members.items() if not all(map(is_test, files))}
+    shared = {one: files for one, files in members.items() if any(map(_is_module, files))}
     next_of = {one: _imported(one, files, shared, layout) for one, files in members.items()}
     groups: dict[Package, list[str]] = defaultdict(list)
     for package, files in members.items():
@@ -120,6 +131,8 @@ def _home(path: str, place: Package, files: Sequence[str], layout: Layout) -> Ho
 
 def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout) -> bool:
     """Whether a file imports its package relatively, or would, as the others do."""
+    if _is_notebook(path):
+        return False
     relative, absolute = _styles(path, place, layout)
     if relative or absolute:
         return relative > absolute

@@ -19,6 +19,9 @@ from shardlift.source.statements import is_only_statement
 from shardlift.source.text import Source
 
 _LINE = 79
+# What is imported in one statement also where everything else has its own line: Google's style.
+_TYPING = frozenset({"typing", "typing_extensions"})
+_SEVERAL = re.compile(r"^from (\S+) import (\w+(?:, \w+)+)$", re.M)
 ImportStatement = (ast.Import, ast.ImportFrom)
 Statement = ast.Import | ast.ImportFrom
 
@@ -74,6 +77,26 @@ def in_order(before: str, after: str) -> str:
             texts = texts if split else _merged(wanted, texts)
             lines[first:last] = [line for text in texts for line in text]
     return "".join(lines)
+
+
+def has_one_name_per_line(text: str) -> bool:
+    """Whether a text imports every name in a statement of its own, as far as it shows."""
+    runs = _runs(ast.parse(text))
+    several = [s for run in runs for s in run if isinstance(s, ast.ImportFrom) and s.names[1:]]
+    others = [s for s in several if s.module not in _TYPING]
+    return any(_is_split(run) for run in runs) and not others
+
+
+def imports_like(example: str, text: str) -> str:
+    """A new text with its imports in the order of another, and one name per line as there."""
+    if has_one_name_per_line(example):
+        text = _SEVERAL.sub(lambda m: "\n".join(_single(m[1], m[2])), text)
+    return in_order(example, text)
+
+
+def _single(module: str, names: str) -> list[str]:
+    together = [names] if module in _TYPING else names.split(", ")
+    return [f"from {module} import {name}" for name in together]
 
 
 def _is_split(run: list[Statement]) -> bool:

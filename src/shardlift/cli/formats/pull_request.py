@@ -33,7 +33,7 @@ _SHORT = {
     Kind.VALUE: "passing pmap on",
     Kind.PLACEMENT: "placing arrays",
     Kind.READ: "reading outputs",
-    Kind.NAME: "removed names",
+    Kind.NAME: "with a removed name",
     Kind.CHECK_VMA: "check_vma",
     Kind.DEVICE_AXIS: "device axis",
 }

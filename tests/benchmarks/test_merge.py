@@ -63,7 +63,7 @@ def test_an_import_that_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyP
     (project / "pkg/other.py").write_text("")
 
     def result(module: str) -> FileResult:
-        home = Home("pkg/_spmd.py", module, "pkg")
+        home = Home("pkg/_spmd.py", module, frozenset({"pkg"}))
         names = frozenset({"spmd_map"})
         return FileResult("pkg/train.py", before, "", helpers=names, home=home)
 

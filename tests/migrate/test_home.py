@@ -268,6 +268,14 @@ def test_one_name_per_line_is_a_style() -> None:
     assert not re.search(r"^from collections.abc import .*,", module.after, re.M)
 
 
+def test_the_import_is_among_those_of_the_folder() -> None:
+    texts = {"a.py": "import jax\nimport b\nf = jax.pmap(g)\n", "b.py": _site()}
+    known = {str(Path(path).absolute()) for path in texts}
+    result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
+    after = {file.path: file.after for file in result.files}
+    assert after["a.py"] == "from _spmd import spmd_map\nimport b\nf = spmd_map(g)\n"
+
+
 def test_a_module_of_helpers_that_is_there_is_used() -> None:
     files = {"m.py": "import jax", "_spmd.py": ""}
     assert homes(files, "m.py")["m.py"] == ("_spmd.py", "_spmd")

@@ -447,16 +447,16 @@ def _finished(
     if home.path is None:
         style = Style.of(text)
         text, missing, imports = extended(text, names, style)
-        text = add_imports(text, statements | imports, home.package)
+        text = add_imports(text, statements | imports, home.own)
         if missing:
             text = add_definitions(text, definitions(missing, style), {h.name for h in missing})
         return text
     if optional:
         text = add_guarded(text, _import_from(home, names), map(bare, names))
-        return add_imports(text, statements - {JAX}, home.package)
+        return add_imports(text, statements - {JAX}, home.own)
     together = [[name] for name in names] if has_one_name_per_line(text) else [names]
     lines = {_import_from(home, some) for some in together if some}
-    return add_imports(text, statements | lines, home.package)
+    return add_imports(text, statements | lines, home.own)
 
 
 def _taken(text: str, names: frozenset[str]) -> str | None:

@@ -21,12 +21,12 @@ class Home:
 
     path: str | None
     module: str = ""  # how it is imported
-    package: str = ""  # the top name of the file's own package
+    own: frozenset[str] = frozenset()  # top names that the file imports from the project
 
 
 def beside(path: str) -> Home:
     """A module in the folder of a script, from which python imports when it runs the script."""
-    return Home(os.path.join(os.path.dirname(path), f"{MODULE}.py"), MODULE, MODULE)
+    return Home(os.path.join(os.path.dirname(path), f"{MODULE}.py"), MODULE, frozenset({MODULE}))
 
 
 def is_test(path: str) -> bool:
@@ -54,7 +54,7 @@ def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str
         place = _place(package, modules, exists) if modules else None
         if place is not None:
             sharing = files if place.name else modules
-            homes |= {path: _home(path, place, modules, layout) for path in sharing}
+            homes |= {path: _home(path, place, modules, layout, exists) for path in sharing}
     return homes
 
 
@@ -115,18 +115,23 @@ def _place(package: Package, files: Sequence[str], exists: Exists) -> Package | 
     return Package(folder, ".".join((package.name, *inner)))
 
 
-def _home(path: str, place: Package, files: Sequence[str], layout: Layout) -> Home:
+def _home(path: str, place: Package, files: Sequence[str], layout: Layout, exists: Exists) -> Home:
     file = os.path.join(place.folder, f"{MODULE}.py")
     file = file if os.path.isabs(path) else os.path.relpath(file)
-    if place.contains(os.path.dirname(os.path.abspath(path))) and _is_relative(
-        path, place, files, layout
-    ):
-        folder = PurePath(os.path.dirname(os.path.abspath(path)))
+    folder = PurePath(os.path.dirname(os.path.abspath(path)))
+    if place.contains(str(folder)) and _is_relative(path, place, files, layout):
         depth = len(folder.relative_to(place.folder).parts)
-        return Home(file, f"{'.' * (depth + 1)}{MODULE}", place.name)
+        return Home(file, f"{'.' * (depth + 1)}{MODULE}", frozenset({place.name}))
     if not place.name:
-        return Home(file, MODULE, MODULE)
-    return Home(file, f"{place.name}.{MODULE}", place.name.partition(".")[0])
+        return Home(file, MODULE, _beside(path, place.folder, layout, exists) | {MODULE})
+    return Home(file, f"{place.name}.{MODULE}", frozenset({place.name.partition(".")[0]}))
+
+
+def _beside(path: str, folder: str, layout: Layout, exists: Exists) -> frozenset[str]:
+    """The modules and packages of a folder that a file imports."""
+    tops = {parts[0] for parts in layout.imports(path).absolute}
+    places = {top: os.path.join(folder, top) for top in tops}
+    return frozenset(t for t, at in places.items() if exists(f"{at}.py") or exists(at))
 
 
 def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout) -> bool:

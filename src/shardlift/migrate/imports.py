@@ -34,8 +34,11 @@ class Insertion:
     lines: tuple[str, ...]
 
 
-def add_imports(text: str, statements: Iterable[str], own: str = "") -> str:
-    """The text with import statements put where a person would; `own` is the file's package."""
+def add_imports(text: str, statements: Iterable[str], own: frozenset[str] = frozenset()) -> str:
+    """The text with import statements put where a person would.
+
+    `own` has the names of the project's own packages and modules.
+    """
     for statement in sorted(statements, key=_sort_key):
         tree = ast.parse(text)
         if not _is_there(tree, statement):
@@ -226,7 +229,7 @@ def _is_there(tree: ast.Module, statement: str) -> bool:
     return False
 
 
-def _place(tree: ast.Module, text: str, statement: str, own: str) -> Insertion:
+def _place(tree: ast.Module, text: str, statement: str, own: frozenset[str]) -> Insertion:
     present = [
         node
         for node in tree.body
@@ -274,13 +277,13 @@ def _after_docstring(tree: ast.Module) -> int:
     return line
 
 
-def _section(node: Statement, own: str) -> int:
-    """0: the standard library, 1: others, 2: the file's own package."""
+def _section(node: Statement, own: frozenset[str]) -> int:
+    """0: the standard library, 1: others, 2: the project's own."""
     module = _module(node)
     if getattr(node, "level", 0):
         return 3
     top = module.partition(".")[0]
-    if own and top == own:
+    if top in own:
         return 2
     return 0 if top in sys.stdlib_module_names else 1
 

@@ -35,11 +35,9 @@ from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
 from shardlift.migrate.helpers import required
 from shardlift.migrate.layout import imports_of_text
 from shardlift.source.model import Kind
-from shardlift.source.modules import LIBRARIES
 
 COMPILED = re.compile(r"^.*Finished XLA compilation of", re.M)
 IGNORED = shutil.ignore_patterns(".git", "node_modules", "__pycache__", "*.npz", "*.pkl", "*.png")
-OTHERS = LIBRARIES | sys.stdlib_module_names
 Change = tuple[int | None, int | None]  # before, after
 
 
@@ -159,17 +157,19 @@ def resolves(file: FileResult) -> bool:
         up = len(module) - len(module.lstrip(".")) - 1
         return (folder, *folder.parents)[up] / f"{module.lstrip('.')}.py" == home
     imported = imports_of_text(file.before).absolute
-    others = [".".join(parts) for parts in imported if parts[0] not in OTHERS]
+    others = [".".join(parts) for parts in imported if parts[0] not in sys.stdlib_module_names]
     inside = [one for one in (folder, *folder.parents) if one.is_relative_to(Path.cwd().parent)]
     roots = [root for above in inside for root in (above, above / "src")]
-    counts = {root: sum(_is_found(root, name) for name in others) for root in roots}
-    best = max(counts.values())
-    return any(_path_of(root, module) == home for root in roots if counts[root] == best or not best)
+    own = Path(file.path).resolve()
+    used = [root for root in roots if any(_is_found(root, name, own) for name in others)]
+    return any(_path_of(root, module) == home for root in used or roots)
 
 
-def _is_found(root: Path, name: str) -> bool:
+def _is_found(root: Path, name: str, own: Path) -> bool:
+    """Whether an import resolves, and not to the file itself."""
     parts = name.split(".")
-    return any(_path_of(root, ".".join(parts[:n])) for n in (len(parts), len(parts) - 1) if n)
+    found = [_path_of(root, ".".join(parts[:n])) for n in (len(parts), len(parts) - 1) if n]
+    return any(path is not None and path != own for path in found)
 
 
 def _path_of(root: Path, name: str) -> Path | None:

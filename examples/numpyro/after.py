@@ -21,15 +21,15 @@ def spmd_map(fun, axis_name="devices", *, in_axes=0):
     out_specs = _specs(0, axis_name)
 
     def mesh_for(*trees):
-        sizes = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))
-        chosen = jax.devices()[: sizes[0]]
+        count = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))[0]
+        chosen = jax.devices()[:count]
         return jax.sharding.Mesh(np.array(chosen), (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         def on_device(*blocks):
-            slices, named = _at_axes(jnp.squeeze, in_specs, blocks)
-            return _at_axes(jnp.expand_dims, out_specs, fun(*slices, **named))
+            row, named = _at_axes(jnp.squeeze, in_specs, blocks)
+            return _at_axes(jnp.expand_dims, out_specs, fun(*row, **named))
 
         sharded = jax.shard_map(
             on_device,
@@ -53,8 +53,8 @@ def _specs(axes, axis_name):
 
 def _at_axes(change, specs, tree):
     def at_axis(spec, part):
-        axis = tuple(range(len(spec)))[-1:]
-        return jax.tree.map(lambda x: change(x, axis), part)
+        axes = tuple(k for k, name in enumerate(spec) if name is not None)
+        return jax.tree.map(lambda x: change(x, axes), part)
 
     return jax.tree.map(at_axis, specs, tree)
 

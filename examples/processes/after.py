@@ -20,18 +20,18 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     out_specs = _specs(0, axis_name)
 
     def mesh_for(*trees):
-        sizes = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))
+        count = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))[0]
         hosts = range(jax.process_count())
         local = [jax.local_devices(host) for host in hosts]
         chosen = list(itertools.chain(*local))
-        chosen = chosen if len(hosts) > 1 else chosen[: sizes[0]]
+        chosen = chosen if len(hosts) > 1 else chosen[:count]
         return jax.sharding.Mesh(np.array(chosen), (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         def on_device(*blocks):
-            slices, named = _at_axes(jnp.squeeze, in_specs, blocks)
-            return _at_axes(jnp.expand_dims, out_specs, fun(*slices, **named))
+            row, named = _at_axes(jnp.squeeze, in_specs, blocks)
+            return _at_axes(jnp.expand_dims, out_specs, fun(*row, **named))
 
         sharded = jax.shard_map(
             on_device,
@@ -101,8 +101,8 @@ def _specs(axes, axis_name):
 
 def _at_axes(change, specs, tree):
     def at_axis(spec, part):
-        axis = tuple(range(len(spec)))[-1:]
-        return jax.tree.map(lambda x: change(x, axis), part)
+        axes = tuple(k for k, name in enumerate(spec) if name is not None)
+        return jax.tree.map(lambda x: change(x, axes), part)
 
     return jax.tree.map(at_axis, specs, tree)
 

@@ -146,12 +146,13 @@ def _there(text: str, spelling: Mapping[str, str]) -> dict[str, tuple[ast.stmt, 
     tree = ast.parse(text)
     axes = {spmd_map.axis_in(f) for f in tree.body if isinstance(f, ast.FunctionDef)}
     for node in tree.body:
-        for name in _defines(node):
-            for key, helper in _candidates(name, node, text):
-                spelled = _spelled(helper, spelling)
-                for one in (spelled, *(_with_axis(spelled, axis) for axis in axes)):
-                    if _meaning(_segment(text, node)) == _meaning(one.source):
-                        found[key] = (node, one)
+        candidates = [pair for name in _defines(node) for pair in _candidates(name, node, text)]
+        meaning = _meaning(_segment(text, node)) if candidates else ""
+        for key, helper in candidates:
+            spelled = _spelled(helper, spelling)
+            for one in (spelled, *(_with_axis(spelled, axis) for axis in axes)):
+                if _meaning(one.source) == meaning:
+                    found[key] = (node, one)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from shardlift.migrate.options import NotLiteralError, Options, UnsupportedError, read_options
 from shardlift.migrate.spmd_map import Feature, features_of
@@ -14,38 +15,39 @@ from shardlift.source.values import Argument, Constant
 _PARTIAL = "functools.partial"
 
 
-def alias_options(file: File, mention: Mention) -> Options | None:
-    """The options that are fixed where pmap gets another name at the top of a module, if so."""
+class Alias(NamedTuple):
+    """A name that stands for pmap, and the options that are fixed with it."""
+
+    name: str
+    options: Options
+
+
+def find_alias(file: File, mention: Mention) -> Alias | None:
+    """The name that pmap gets at the top of a module, if it gets one there."""
     call = _partial_of(file, mention.name)
     statement = file.index.parents.get(call or mention.name)
     if not isinstance(statement, ast.Assign) or statement not in file.index.root.body:
         return None
-    if len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
+    target = statement.targets[0]
+    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
         return None
     try:
-        return read_options(file, call, skip=1) if call else Options(file, None, {})
+        options = read_options(file, call, skip=1) if call else Options(file, None, {})
     except (NotLiteralError, UnsupportedError):
         return None
+    return Alias(target.id, options)
 
 
-def alias_features(file: File, mention: Mention) -> frozenset[Feature] | None:
+def features_of_alias(file: File, alias: Alias) -> frozenset[Feature] | None:
     """What the calls of such a name in all files need; None if it is not only called.
 
     The calls are found by the name alone: one of something else asks for too much at most.
     """
-    options = alias_options(file, mention)
-    if options is None:
-        return None
-    statement = file.index.parents[_partial_of(file, mention.name) or mention.name]
-    assert isinstance(statement, ast.Assign)
-    assert isinstance(statement.targets[0], ast.Name)
     try:
-        features = set(features_of(options))
-        for called in _calls(file, statement.targets[0].id):
-            features |= features_of(called)
+        used = [alias.options, *_calls(file, alias.name)]
+        return frozenset({Feature.REMAPPED}).union(*map(features_of, used))
     except (NotLiteralError, UnsupportedError):
         return None
-    return frozenset(features)
 
 
 def _calls(file: File, alias: str) -> Iterator[Options]:

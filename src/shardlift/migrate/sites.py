@@ -24,7 +24,7 @@ from shardlift.migrate.options import (
     UnsupportedError,
     read_options,
 )
-from shardlift.migrate.pmap_aliases import alias_features, alias_options
+from shardlift.migrate.pmap_aliases import features_of_alias, find_alias
 from shardlift.migrate.rewrite import Goal
 from shardlift.migrate.spmd_map import (
     NAME,
@@ -144,17 +144,17 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
 
 def _renamed(file: File, mention: Mention, options: Options | None) -> Match:
     """The same call of `spmd_map`; no options: those that only the run knows."""
+    alias = find_alias(file, mention) if options is None else None
+    features = features_of_alias(file, alias) if alias else None
     if options is not None:
         features = features_of(options)
-    elif (called := alias_features(file, mention)) is not None:
-        features = called | {Feature.REMAPPED}
-    else:
+        if _is_mapped_again(file, mention, options.operand):
+            features |= {Feature.REMAPPED}
+    elif features is None:
         features = features_of_any_call(file.project.has_keyword)
-    if options is not None and _is_mapped_again(file, mention, options.operand):
-        features |= {Feature.REMAPPED}
     if file.many_processes:
         features |= {Feature.PROCESSES}
-    known = options or alias_options(file, mention)
+    known = alias.options if alias else options
     helper = request(features, axis_of(known) if known else None)
     edits = (file.replace(mention.name, NAME), *_realigned(file, mention))
     return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))

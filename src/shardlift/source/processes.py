@@ -29,7 +29,6 @@ _PARTS = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.JoinedStr, ast.Fo
 # Functions that `migrate` writes: they use these names in programs of one process too.
 WRITTEN_BY_MIGRATE = frozenset(
     {
-        "_device_mesh",
         "host_local_arrays",
         "mesh_of_devices",
         "spmd_map",

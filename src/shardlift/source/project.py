@@ -42,6 +42,8 @@ class Project:
         self._files: dict[str, File | None] = {}
         self._texts: dict[str, str] = {}
         self._keywords: dict[str, bool] = {}
+        self._evidence_of: dict[str, Evidence | None] = {}
+        self._importers_of: dict[str, set[str]] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
         for path in self._paths:
             parts = module_parts(path)
@@ -66,8 +68,11 @@ class Project:
 
         A program consists of the files that import each other, directly or by another file.
         """
-        evidence = [e for e in self._evidence if self._is_same_program(path, e.path)]
-        return min(evidence, key=lambda e: (e.many, e.path != path, e.path), default=None)
+        if path not in self._evidence_of:  # rules ask again and again
+            evidence = [e for e in self._evidence if self._is_same_program(path, e.path)]
+            first = min(evidence, key=lambda e: (e.many, e.path != path, e.path), default=None)
+            self._evidence_of[path] = first
+        return self._evidence_of[path]
 
     @cached_property
     def _evidence(self) -> list[Evidence]:
@@ -81,12 +86,14 @@ class Project:
 
     def _importers(self, path: str) -> set[str]:
         """A file, and all files that import it, directly or not."""
-        reached, waiting = {path}, [path]
-        while waiting:
-            new = self._imported_by.get(waiting.pop(), set()) - reached
-            reached |= new
-            waiting += new
-        return reached
+        if path not in self._importers_of:
+            reached, waiting = {path}, [path]
+            while waiting:
+                new = self._imported_by.get(waiting.pop(), set()) - reached
+                reached |= new
+                waiting += new
+            self._importers_of[path] = reached
+        return self._importers_of[path]
 
     @cached_property
     def _imported_by(self) -> dict[str, set[str]]:

@@ -31,8 +31,8 @@ def _specs(axes: Any, axis_name: Hashable) -> Any:
 
 def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
     def at_axis(spec: jax.P, part: Any) -> Any:
-        axis = tuple(range(len(spec)))[-1:]
-        return jax.tree.map(lambda x: change(x, axis), part)
+        axes = tuple(k for k, name in enumerate(spec) if name is not None)
+        return jax.tree.map(lambda x: change(x, axes), part)
 
     return jax.tree.map(at_axis, specs, tree)
 

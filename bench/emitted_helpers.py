@@ -32,7 +32,7 @@ except ImportError:
 OURS = "emitted"
 NAMES = (
     *("device_put_sharded", "device_put_replicated", "replicate"),
-    *("prefetch_to_device", "unreplicate", "first_replica"),
+    *("prefetch_to_device", "unreplicate"),
 )
 Contenders = dict[str, Callable[[], Any]]
 
@@ -71,10 +71,6 @@ def cases(tree: Any, batch: Any) -> dict[str, Contenders]:
         },
         "unreplicate": {
             OURS: lambda: helpers.unreplicate(stacked),
-            "x[0]": lambda: jax.tree.map(lambda x: x[0], stacked),
-        },
-        "first_replica": {
-            OURS: lambda: helpers.first_replica(stacked),
             "x[0]": lambda: jax.tree.map(lambda x: x[0], stacked),
         },
         "prefetch_to_device": {

@@ -14,44 +14,46 @@ def spmd_map(fun, axis_name="devices", *, in_axes=0, static_broadcasted_argnums=
 
     This is `jax.jit` of `jax.shard_map`. The axes are given as for `jax.vmap`.
     """
-    in_specs = _specs((in_axes, 0), axis_name)
-    out_specs = _specs(0, axis_name)
-    static = jax.tree.leaves(static_broadcasted_argnums)
 
-    def mesh_for(*trees):
-        count = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))[0]
-        chosen = jax.devices()[:count]
-        return jax.sharding.Mesh(np.array(chosen), (axis_name,))
-
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        def on_device(*blocks):
-            row, named = _at_axes(jnp.squeeze, in_specs, blocks)
-            row = [args[k] if k in static else x for k, x in enumerate(row)]
-            return _at_axes(jnp.expand_dims, out_specs, fun(*row, **named))
-
-        arrays = tuple(None if k in static else x for k, x in enumerate(args))
-        sharded = jax.shard_map(
-            on_device,
-            mesh=mesh_for(args, kwargs),
-            in_specs=in_specs,
-            out_specs=out_specs,
-            check_vma=False,
-        )
-        return sharded(arrays, kwargs)
-
-    jitted = jax.jit(
-        mapped,
-        static_argnums=static,
-    )
-    return _copy_unmapped(jitted, in_specs, mesh_for)
-
-
-def _specs(axes, axis_name):
     def spec(axis):
         return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
 
-    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
+    out_specs = jax.P(axis_name)
+    in_specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
+    static = jax.tree.leaves(static_broadcasted_argnums)
+
+    def mesh_for(args, kwargs):
+        args = tuple(None if k in static else x for k, x in enumerate(args))
+        count = jax.tree.leaves(_at_axes(_sizes, in_specs, (args, kwargs)))[0]
+        chosen = jax.devices()[:count]
+        return jax.sharding.Mesh(chosen, (axis_name,))
+
+    @functools.wraps(fun)
+    def mapped(*args, **kwargs):
+        mesh = mesh_for(args, kwargs)
+        given = args
+        args = tuple(None if k in static else x for k, x in enumerate(args))
+
+        @jax.shard_map(
+            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        )
+        def on_device(*blocks):
+            row, named = _at_axes(jnp.squeeze, in_specs, blocks)
+            row = [given[k] if k in static else x for k, x in enumerate(row)]
+            out = fun(*row, **named)
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
+
+        return on_device(args, kwargs)
+
+    jitted = jax.jit(mapped, static_argnums=static)
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        place = functools.partial(_placed, mesh_for(args, kwargs))
+        args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
+        return jitted(*args, **kwargs)
+
+    return call
 
 
 def _at_axes(change, specs, tree):
@@ -62,33 +64,19 @@ def _at_axes(change, specs, tree):
     return jax.tree.map(at_axis, specs, tree)
 
 
-def _size(spec, tree):
-    """The number of slices; None where there are none."""
-    shapes = map(np.shape, jax.tree.leaves(tree))
-    sizes = (shape[len(spec) - 1] for shape in shapes if shape and len(spec))
-    return next(sizes, None)
+def _sizes(x, axes):
+    return [x.shape[k] for k in axes]
 
 
-def _copy_unmapped(jitted, in_specs, mesh_for):
-    """Copy what is not sliced to all devices, if it is on others."""
+def _placed(mesh, spec, tree):
+    """Copy what is on other devices to those of the mesh."""
+    sharding = jax.NamedSharding(mesh, spec)
 
-    @functools.wraps(jitted)
-    def copying(*args, **kwargs):
-        everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
+    def place(x):
+        is_there = getattr(x, "sharding", sharding) == sharding
+        return x if is_there else jax.device_put(x, sharding)
 
-        def copy(x):
-            if isinstance(x, jax.core.Tracer) or not isinstance(x, jax.Array):
-                return x
-            is_there = not x.committed or x.sharding == everywhere
-            return x if is_there else jax.device_put(x, everywhere)
-
-        def of_part(spec, part):
-            return part if len(spec) else jax.tree.map(copy, part)
-
-        args, kwargs = jax.tree.map(of_part, in_specs, (args, kwargs))
-        return jitted(*args, **kwargs)
-
-    return copying
+    return jax.tree.map(place, tree)
 
 
 WARMUP, SAMPLES = 200, 300

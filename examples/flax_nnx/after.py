@@ -15,24 +15,23 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
     This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     """
+    in_specs = out_specs = jax.P(axis_name)
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        chosen = jax.devices()[:count]
+        mesh = jax.sharding.Mesh(chosen, (axis_name,))
+
+        @jax.shard_map(
+            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        )
         def on_device(*blocks):
-            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
-            out = fun(*args, **kwargs)
+            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+            out = fun(*row, **named)
             return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
-        count = jax.tree.leaves((args, kwargs))[0].shape[0]
-        devices = np.array(jax.devices()[:count])
-        sharded = jax.shard_map(
-            on_device,
-            mesh=jax.sharding.Mesh(devices, (axis_name,)),
-            in_specs=jax.P(axis_name),
-            out_specs=jax.P(axis_name),
-            check_vma=False,
-        )
-        return sharded(args, kwargs)
+        return on_device(args, kwargs)
 
     # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
@@ -40,14 +39,14 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
 def unreplicate(tree):
     """The first row of every leaf, read from one device without a gather."""
-    return jax.tree.map(_first_row, tree)
 
+    def first(x):
+        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+            block = x.addressable_data(0)
+            x = block if block.shape[1:] == x.shape[1:] else x
+        return x[0] if np.ndim(x) else x
 
-def _first_row(x):
-    if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-        block = x.addressable_data(0)
-        x = block if block.shape[1:] == x.shape[1:] else x
-    return x[0] if np.ndim(x) else x
+    return jax.tree.map(first, tree)
 
 
 STEPS, BATCH = 40, 64

@@ -14,24 +14,23 @@ def spmd_map(fun, axis_name="i", *, donate_argnums=()):
 
     This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     """
+    in_specs = out_specs = jax.P(axis_name)
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        chosen = jax.devices()[:count]
+        mesh = jax.sharding.Mesh(chosen, (axis_name,))
+
+        @jax.shard_map(
+            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        )
         def on_device(*blocks):
-            args, kwargs = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
-            out = fun(*args, **kwargs)
+            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+            out = fun(*row, **named)
             return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
-        count = jax.tree.leaves((args, kwargs))[0].shape[0]
-        devices = np.array(jax.devices()[:count])
-        sharded = jax.shard_map(
-            on_device,
-            mesh=jax.sharding.Mesh(devices, (axis_name,)),
-            in_specs=jax.P(axis_name),
-            out_specs=jax.P(axis_name),
-            check_vma=False,
-        )
-        return sharded(args, kwargs)
+        return on_device(args, kwargs)
 
     # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
@@ -39,7 +38,7 @@ def spmd_map(fun, axis_name="i", *, donate_argnums=()):
 
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
+    mesh = jax.sharding.Mesh(devices, ("i",))
     rows = jax.NamedSharding(mesh, jax.P("i"))
 
     def put(x):
@@ -56,26 +55,14 @@ def device_put_replicated(x, devices):
 
 def unreplicate(tree):
     """The first row of every leaf, read from one device without a gather."""
-    return jax.tree.map(_first_row, tree)
-
-
-def first_replica(tree):
-    """`x[0]` of every leaf, on all its devices, without a gather."""
 
     def first(x):
-        row, sharding = _first_row(x), getattr(x, "sharding", None)
-        if row is x or not isinstance(sharding, jax.NamedSharding):
-            return x[0]
-        return jax.device_put(row, jax.NamedSharding(sharding.mesh, jax.P()))
+        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+            block = x.addressable_data(0)
+            x = block if block.shape[1:] == x.shape[1:] else x
+        return x[0] if np.ndim(x) else x
 
     return jax.tree.map(first, tree)
-
-
-def _first_row(x):
-    if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-        block = x.addressable_data(0)
-        x = block if block.shape[1:] == x.shape[1:] else x
-    return x[0] if np.ndim(x) else x
 
 
 CLASSES, BATCH, STEPS = 4, 64, 30
@@ -146,7 +133,7 @@ def main():
         if step % 10 == 0 or step == STEPS - 1:
             print(f"step {step:2d}  loss {np.mean(jax.device_get(loss)):.6f}")
     print(f"accuracy {unreplicate(accuracy(params, state, next(data))):.4f}")
-    size = hk.data_structures.tree_size(first_replica(params))
+    size = hk.data_structures.tree_size(jax.tree.map(lambda x: x[0], params))
     print(f"{size} parameters")
 
 

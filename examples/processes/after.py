@@ -1,7 +1,6 @@
 """Data-parallel training in many processes: each feeds its own devices, gradients go over all."""
 
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -13,47 +12,47 @@ from jax.experimental import multihost_utils
 def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """Run `fun` on several devices, each with its slice of the arguments.
 
-    This is `jax.jit` of `jax.shard_map`. The axes are given as for `jax.vmap`.
+    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
     Each process passes, and gets back, the slices of its own devices.
     """
-    in_specs = _specs((0, 0), axis_name)
-    out_specs = _specs(0, axis_name)
+    in_specs = out_specs = jax.P(axis_name)
 
-    def mesh_for(*trees):
-        count = jax.tree.leaves(jax.tree.map(_size, in_specs, trees))[0]
+    def mesh_for(args, kwargs):
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
         hosts = range(jax.process_count())
-        local = [jax.local_devices(host) for host in hosts]
-        chosen = list(itertools.chain(*local))
-        chosen = chosen if len(hosts) > 1 else chosen[:count]
-        return jax.sharding.Mesh(np.array(chosen), (axis_name,))
+        chosen = [d for k in hosts for d in jax.local_devices(k)]
+        chosen = chosen[: count * len(hosts)]
+        return jax.sharding.Mesh(chosen, (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        def on_device(*blocks):
-            row, named = _at_axes(jnp.squeeze, in_specs, blocks)
-            return _at_axes(jnp.expand_dims, out_specs, fun(*row, **named))
+        mesh = mesh_for(args, kwargs)
 
-        sharded = jax.shard_map(
-            on_device,
-            mesh=mesh_for(args, kwargs),
-            in_specs=in_specs,
-            out_specs=out_specs,
-            check_vma=False,
+        @jax.shard_map(
+            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
-        return sharded(args, kwargs)
+        def on_device(*blocks):
+            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+            out = fun(*row, **named)
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
+
+        return on_device(args, kwargs)
 
     # An argument that is passed by name is not donated.
-    jitted = jax.jit(
-        mapped,
-        donate_argnums=donate_argnums,
-        donate_argnames=(),
-    )
-    return _host_local(jitted, in_specs, mesh_for)
+    jitted = jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        place = functools.partial(_stitched, mesh_for(args, kwargs))
+        args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
+        return jax.tree.map(_own_rows, jitted(*args, **kwargs))
+
+    return call
 
 
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
+    mesh = jax.sharding.Mesh(devices, ("batch",))
     rows = jax.NamedSharding(mesh, jax.P("batch"))
 
     def put(x):
@@ -70,90 +69,40 @@ def device_put_replicated(x, devices):
 
 def unreplicate(tree):
     """The first row of every leaf, read from one device without a gather."""
-    return jax.tree.map(_first_row, tree)
-
-
-def first_replica(tree):
-    """`x[0]` of every leaf, on all its devices, without a gather."""
 
     def first(x):
-        row, sharding = _first_row(x), getattr(x, "sharding", None)
-        if row is x or not isinstance(sharding, jax.NamedSharding):
-            return x[0]
-        return jax.device_put(row, jax.NamedSharding(sharding.mesh, jax.P()))
+        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+            block = x.addressable_data(0)
+            x = block if block.shape[1:] == x.shape[1:] else x
+        return x[0] if np.ndim(x) else x
 
     return jax.tree.map(first, tree)
 
 
-def _first_row(x):
-    if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-        block = x.addressable_data(0)
-        x = block if block.shape[1:] == x.shape[1:] else x
-    return x[0] if np.ndim(x) else x
+def _stitched(mesh, spec, tree):
+    """Make what this process has a part of global arrays."""
+    sharding = jax.NamedSharding(mesh, spec)
 
-
-def _specs(axes, axis_name):
-    def spec(axis):
-        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
-
-    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
-
-
-def _at_axes(change, specs, tree):
-    def at_axis(spec, part):
-        axes = tuple(k for k, name in enumerate(spec) if name is not None)
-        return jax.tree.map(lambda x: change(x, axes), part)
-
-    return jax.tree.map(at_axis, specs, tree)
-
-
-def _size(spec, tree):
-    """The number of slices; None where there are none."""
-    shapes = map(np.shape, jax.tree.leaves(tree))
-    sizes = (shape[len(spec) - 1] for shape in shapes if shape and len(spec))
-    return next(sizes, None)
-
-
-def _host_local(call, in_specs, mesh_for):
-    """Stitch the slices of this process into global arrays, and back."""
-
-    @functools.wraps(call)
-    def stitching(*args, **kwargs):
-        mesh = mesh_for(args, kwargs)
-        local = mesh.local_mesh
-        if not mesh.is_multi_process:
-            return call(*args, **kwargs)
-
-        def stitch(spec, part):
-            return jax.tree.map(_mover(local, mesh, spec), part)
-
-        def own_part(x):
-            return _mover(mesh, local, x.sharding.spec)(x)
-
-        args, kwargs = jax.tree.map(stitch, in_specs, (args, kwargs))
-        return jax.tree.map(own_part, call(*args, **kwargs))
-
-    return stitching
-
-
-@functools.cache
-def _mover(old, new, spec):
-    """Make an array on more, or fewer, processes of the blocks of this one."""
-    before, after = jax.NamedSharding(old, spec), jax.NamedSharding(new, spec)
-
-    def move(x):
-        if not isinstance(x, (jax.Array, np.ndarray)):
+    def stitch(x):
+        whole = getattr(x, "_whole", x)
+        if getattr(whole, "sharding", None) == sharding:
+            return whole
+        if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
             return x  # a number: jit puts it on every device
-        if getattr(x, "sharding", None) != before:
-            x = jax.device_put(x, before)
-        shape = list(x.shape)
-        if len(spec):
-            shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
-        blocks = [shard.data for shard in x.addressable_shards]
-        make = jax.make_array_from_single_device_arrays
-        return make(tuple(shape), after, blocks)
+        x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
+        return multihost_utils.host_local_array_to_global_array(x, mesh, spec)
 
-    return move
+    return jax.tree.map(stitch, tree)
+
+
+def _own_rows(x):
+    """What this process has of an output."""
+    if x.is_fully_addressable:
+        return x
+    mesh, spec = x.sharding.mesh, x.sharding.spec
+    rows = multihost_utils.global_array_to_host_local_array(x, mesh, spec)
+    rows._whole = x  # if it is passed on, it need not be stitched again
+    return rows
 
 
 STEPS, BATCH = 40, 64  # of all processes together
@@ -196,7 +145,7 @@ def main():
         params, loss = train_step(params, x, y)
         if jax.process_index() == 0 and (step % 10 == 0 or step == STEPS - 1):
             print(f"step {step:2d}  loss {float(unreplicate(loss)):.6f}")
-    params = first_replica(params)
+    params = jax.tree.map(lambda x: x[0], params)
     multihost_utils.assert_equal(jax.device_get(params), "processes disagree")
     if jax.process_index() == 0:
         print(f"{jax.device_count()} devices in {jax.process_count()} processes agree")

@@ -19,7 +19,7 @@ FIRST = """\
 import jax
 
 step = jax.pmap(f)
-loss = jax.pmap(lambda x: x + 1)(x)[0]
+loss = float(jax.pmap(lambda x: x + 1)(x)[0])
 """
 TRAINING = """\
 import jax
@@ -64,8 +64,8 @@ def test_the_identity_is_what_it_does_and_where_it_begins() -> None:
     migration = _project(first=FIRST).render()
     assert _change(migration, 3, Kind.SITE).id == ChangeId("first.py", 3, 7, Kind.SITE)
     # The read is around the site and begins with it: it is another change.
-    assert _change(migration, 4, Kind.READ).id == ChangeId("first.py", 4, 7, Kind.READ)
-    assert _change(migration, 4, Kind.SITE).id == ChangeId("first.py", 4, 7, Kind.SITE)
+    assert _change(migration, 4, Kind.READ).id == ChangeId("first.py", 4, 13, Kind.READ)
+    assert _change(migration, 4, Kind.SITE).id == ChangeId("first.py", 4, 13, Kind.SITE)
 
 
 @pytest.mark.parametrize("goal", [Goal.SHARD_MAP, Goal.GLOBAL])
@@ -86,7 +86,7 @@ def test_one_inside_of_another_is_left_by_its_own_identity() -> None:
     whole = project.render()
     read, site = (_change(whole, 4, kind) for kind in (Kind.READ, Kind.SITE))
     assert (
-        "first_replica(jax.pmap(lambda x: x + 1)(x))"
+        "float(unreplicate(jax.pmap(lambda x: x + 1)(x)))"
         in _texts(project.render(Decisions({site.id: ""})))["first.py"]
     )
     assert (

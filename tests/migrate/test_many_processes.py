@@ -30,6 +30,8 @@ def main():
     out["index"] = jax.pmap(lambda v: v * 0 + lax.axis_index("i").astype(v.dtype), "i")(x)
     out["one"] = jax.pmap(lambda v: lax.pmean(v, "i"), "i", out_axes=None)(x)
     out["axes"] = jax.pmap(lambda v, w: v + w, in_axes=(1, None), out_axes=1)(x.T, np.float32(2))
+    out["number"] = jax.pmap(lambda v, n: v * n, in_axes=(0, None))(x, 3)
+    out["whole"] = jax.pmap(lambda v, w: v + w.sum(0), in_axes=(0, None))(x, out["sum"])
     out["static"] = scaled(3.0, x, y=x)
     out["handed on"] = pmap(lambda v: lax.all_gather(v, "j"))(x)
     out["here"] = jax.pmap(lambda v: lax.psum(v, "i"), "i", devices=jax.local_devices())(x)
@@ -63,7 +65,7 @@ def body(before, after):
 def test_each_process_gets_its_own_rows_as_before() -> None:
     after, result = migrated({"main.py": PROGRAM})
     assert not any(file.refused for file in result.files)
-    assert "_host_local(" in after["main.py"]
+    assert "_stitched," in after["main.py"]
     results = run_processes(body, processes=2, devices=2, args=(PROGRAM, after["main.py"]))
     for process in results:
         expected, got = process.value

@@ -39,7 +39,11 @@ STEP = (
         "pairs.sort(key=lambda v: v[0])\n",
         "import jax\nf = jax.pmap(lambda v: jax.lax.pmean(v, 'i'), 'i', out_axes=None)\n"
         "y = f(x)\nprint(y[0])\n",
-        "import jax\ndef first_replica(t):\n    return jax.tree.map(lambda v: v[0], t)\n",
+        # Its value stays on all devices.
+        STEP + "s, m = p(s, b)\nm = jax.tree.map(lambda v: v[0], m)\n",
+        STEP + "s, loss = p(s, b)\ntotal += loss[0]\n",
+        "import jax\nf = jax.pmap(lambda x: x / 2)\nout = f(x)\ny = out[0].shape\n",
+        "import jax  # pmap\ndef unreplicate(t):\n    return jax.tree.map(lambda v: v[0], t)\n",
     ],
 )
 def test_left_alone(text: str) -> None:
@@ -118,7 +122,6 @@ def test_left_alone_without_a_proof(text: str) -> None:
     ("text", "reads"),
     [
         (f"{HALF}print(f(x)[0])\n", "unreplicate(f(x))"),
-        (f"{HALF}out = f(x)\ny = out[0].shape\n", "first_replica(out).shape"),
         ("import jax\nf = jax.pmap(g)\nout = f(x)\nfloat(out[0])\n", "float(unreplicate(out))"),
         ("import jax\nf = jax.pmap(g)\nout = f(x)\nf'{out[0]:.2f}'\n", "{unreplicate(out):.2f}"),
         ("import jax\nf = jax.pmap(lambda x: (x / 2, x))\nprint(f(x)[0][0])\n",
@@ -162,16 +165,13 @@ def test_a_function_of_another_file() -> None:
     ("before", "after"),
     [
         (
-            STEP + "s, m = p(s, b)\nm = jax.tree_map(lambda v: v[0], m)\n",
-            STEP + "s, m = p(s, b)\nm = first_replica(m)\n",
-        ),
-        (
             STEP + "s, m = p(s, b)\nm = jax.device_get(jax.tree.map(lambda v: v[0], m))\n",
             STEP + "s, m = p(s, b)\nm = jax.device_get(unreplicate(m))\n",
         ),
         (
-            STEP + "s, m = p(s, b)\nm = jax.tree_util.tree_map(\n    lambda v: v[0],\n    m,\n)\n",
-            STEP + "s, m = p(s, b)\nm = first_replica(m)\n",
+            STEP
+            + "s, m = p(s, b)\nprint(jax.tree_util.tree_map(\n    lambda v: v[0],\n    m,\n))\n",
+            STEP + "s, m = p(s, b)\nprint(unreplicate(m))\n",
         ),
         (
             STEP + "s, l = p(s, b)\nprint(f'{l[0]:.3f}', l[0].item(), float(l[0]))\n",
@@ -179,25 +179,8 @@ def test_a_function_of_another_file() -> None:
             "print(f'{unreplicate(l):.3f}', unreplicate(l).item(), float(unreplicate(l)))\n",
         ),
         (
-            STEP + "s, loss = p(s, b)\ntotal += loss[0]\n",
-            STEP + "s, loss = p(s, b)\ntotal += first_replica(loss)\n",
-        ),
-        (
             STEP + "s, m = p(s, b)\nloss = m['loss'][0] + 1\nx = p(s, b)[1]  # [0]\n",
             STEP + "s, m = p(s, b)\nloss = m['loss'][0] + 1\nx = p(s, b)[1]  # [0]\n",
-        ),
-        (
-            "import jax\ndef get_first(xs):\n    '''One device.'''\n"
-            "    return jax.tree_util.tree_map(lambda x: x[0], xs)\n",
-            "import jax\ndef get_first(xs):\n    '''One device.'''\n    return first_replica(xs)\n",
-        ),
-        (
-            "import jax\nunreplicate_all = lambda t: jax.tree.map(lambda x: x[0], t)\n",
-            "import jax\nunreplicate_all = lambda t: first_replica(t)\n",
-        ),
-        (
-            "import jax\ndef unreplicate(t):\n    return jax.tree_map(lambda x: x[0], t)\n",
-            "import jax\ndef unreplicate(t):\n    return first_replica(t)\n",
         ),
     ],
 )

@@ -85,12 +85,12 @@ PLAIN = [
         "from flax import jax_utils\nimport jax\np = jax.pmap(f, in_axes=None)\n"
         "w = jax_utils.unreplicate(s)\ny = p(w), jax_utils.unreplicate(y)\n",
         "from flax import jax_utils\nimport jax\np = jax.pmap(f, in_axes=None)\n"
-        "w = first_replica(s)\ny = p(w), unreplicate(y)\n",
+        "w = unreplicate(s)\ny = p(w), unreplicate(y)\n",
     ),
     (
         "from flax.jax_utils import unreplicate\nimport jax\n"
         "y = jax.pmap(f, in_axes=None)(unreplicate(s))\nz = unreplicate(y)\n",
-        "import jax\ny = jax.pmap(f, in_axes=None)(first_replica(s))\nz = unreplicate(y)\n",
+        "import jax\ny = jax.pmap(f, in_axes=None)(unreplicate(s))\nz = unreplicate(y)\n",
     ),
 ]
 

@@ -22,7 +22,7 @@ from shardlift.migrate.spmd_map import ANY_CALL, Feature
 from tests import children
 
 X = np.arange(16, dtype=np.float32).reshape(8, 2)
-NAMES = ("device_put_sharded", "replicate", "prefetch_to_device", "unreplicate", "first_replica")
+NAMES = ("device_put_sharded", "replicate", "prefetch_to_device", "unreplicate")
 QUOTES = {'"': "double", "'": "single"}
 W = np.arange(2, dtype=np.float32)
 STYLES = [

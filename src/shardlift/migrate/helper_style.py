@@ -10,13 +10,15 @@ from shardlift.migrate.call_format import Style
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
 
-_DEFINITION = re.compile(r"^( *)def \w+\(\n((?: +.*,\n)+) *\)(.*):$", re.M)
+_DEFINITION = re.compile(r"^( *)(def \w+\()\n((?: +.*,\n)+) *(\).*:)$", re.M)
+_CALL = re.compile(r"^( *)(.*\()\n( +.*[^,\n]\n) *(\).*)$", re.M)
 
 
 def styled(source: str, style: Style) -> str:
     """An annotated definition, indented by four spaces, in another style."""
     text = source if style.typed else _without_annotations(source)
-    text = _DEFINITION.sub(lambda found: _on_one_line(found, style), text)
+    for pattern in (_DEFINITION, _CALL):
+        text = pattern.sub(lambda found: _on_one_line(found, style), text)
     if style.quote == "'":
         text = _with_single_quotes(text)
     return text if style.indent == "    " else _indented(text, style.indent)
@@ -63,13 +65,12 @@ def _in_signature(node: ast.FunctionDef, lines: list[str]) -> Iterator[Edit]:
 
 
 def _on_one_line(found: re.Match[str], style: Style) -> str:
-    """A definition whose parameters are written one per line, on one line if it fits."""
-    margin, parameters, returns = found.groups()
-    name = found[0].split("(")[0]
-    listed = ", ".join(line.strip().removesuffix(",") for line in parameters.splitlines())
-    flat = f"{name}({listed}){returns}:"
-    width = len(flat) - len(margin) + len(margin) // 4 * len(style.indent)
-    return flat if width <= style.width else found[0]
+    """What stands between brackets on lines of its own, on one line with them if it fits."""
+    margin, head, inner, tail = found.groups()
+    listed = " ".join(line.strip() for line in inner.splitlines()).removesuffix(",")
+    flat = f"{head}{listed}{tail}"
+    width = len(flat) + len(margin) // 4 * len(style.indent)
+    return f"{margin}{flat}" if width <= style.width else found[0]
 
 
 def _with_single_quotes(source: str) -> str:

@@ -1,9 +1,8 @@
 """Reading the first row of what a pmapped function returned, without gathering the others.
 
-`x[0]`, and a tree map of it, gather all rows. `first_replica` gives the same value on all devices,
-where `x[0]` has it, so that it goes together with other arrays as it did; where the value goes
-to the host anyway, `unreplicate` reads it on the first device. On anything but rows on devices
-both are `x[0]`: a function that takes the first of all that it is given can be rewritten too.
+`x[0]`, and a tree map of it, gather all rows. Where the value goes to the host, `unreplicate`
+reads it on the first device instead; on anything but rows on devices it is `x[0]`. Any other
+`x[0]` works as it did, on all devices, and is left alone.
 """
 
 from __future__ import annotations
@@ -21,13 +20,10 @@ from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.outputs import device_index, fetched_argument, may_be_output
 from shardlift.source.scopes import end, position
-from shardlift.source.values import Argument, Result
+from shardlift.source.values import Result
 
 FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.print", *TO_HOST})
-# What people call a function that takes the first replica of a tree, and what its file says.
-_TELLING = re.compile(r"un_?rep|un_?pmap|replica|^_*(get_)?first$|(first|one|single)_device", re.I)
-_OF_DEVICES = re.compile(r"pmap|device|replica", re.I)
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
@@ -35,12 +31,11 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     if goal is Goal.SHIM:
         return  # they work, if slowly
     for call in file.index.nodes(ast.Call):
-        if _is_first_of_tree(file, call) and _reads_rows(file, call):
-            tree = call.args[1]
-            yield from _around(file, call, tree, _is_fetched(file, call))
+        if _is_first_of_tree(file, call) and _is_fetched(file, call) and _reads_rows(file, call):
+            yield from _around(file, call, call.args[1])
     for node in file.index.nodes(ast.Subscript):
-        if is_zero(node.slice) and device_index(file, node) is not None:
-            yield from _around(file, node, node.value, _is_fetched(file, node))
+        if is_zero(node.slice) and _is_fetched(file, node) and device_index(file, node) is not None:
+            yield from _around(file, node, node.value)
 
 
 def _is_first_of_tree(file: File, call: ast.Call) -> bool:
@@ -50,36 +45,22 @@ def _is_first_of_tree(file: File, call: ast.Call) -> bool:
 
 
 def _reads_rows(file: File, call: ast.Call) -> bool:
-    """Whether the tree came from pmap, or is given to a function that is made for such trees."""
+    """Whether the tree came from pmap, and was not fetched from the devices before."""
     tree = call.args[1]
     if fetched_argument(file, tree) is not None:
         return False
     value = file.only(tree)
-    if isinstance(value, Argument):
-        telling = _TELLING.search(_name_of(file, value.function))
-        return bool(telling and _OF_DEVICES.search(file.source.text))
     stacked = isinstance(value, Result) and value.path in REPLICATE
     return stacked or may_be_output(file, tree)
 
 
-def _name_of(file: File, function: ast.AST) -> str:
-    if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return function.name
-    parent = file.index.parents.get(function)
-    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
-    return getattr(target, "id", "")
-
-
-def _around(file: File, node: ast.expr, inner: ast.expr, to_host: bool) -> Iterator[Match]:
+def _around(file: File, node: ast.expr, inner: ast.expr) -> Iterator[Match]:
     """Put a helper's call in the place of a node, and leave what it is given as it is written."""
-    name = "unreplicate" if to_host else "first_replica"
-    if not is_free(file, node, name, UNREPLICATE if to_host else ""):
-        name = "first_replica"
-        if not is_free(file, node, name):
-            return
-    opening = Edit(file.stretch(*position(node), *position(inner)), f"{name}(")
+    if not is_free(file, node, "unreplicate", UNREPLICATE):
+        return
+    opening = Edit(file.stretch(*position(node), *position(inner)), "unreplicate(")
     closing = Edit(file.stretch(*end(inner), *end(node)), ")")
-    yield Match(node, "", (opening, closing), helpers=frozenset({name}), kind=Kind.READ)
+    yield Match(node, "", (opening, closing), helpers=frozenset({"unreplicate"}), kind=Kind.READ)
 
 
 def _is_fetched(file: File, node: ast.expr) -> bool:

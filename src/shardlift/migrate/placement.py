@@ -19,7 +19,7 @@ from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
 from shardlift.source.imports import bound_name, drop_names, move_names
 from shardlift.source.model import Edit, Kind, Match
-from shardlift.source.values import External, Result
+from shardlift.source.values import External
 
 # What newer flax lets its functions name; the helpers have one name for it.
 _ONLY_IN_FLAX = "axis_name"
@@ -38,44 +38,23 @@ _match = partial(Match, kind=Kind.PLACEMENT)
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every use of such a name, through its module or imported from it."""
-    mapped = _mapped_again(file) if goal is not Goal.SHIM else frozenset()
     for node in file.index.nodes(ast.Attribute):
         path = _through_module(file, node)
         if path is None or not _is_needed(file, path):
             continue
         if not is_guarded(file, node, path) and _fits(file, node, goal):
-            yield _attribute(file, node, path, _helper(file, node, path, mapped), goal)
+            yield _attribute(file, node, path, goal)
     for statement in file.index.nodes(ast.ImportFrom):
         paths = {alias: f"{statement.module}.{alias.name}" for alias in statement.names}
         names = {a: p for a, p in paths.items() if p in SUBSTITUTES and _is_needed(file, p)}
         if names and not statement.level and not is_guarded(file, statement, *names.values()):
-            yield from _imported(file, statement, names, goal, mapped)
+            yield from _imported(file, statement, names, goal)
 
 
 def _is_needed(file: File, path: str) -> bool:
     """Whether a function has to be replaced: flax's own may work as they are."""
     of_flax = path.startswith("flax.")
     return not of_flax or fitness(path, file.project.settings) is not Fitness.WORKS
-
-
-def _mapped_again(file: File) -> frozenset[ast.Call]:
-    """Calls of `unreplicate` whose result goes into a mapped function."""
-    arguments = (
-        argument
-        for call, _ in file.mapped_calls
-        for argument in (*call.args, *(keyword.value for keyword in call.keywords))
-    )
-    values = (value for argument in arguments for value in file.values(argument))
-    return frozenset(
-        value.call
-        for value in values
-        if isinstance(value, Result) and value.path == UNREPLICATE and value.file is file
-    )
-
-
-def _helper(file: File, use: ast.AST, path: str, mapped: frozenset[ast.Call]) -> str:
-    # A mapped function wants what it is given on all its devices.
-    return "first_replica" if file.index.parents[use] in mapped else SUBSTITUTES[path]
 
 
 def _through_module(file: File, node: ast.Attribute) -> str | None:
@@ -95,7 +74,8 @@ def _fits(file: File, node: ast.AST, goal: Goal) -> bool:
     return all(keyword.arg != _ONLY_IN_FLAX for keyword in call.keywords)
 
 
-def _attribute(file: File, node: ast.Attribute, path: str, name: str, goal: Goal) -> Match:
+def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
+    name = SUBSTITUTES[path]
     if goal is Goal.SHIM:
         if not is_free(file, node, "shardlift", "shardlift"):
             return Match(
@@ -117,7 +97,6 @@ def _imported(
     statement: ast.ImportFrom,
     names: Mapping[ast.alias, str],
     goal: Goal,
-    mapped: frozenset[ast.Call],
 ) -> Iterator[Match]:
     if goal is Goal.SHIM:
         to = {alias: ("shardlift", SUBSTITUTES[path]) for alias, path in names.items()}
@@ -128,17 +107,13 @@ def _imported(
     helpers: set[str] = set()
     for alias, path in names.items():
         uses = _uses(file, bound_name(alias), path)
-        wanted = {use: _helper(file, use, path, mapped) for use in uses}
-        if not all(is_free(file, use, name, path) for use, name in wanted.items()):
-            yield Match(
-                alias,
-                f"{path}: the file has a `{SUBSTITUTES[path]}` of its own",
-                kind=Kind.PLACEMENT,
-            )
+        name = SUBSTITUTES[path]
+        if not all(is_free(file, use, name, path) for use in uses):
+            yield _match(alias, f"{path}: the file has a `{name}` of its own")
         elif all(_fits(file, use, goal) for use in uses):
             gone.append(alias)
-            helpers |= set(wanted.values()) or {SUBSTITUTES[path]}
-            edits += [file.replace(use, name) for use, name in wanted.items() if use.id != name]
+            helpers.add(name)
+            edits += [file.replace(use, name) for use in uses if use.id != name]
     if gone:
         new = (*drop_names(file, statement, gone), *edits)
         yield _match(statement, "", new, helpers=frozenset(helpers))

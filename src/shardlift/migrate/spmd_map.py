@@ -1,8 +1,8 @@
 """`spmd_map`, the helper that takes the place of pmap: what a site needs of it, and its text.
 
-It has pmap's own signature, so that a site changes by one name. Its text is one of two templates,
-trimmed to what the sites of a project use: a line that ends in `#? static !donate` is written
-where static arguments are used and donation is not; `a|b` means one of the two.
+It has pmap's own signature, so that a site changes by one name. Its text is a template, trimmed
+to what the sites of a project use: a line that ends in `#? static !donate` is written where static
+arguments are used and donation is not; `a|b` means one of the two.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ _OF_KEYWORD = {
     "donate_argnums": Feature.DONATE,
 }
 _PARAMETERS = {feature: keyword for keyword, feature in _OF_KEYWORD.items()}
-# What the short template can do.
-_LEADING = frozenset({Feature.DONATE, Feature.REMAPPED})
 # A pmap that is handed on as a value may be called in any way.
 ANY_CALL = frozenset(Feature) - {Feature.PROCESSES}
 _OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED})
@@ -138,8 +136,7 @@ def _is_hashable(node: ast.expr) -> bool:
 
 def text(features: frozenset[Feature], axis: str = DEFAULT_AXIS) -> str:
     """The definition of `spmd_map` with these features, annotated."""
-    template = "leading" if features <= _LEADING else "general"
-    return _trimmed(_template(template), features).replace("AXIS", f'"{axis}"')
+    return _trimmed(_template(), features).replace("AXIS", f'"{axis}"')
 
 
 def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
@@ -149,8 +146,8 @@ def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
     signs = {
         Feature.UNNAMED: "axis_name is None",
         Feature.LISTS: "isinstance(in_axes, list)",
-        Feature.UNMAPPED: "_copy_unmapped(",
-        Feature.PROCESSES: "_host_local(",
+        Feature.UNMAPPED: "_placed,",
+        Feature.PROCESSES: "_stitched,",
         Feature.UNHASHABLE: "@_remember",
     }
     found |= {feature for feature, sign in signs.items() if sign in source}
@@ -170,11 +167,11 @@ def _trimmed(template: str, features: frozenset[Feature]) -> str:
     kept: list[str] = []
     for line in template.splitlines():
         condition = _CONDITION.search(line)
-        if condition is None:
+        if condition is None and (line or kept[-1:] != [""]):
             kept.append(line)
-        elif _holds(condition[1], features):
+        elif condition is not None and _holds(condition[1], features):
             kept.append(line[: condition.start()])
-    return "\n".join(kept)
+    return "\n".join(kept).rstrip("\n")
 
 
 def _holds(condition: str, features: frozenset[Feature]) -> bool:
@@ -187,6 +184,6 @@ def _holds(condition: str, features: frozenset[Feature]) -> bool:
 
 
 @cache
-def _template(name: str) -> str:
+def _template() -> str:
     folder = resources.files(__package__) / "helper_texts" / "templates"
-    return (folder / f"{name}.txt").read_text("utf-8").rstrip("\n")
+    return (folder / "spmd_map.txt").read_text("utf-8")

@@ -15,11 +15,8 @@ def device_put_sharded(
     devices: Sequence[jax.Device],
 ) -> Any:
     """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
+    mesh = jax.sharding.Mesh(devices, ("devices",))
     rows = jax.NamedSharding(mesh, jax.P("devices"))
-    if len(shards) != len(devices):
-        counts = f"{len(shards)} shards cannot go on {len(devices)} devices"
-        raise ValueError(counts)
 
     def put(*xs: Any) -> jax.Array:
         xs = jax.device_put(xs, tuple(devices))
@@ -35,7 +32,7 @@ def device_put_sharded(
 
 def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
     """Put `x` on every device, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
+    mesh = jax.sharding.Mesh(devices, ("devices",))
     rows = jax.NamedSharding(mesh, jax.P("devices"))
 
     def put(x: Any) -> jax.Array:

@@ -1,11 +1,12 @@
 """What `spmd_map` needs for some of its arguments; the function itself is in `templates`."""
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 
 def _remember(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,13 +23,6 @@ def _remember(make: Callable[..., Any]) -> Callable[..., Any]:
     return find
 
 
-def _specs(axes: Any, axis_name: Hashable) -> Any:
-    def spec(axis: int | None) -> jax.P:
-        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
-
-    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
-
-
 def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
     def at_axis(spec: jax.P, part: Any) -> Any:
         axes = tuple(k for k, name in enumerate(spec) if name is not None)
@@ -37,84 +31,42 @@ def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
     return jax.tree.map(at_axis, specs, tree)
 
 
-def _size(spec: jax.P, tree: Any) -> int | None:
-    """The number of slices; None where there are none."""
-    shapes = map(np.shape, jax.tree.leaves(tree))
-    sizes = (shape[len(spec) - 1] for shape in shapes if shape and len(spec))
-    return next(sizes, None)
+def _sizes(x: Any, axes: tuple[int, ...]) -> list[int]:
+    return [x.shape[k] for k in axes]
 
 
-def _copy_unmapped(
-    jitted: Callable[..., Any],
-    in_specs: Any,
-    mesh_for: Callable[..., jax.sharding.Mesh],
-) -> Callable[..., Any]:
-    """Copy what is not sliced to all devices, if it is on others."""
+def _placed(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
+    """Copy what is on other devices to those of the mesh."""
+    sharding = jax.NamedSharding(mesh, spec)
 
-    @functools.wraps(jitted)
-    def copying(*args: Any, **kwargs: Any) -> Any:
-        everywhere = jax.NamedSharding(mesh_for(args, kwargs), jax.P())
+    def place(x: Any) -> Any:
+        is_there = getattr(x, "sharding", sharding) == sharding
+        return x if is_there else jax.device_put(x, sharding)
 
-        def copy(x: Any) -> Any:
-            if isinstance(x, jax.core.Tracer) or not isinstance(x, jax.Array):
-                return x
-            is_there = not x.committed or x.sharding == everywhere
-            return x if is_there else jax.device_put(x, everywhere)
-
-        def of_part(spec: jax.P, part: Any) -> Any:
-            return part if len(spec) else jax.tree.map(copy, part)
-
-        args, kwargs = jax.tree.map(of_part, in_specs, (args, kwargs))
-        return jitted(*args, **kwargs)
-
-    return copying
+    return jax.tree.map(place, tree)
 
 
-def _host_local(
-    call: Callable[..., Any],
-    in_specs: Any,
-    mesh_for: Callable[..., jax.sharding.Mesh],
-) -> Callable[..., Any]:
-    """Stitch the slices of this process into global arrays, and back."""
+def _stitched(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
+    """Make what this process has a part of global arrays."""
+    sharding = jax.NamedSharding(mesh, spec)
 
-    @functools.wraps(call)
-    def stitching(*args: Any, **kwargs: Any) -> Any:
-        mesh = mesh_for(args, kwargs)
-        local = mesh.local_mesh
-        if not mesh.is_multi_process:
-            return call(*args, **kwargs)
-
-        def stitch(spec: jax.P, part: Any) -> Any:
-            return jax.tree.map(_mover(local, mesh, spec), part)
-
-        def own_part(x: jax.Array) -> Any:
-            return _mover(mesh, local, x.sharding.spec)(x)
-
-        args, kwargs = jax.tree.map(stitch, in_specs, (args, kwargs))
-        return jax.tree.map(own_part, call(*args, **kwargs))
-
-    return stitching
-
-
-@functools.cache
-def _mover(
-    old: jax.sharding.Mesh,
-    new: jax.sharding.Mesh,
-    spec: jax.P,
-) -> Callable[[Any], Any]:
-    """Make an array on more, or fewer, processes of the blocks of this one."""
-    before, after = jax.NamedSharding(old, spec), jax.NamedSharding(new, spec)
-
-    def move(x: Any) -> Any:
-        if not isinstance(x, (jax.Array, np.ndarray)):
+    def stitch(x: Any) -> Any:
+        whole = getattr(x, "_whole", x)
+        if getattr(whole, "sharding", None) == sharding:
+            return whole
+        if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
             return x  # a number: jit puts it on every device
-        if getattr(x, "sharding", None) != before:
-            x = jax.device_put(x, before)
-        shape = list(x.shape)
-        if len(spec):
-            shape[len(spec) - 1] = shape[len(spec) - 1] // old.size * new.size
-        blocks = [shard.data for shard in x.addressable_shards]
-        make = jax.make_array_from_single_device_arrays
-        return make(tuple(shape), after, blocks)
+        x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
+        return multihost_utils.host_local_array_to_global_array(x, mesh, spec)
 
-    return move
+    return jax.tree.map(stitch, tree)
+
+
+def _own_rows(x: jax.Array) -> Any:
+    """What this process has of an output."""
+    if x.is_fully_addressable:
+        return x
+    mesh, spec = x.sharding.mesh, x.sharding.spec
+    rows = multihost_utils.global_array_to_host_local_array(x, mesh, spec)
+    rows._whole = x  # if it is passed on, it need not be stitched again
+    return rows

@@ -71,8 +71,9 @@ def _placed(mesh, spec, tree):
     sharding = jax.NamedSharding(mesh, spec)
 
     def place(x):
-        is_there = getattr(x, "sharding", sharding) == sharding
-        return x if is_there else jax.device_put(x, sharding)
+        if hasattr(x, "sharding") and x.committed and x.sharding != sharding:
+            return jax.device_put(x, sharding)
+        return x
 
     return jax.tree.map(place, tree)
 

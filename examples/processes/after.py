@@ -90,7 +90,9 @@ def _stitched(mesh, spec, tree):
         if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
             return x  # a number: jit puts it on every device
         x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
-        return multihost_utils.host_local_array_to_global_array(x, mesh, spec)
+        whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
+        x._whole = whole  # if it is passed again, it need not be stitched again
+        return whole
 
     return jax.tree.map(stitch, tree)
 
@@ -101,7 +103,7 @@ def _own_rows(x):
         return x
     mesh, spec = x.sharding.mesh, x.sharding.spec
     rows = multihost_utils.global_array_to_host_local_array(x, mesh, spec)
-    rows._whole = x  # if it is passed on, it need not be stitched again
+    rows._whole = x
     return rows
 
 

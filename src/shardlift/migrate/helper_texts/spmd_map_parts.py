@@ -40,8 +40,9 @@ def _placed(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
     sharding = jax.NamedSharding(mesh, spec)
 
     def place(x: Any) -> Any:
-        is_there = getattr(x, "sharding", sharding) == sharding
-        return x if is_there else jax.device_put(x, sharding)
+        if hasattr(x, "sharding") and x.committed and x.sharding != sharding:
+            return jax.device_put(x, sharding)
+        return x
 
     return jax.tree.map(place, tree)
 
@@ -57,7 +58,9 @@ def _stitched(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
         if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
             return x  # a number: jit puts it on every device
         x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
-        return multihost_utils.host_local_array_to_global_array(x, mesh, spec)
+        whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
+        x._whole = whole  # if it is passed again, it need not be stitched again
+        return whole
 
     return jax.tree.map(stitch, tree)
 
@@ -68,5 +71,5 @@ def _own_rows(x: jax.Array) -> Any:
         return x
     mesh, spec = x.sharding.mesh, x.sharding.spec
     rows = multihost_utils.global_array_to_host_local_array(x, mesh, spec)
-    rows._whole = x  # if it is passed on, it need not be stitched again
+    rows._whole = x
     return rows

@@ -5,7 +5,7 @@
 
 The function adds 1 to every leaf of its state, so that next to nothing is computed; the state that
 it returns goes into the next call. The contenders take turns, and the best round of each counts.
-"unmapped" has a state with in_axes=None, on one device. In a job of many processes, process 0 prints.
+"unmapped" has a state with in_axes=None, on one device. Of many processes, process 0 prints.
 """
 
 from __future__ import annotations

@@ -1,15 +1,21 @@
 """``pytest -p shardlift.pytest``: runs an unmodified test suite of pmap programs on today's JAX.
 
 Everything that `shardlift.legacy` restores is in place before the first test or conftest is
-imported. ``--shardlift-record FILE`` records every pmap site; ``--shardlift-no-patch`` restores
-nothing.
+imported. ``--shardlift-record FILE`` records every pmap site, and prints a summary at the end;
+``--shardlift-no-patch`` restores nothing. The fixture ``assert_same_as_pmap`` is the function of
+`shardlift.testing`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from shardlift.launch.session import RunSession
@@ -39,12 +45,55 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     _sessions.append(chosen.begin(Program("pytest", tuple(sys.argv[1:]), module=True)))
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_sessionstart(session: Any) -> None:
+    """Remove the records that the workers of an earlier run left."""
+    if _distributes(session.config):
+        for old in _records_of_workers(session.config):
+            with contextlib.suppress(OSError):
+                os.remove(old)
+
+
+@pytest.fixture(scope="session", name="assert_same_as_pmap")
+def _assert_same_as_pmap() -> Any:
+    """`shardlift.testing.assert_same_as_pmap`, without an import."""
+    from shardlift.testing import assert_same_as_pmap
+
+    return assert_same_as_pmap
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
     """Print what was used."""
+    lines = _lines_of_workers(config) if _distributes(config) else _lines()
+    for line in lines:
+        terminalreporter.write_line(f"shardlift: {line}")
+
+
+def _lines() -> Iterator[str]:
     for session in _sessions:
         session.write()
-        for line in session.lines():
-            terminalreporter.write_line(f"shardlift: {line}")
+        yield from session.lines()
+
+
+def _lines_of_workers(config: Any) -> Iterator[str]:
+    """The summary of each worker of pytest-xdist; they run other tests, so they are not merged."""
+    from shardlift.capture.files import CaptureError, read
+    from shardlift.report.view import view_of
+
+    for path in _records_of_workers(config):
+        try:
+            yield f"{view_of(read(path), path).headline} (shardlift report {path})"
+        except (OSError, CaptureError) as error:
+            yield f"{path} cannot be read: {error}"
+
+
+def _records_of_workers(config: Any) -> list[str]:
+    record = config.option.shardlift_record
+    return sorted(glob.glob(f"{glob.escape(record)}.gw*")) if record else []
+
+
+def _distributes(config: Any) -> bool:
+    """Whether this process only distributes the tests to workers."""
+    return bool(config.pluginmanager.hasplugin("dsession"))
 
 
 def pytest_unconfigure() -> None:

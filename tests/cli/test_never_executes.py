@@ -101,6 +101,7 @@ def _run(folder: Path, *command: str, before: tuple[str, ...]) -> children.Done:
     [
         (("check", "."), 1),
         (("check", ".", "--jobs", "2"), 1),
+        (("status", "."), 0),
         (("migrate", "."), 1),
         (("migrate", ".", "--write", "--allow-dirty"), 0),
         (("report", "run.json", "--html", "run.html"), 1),

@@ -14,7 +14,7 @@ import click
 
 from shardlift.cli import COMMANDS, main
 
-MODULES = ("shardlift", "shardlift.arrays", "shardlift.facts")
+MODULES = ("shardlift", "shardlift.arrays", "shardlift.facts", "shardlift.testing")
 # What `shardlift.mapping` tells a recorder: between the two, and for nobody else.
 INSIDE = {"Recorder": {"converted", "fitted", "read", "used"}}
 HEAD = """\

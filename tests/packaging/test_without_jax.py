@@ -39,7 +39,8 @@ except ImportError:
 """
 LINES = [
     "--version", "check before.py", "check clean.py", "migrate before.py --write",
-    "check before.py --select SL2", "rule SL402", "report run.json --html run.html", "env",
+    "check before.py --select SL2", "rule SL402", "status before.py",
+    "report run.json --html run.html", "env",
     "demo --into demo", "verify before.py before.py", "run plain.py", "doctor",
 ]  # fmt: skip
 
@@ -100,6 +101,7 @@ def test_what_works_where_there_is_no_jax(tmp_path):
     assert said["check before.py --select SL2"][0] == 0
     assert "jax.shard_map(" in (work / "before.py").read_text()
     assert "SL402" in said["rule SL402"][1]
+    assert "2 of 2 sites migrated" in said["status before.py"][1]
     assert said["report run.json --html run.html"][0] == 0
     assert (work / "run.html").exists()
     assert "jax: not installed" in said["env"][1]

@@ -23,6 +23,7 @@ from shardlift.source.wrappers import as_transform
 
 # The parts of a module's name, and a name in the module that other files may import.
 Export = tuple[tuple[str, ...], str]
+_LONGEST_TEXT = 200  # characters of a line that a finding keeps
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,8 @@ def _find(
 
 def _finding(file: File, code: str, match: Match) -> Finding:
     edits = () if match.imports else match.edits
-    return Finding(code, file.path, file.span(match.node), match.message, edits)
+    line = file.lines[getattr(match.node, "lineno", 1) - 1].strip()[:_LONGEST_TEXT]
+    return Finding(code, file.path, file.span(match.node), match.message, edits, line)
 
 
 def _may_import(content: bytes, module: tuple[str, ...], name: str) -> bool:

@@ -23,6 +23,7 @@ COMMANDS = {
     "migrate": "shardlift.cli.migrate:migrate_command",
     "rule": "shardlift.cli.rule:rule_command",
     "verify": "shardlift.cli.verify:verify",
+    "status": "shardlift.cli.status:status",
     "record-legacy": "shardlift.cli.record_legacy:record_legacy",
     "env": "shardlift.cli.env:env",
     "doctor": "shardlift.cli.doctor:doctor",

@@ -1,11 +1,13 @@
-"""`shardlift check`: what is removed, broken, slow or dangerous, with a code a line."""
+"""`shardlift check`: what is removed, broken, slow or dangerous, one rule code per line."""
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -15,14 +17,16 @@ from rich.text import Text
 from shardlift._escape import escape_control
 from shardlift.check.engine import FileReport, Options
 from shardlift.check.rules import all_rules
+from shardlift.cli.check_baseline import DEFAULT, BaselineFile, find_baseline
 from shardlift.cli.check_pool import run
 from shardlift.cli.check_report import Report
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.console import console as make_console
-from shardlift.cli.files import Passed, find_files
+from shardlift.cli.files import SUFFIXES, Passed, find_files
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.input_files import read_bytes
 from shardlift.cli.stop import stop
+from shardlift.report.numbers import count
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding
 from shardlift.source.settings import Settings
@@ -46,6 +50,20 @@ _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
 @click.option("--select", multiple=True, metavar="CODES", help="Only these, e.g. SL1,SL402.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
 @click.option("--target-jax", metavar="V", help="The JAX to check for, e.g. 0.10.2.")
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    show_default=f"{DEFAULT} in the root of the project, if it exists",
+    help="Report only findings that are not in this baseline.",
+)
+@click.option("--no-baseline", is_flag=True, help="Report all findings.")
+@click.option(
+    "--write-baseline",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="",
+    help="Write all findings to the baseline, and report none.",
+)
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0 decides itself.")
 @click.option("--quiet", "-q", is_flag=True, help="Findings only.")
 @click.option("--verbose", "-v", is_flag=True, help="Also the files that were passed over.")
@@ -55,6 +73,9 @@ def check(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     target_jax: str | None,
+    baseline: str | None,
+    no_baseline: bool,
+    write_baseline: str | None,
     jobs: int,
     quiet: bool,
     verbose: bool,
@@ -62,7 +83,8 @@ def check(
     """Look for what is removed, broken, slow or dangerous in pmap code.
 
     Reads .py and .ipynb under each PATH (the current folder if none is given) and imports
-    nothing of them. Exits 0 without findings, 1 with, 2 if there was a file or folder that it
+    nothing of them. With a baseline, only findings that are not in it count. Exits 0 without
+    findings, 1 with, 2 if there was a file or folder that it
     could not look at, findings in others or not.
     """
     paths = paths or (".",)
@@ -73,6 +95,8 @@ def check(
         config = find_config(Path(paths[0]))
         options = _options(config, select, ignore)
         settings = config.settings(target_jax)
+        codes = options.codes("", settings.target)
+        known = _known(config, codes, baseline, no_baseline, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))
     passed = Passed()
@@ -80,21 +104,65 @@ def check(
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     try:
-        reports = tuple(_look(files, options, settings, jobs, quiet))
+        found = tuple(_look(files, options, settings, jobs, quiet))
+        if write_baseline is not None and known is not None:
+            _write_baseline(known, found, passed, quiet)
+        reports = known.new_only(found) if known else found
         ahead = None
         if target_jax is None and settings.target < NEWEST and style not in _MACHINE and not quiet:
-            newest = _look(files, options, replace(settings, target=NEWEST), jobs, quiet)
+            newest = tuple(_look(files, options, replace(settings, target=NEWEST), jobs, quiet))
+            newest = known.new_only(newest) if known else newest
             ahead = sum(len(report.findings) for report in newest)
     except BrokenProcessPool:
         stop("a worker process was killed, possibly out of memory; try --jobs 1")
     folders = tuple(FileReport(path, unreadable=why) for path, why in passed.failed)
     report = Report(reports + folders, settings.target, tuple(passed.skipped), ahead)
+    if known:
+        hidden = sum(len(file.findings) for file in found) - len(report.findings)
+        name = os.path.relpath(known.path)
+        report = replace(report, known=hidden, fixed=known.fixed(found), baseline=name)
     style = style or ("full" if sys.stdout.isatty() else "concise")
     if style in _MACHINE:
         click.echo(_MACHINE[style](report))
     else:
         _print(report, style, quiet, verbose)
     sys.exit(2 if report.unreadable else int(bool(report.findings)))
+
+
+def _known(
+    config: Config,
+    codes: tuple[str, ...],
+    given: str | None,
+    none: bool,
+    write: str | None,
+) -> BaselineFile | None:
+    """The baseline to compare with, or to write."""
+    if none and (given is not None or write is not None):
+        raise ValueError("--no-baseline contradicts --baseline and --write-baseline")
+    if none:
+        return None
+    if write and (Path(write).is_dir() or write.endswith(SUFFIXES)):
+        raise ValueError(
+            f"--write-baseline {write} would write the baseline to this path: "
+            f"name the paths to check before it, or say --write-baseline={DEFAULT}"
+        )
+    return find_baseline(config, write or given, codes, must_exist=write is None)
+
+
+def _write_baseline(
+    known: BaselineFile, reports: tuple[FileReport, ...], passed: Passed, quiet: bool
+) -> NoReturn:
+    try:
+        number = known.write(reports)
+    except ConfigError as error:
+        stop(str(error))
+    failed = [*passed.failed, *((r.path, r.unreadable) for r in reports if r.unreadable)]
+    for path, why in failed:
+        click.echo(escape_control(f"NOT looked at: {path}: {why}"), err=True)
+    if not quiet:
+        where = escape_control(os.path.relpath(known.path))
+        click.echo(f"{count(number, 'known finding')} in {where}. `check` reports new ones only.")
+    sys.exit(2 if failed else 0)
 
 
 def _look(

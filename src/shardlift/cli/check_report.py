@@ -20,6 +20,9 @@ class Report:
     target: Version
     skipped: tuple[str, ...] = ()  # files and folders that were left out
     ahead: int | None = None  # findings for the newest JAX, if the target is an older one
+    known: int = 0  # findings that are in the baseline, and not in the reports of files
+    fixed: int = 0  # findings of the baseline that are gone
+    baseline: str = ""
 
     @property
     def findings(self) -> list[Finding]:
@@ -67,6 +70,16 @@ class Report:
         suppressed = sum(file.suppressed for file in self.files)
         if suppressed:
             lines.append(f"{count(suppressed, 'finding')} suppressed by noqa comments.")
+        if self.known:
+            lines.append(
+                f"{count(self.known, 'known finding')} in {self.baseline} (--no-baseline shows "
+                "them)."
+            )
+        if self.fixed:
+            lines.append(
+                f"{count(self.fixed, 'finding')} of {self.baseline} fixed: --write-baseline "
+                "removes them from it."
+            )
         if self.unreadable:
             lines.append(f"NOT looked at: {count(len(self.unreadable), 'file')}.")
             lines += [f"  {file.path}: {file.unreadable}" for file in self.unreadable]

@@ -15,7 +15,7 @@ from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
-_KEYS = {"select", "ignore", "per-file-ignores", "target-jax"}
+_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "verified"}
 
 
 class ConfigError(ValueError):
@@ -34,6 +34,9 @@ class Config:
     flax: Version | None = None
     pins: tuple[Pin, ...] = ()
     path: Path | None = None
+    root: Path = Path()  # the folder of pyproject.toml, or else of the repository
+    baseline: str | None = None  # a file, relative to the root
+    verified: tuple[str, ...] = ()  # patterns of files that `verify --format json` wrote
 
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
@@ -48,7 +51,7 @@ def find_config(start: Path) -> Config:
         if (folder / "pyproject.toml").is_file():
             return read_config(folder / "pyproject.toml")
         if (folder / ".git").exists():
-            return _with_pins(Config(), _requirement_files(folder))
+            return _with_pins(Config(root=folder), _requirement_files(folder))
     return Config()
 
 
@@ -92,14 +95,27 @@ def read_config(path: Path) -> Config:
         },
         target=number,
         path=path,
+        root=path.parent,
+        baseline=_file_name(path, "baseline", table.get("baseline")),
+        verified=_strings(path, "verified", table.get("verified", []), "file patterns"),
     )
     return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
 
 
 def _codes(path: Path, key: str, value: Any) -> tuple[str, ...]:
+    return _strings(path, key, value, "codes")
+
+
+def _strings(path: Path, key: str, value: Any, what: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"{path}: {key} is a list of codes, not {value!r}")
+        raise ConfigError(f"{path}: {key} is a list of {what}, not {value!r}")
     return tuple(value)
+
+
+def _file_name(path: Path, key: str, value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigError(f"{path}: {key} is the name of a file, not {value!r}")
+    return value
 
 
 def _requirements(path: Path, document: dict[str, Any]) -> list[Pin]:

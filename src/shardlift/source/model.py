@@ -102,6 +102,7 @@ class Finding:
     span: Span
     message: str
     edits: tuple[Edit, ...] = ()
+    text: str = ""  # the line that it begins on, stripped and shortened
 
 
 @dataclass

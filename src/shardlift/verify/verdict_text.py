@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -183,12 +184,13 @@ def markdown(outcome: Outcome) -> str:
     return "\n".join(lines) + "\n"
 
 
-def machine(outcome: Outcome) -> str:
-    """The outcome as JSON, with all places and distances."""
+def machine(outcome: Outcome, sources: Mapping[str, str] | None = None) -> str:
+    """The outcome as JSON, with all places and distances, and the digests of the files after."""
     tree = {
         "status": outcome.status,
         "verdicts": {word: outcome.count(word) for word in COLOURS},
         **dataclasses.asdict(outcome),
+        "sources": sources or {},
     }
     for site, verdict in zip(tree["sites"], outcome.sites, strict=True):
         site["name"] = verdict.name

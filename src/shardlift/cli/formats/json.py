@@ -26,6 +26,8 @@ def render(report: Report) -> str:
         "read_in_full": sum(file.parsed for file in report.files),
         "pmap_sites": sum(file.sites for file in report.files),
         "suppressed": sum(file.suppressed for file in report.files),
+        "in_baseline": report.known,
+        "fixed_since_baseline": report.fixed,
     }
     return json.dumps(document, indent=2)
 

@@ -1,0 +1,125 @@
+"""Comparing a migrated function with its pmap original, for the test suite of a project.
+
+from shardlift.testing import assert_same_as_pmap
+
+def test_train_step():
+    assert_same_as_pmap(train_step, jax.pmap(one_device_step, axis_name="batch"), state, batch)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from shardlift.capture.layouts import together
+from shardlift.capture.schema import Form
+from shardlift.recording.tape.host_arrays import HostArray, read_array
+from shardlift.verify.compare import causes
+from shardlift.verify.compare.bits import Tolerance, distance, within
+from shardlift.verify.compare.leaves import identical, structure, words
+from shardlift.verify.compare.pairs import pair_leaves
+
+__all__ = ["assert_same_as_pmap"]
+
+
+class _Difference(NamedTuple):
+    """An output that is not the same."""
+
+    path: str
+    what: str
+    cause: str = ""
+
+    def __str__(self) -> str:
+        cause = f"\n    likely: {self.cause}" if self.cause else ""
+        return f"  {self.path}: {self.what}{cause}"
+
+
+def assert_same_as_pmap(
+    new: Callable[..., Any],
+    old: Callable[..., Any],
+    *args: Any,
+    new_args: Sequence[Any] | None = None,
+    ulps: int = 0,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    **kwargs: Any,
+) -> None:
+    """Assert that a migrated function computes what its pmap original computes.
+
+    Both are called with copies of the arguments, so that donation does no harm. Every output is
+    compared bit by bit. Outputs that are stacked (n, b, ...) on one side, and global (n * b, ...)
+    or replicated on the other, are converted to one layout.
+
+    Args:
+      new: the migrated function.
+      old: the pmapped function: `jax.pmap(f, ...)` or `shardlift.pmap(f, ...)`.
+      *args: the arguments of both.
+      new_args: the arguments of `new`, if it takes other layouts than pmap did.
+      ulps: how many floating-point numbers two elements may be apart.
+      rtol: how far they may be apart, relative to the largest number of the array.
+      atol: how far they may be apart. An element passes if it is within any of the bounds.
+      **kwargs: keyword arguments of both.
+
+    Raises:
+      AssertionError: an output differs; the message names each by its path, with the distance and
+        the likely cause.
+    """
+    __tracebackhide__ = True  # pytest shows the test, not this function
+    before = _outputs(old(*_copied(args), **_copied(kwargs)))
+    given = args if new_args is None else tuple(new_args)
+    after = _outputs(new(*_copied(given), **_copied(kwargs)))
+    if not before and not after:
+        raise AssertionError(f"nothing to compare: {_name(old)} and {_name(new)} return no arrays")
+    differences = list(_differences(before, after, Tolerance(ulps, rtol, atol)))
+    if differences:
+        head = f"{_name(new)} differs from pmap in {len(differences)} of {len(before)} outputs:"
+        raise AssertionError("\n".join([head, *map(str, differences)]))
+
+
+def _copied(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x.copy() if isinstance(x, jax.Array) else x, tree)
+
+
+def _outputs(tree: Any) -> list[HostArray]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return [read_array(jax.tree_util.keystr(path) or "the output", leaf) for path, leaf in leaves]
+
+
+def _differences(
+    before: Sequence[HostArray], after: Sequence[HostArray], tolerance: Tolerance
+) -> Iterator[_Difference]:
+    pairs, missing, more = pair_leaves([x.form for x in before], [x.form for x in after])
+    yield from (_Difference(path, "only pmap returns it") for path in missing)
+    yield from (_Difference(path, "pmap does not return it") for path in more)
+    for i, j in pairs:
+        difference = _difference(before[i], after[j], tolerance)
+        if difference is not None:
+            yield difference
+
+
+def _difference(before: HostArray, after: HostArray, tolerance: Tolerance) -> _Difference | None:
+    forms = before.form, after.form
+    mismatch = structure(*forms)
+    if mismatch is not None:
+        return _Difference(before.form.path, *mismatch)
+    if before.values is None or after.values is None:
+        return _Difference(before.form.path, "it cannot be read, so it was not compared")
+    if identical(forms, (before.digest, after.digest)):
+        return None
+    left, right, axis = together(before.values, after.values, (forms[0].axis, forms[1].axis))
+    if tolerance and within(left, right, tolerance):
+        return None
+    cause = causes.likely(left, right, axis, _devices(forms))
+    return _Difference(before.form.path, words(distance(left, right)), cause)
+
+
+def _devices(forms: tuple[Form, Form]) -> int:
+    """The number of rows of the pmapped output; of devices, if it has none."""
+    axis, shape = forms[0].axis, forms[0].shape
+    return shape[axis] if axis is not None and axis < len(shape) else jax.local_device_count()
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__

@@ -1,0 +1,174 @@
+"""`shardlift check` with a baseline: only new findings count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import main
+from shardlift.cli.check_baseline import DEFAULT
+
+SITE = "step = jax.pmap(train)\n"
+PMAP = f"import jax\n\n{SITE}"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlift]\n")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text(PMAP)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["check", *arguments], catch_exceptions=False)
+
+
+def test_known_findings_do_not_count(project: Path) -> None:
+    written = _run("--write-baseline")
+    assert written.exit_code == 0
+    assert f"1 known finding in {DEFAULT}." in written.output
+    result = _run()
+    assert result.exit_code == 0
+    assert f"1 known finding in {DEFAULT} (--no-baseline shows them)." in result.output
+    assert _run("--no-baseline").exit_code == 1
+
+
+def test_a_finding_stays_known_when_its_line_moves(project: Path) -> None:
+    _run("--write-baseline")
+    (project / "src" / "train.py").write_text(f"import jax\n\n\nx = 1\nif x:\n    {SITE}")
+    assert _run().exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"{PMAP}other = jax.pmap(evaluate)\n", 4),
+        (PMAP + SITE, 4),  # the same line once more
+        (PMAP.replace("(train)", "(train, 'i')"), 3),
+    ],
+)
+def test_new_findings_count(project: Path, text: str, line: int) -> None:
+    _run("--write-baseline")
+    (project / "src" / "train.py").write_text(text)
+    result = _run("-q")
+    assert result.exit_code == 1
+    assert result.output.startswith(f"src/train.py:{line}:")
+    assert len(result.output.splitlines()) == 1
+
+
+def test_a_finding_is_known_in_its_own_file_only(project: Path) -> None:
+    _run("--write-baseline")
+    (project / "src" / "other.py").write_text(PMAP)
+    assert _run("-q").output.startswith("src/other.py:3:")
+
+
+def test_the_baseline_does_not_depend_on_the_current_folder(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _run("--write-baseline")
+    monkeypatch.chdir(project / "src")
+    assert _run().exit_code == 0
+    assert _run("train.py").exit_code == 0
+    assert _run(str(project)).exit_code == 0
+
+
+def test_fixed_findings_are_counted_and_removed_by_writing_again(project: Path) -> None:
+    _run("--write-baseline")
+    (project / "src" / "train.py").write_text("import jax\n")
+    assert "1 finding of shardlift-baseline.json fixed: --write-baseline" in _run().output
+    assert "0 known findings" in _run("--write-baseline").output
+    assert json.loads((project / DEFAULT).read_text())["findings"] == {}
+
+
+def test_what_was_not_checked_stays_in_the_baseline(project: Path) -> None:
+    (project / "src" / "other.py").write_text(PMAP + "jax.tree_map(f, x)\n")
+    _run("--write-baseline")
+    assert "fixed" not in _run("src/train.py").output
+    assert "fixed" not in _run("--select", "SL1").output
+    _run("src/train.py", "--write-baseline")
+    _run("--select", "SL1", "--write-baseline")
+    findings = json.loads((project / DEFAULT).read_text())["findings"]
+    assert [entry["code"] for entry in findings["src/other.py"]] == ["SL105", "SL201"]
+    (project / "src" / "other.py").unlink()
+    _run("--write-baseline")
+    assert list(json.loads((project / DEFAULT).read_text())["findings"]) == ["src/train.py"]
+
+
+def test_cells_may_be_inserted_before_a_known_finding(project: Path) -> None:
+    def write(*sources: str) -> None:
+        cells = [{"cell_type": "code", "source": source} for source in sources]
+        (project / "n.ipynb").write_text(json.dumps({"cells": cells}))
+
+    write(PMAP)
+    _run("n.ipynb", "--write-baseline")
+    write("x = 1", PMAP)
+    assert _run("n.ipynb").exit_code == 0
+
+
+def test_the_configuration_names_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "pyproject.toml").write_text('[tool.shardlift]\nbaseline = "lint/known.json"\n')
+    missing = _run()
+    assert missing.exit_code == 2
+    assert "known.json: no such baseline; `--write-baseline" in missing.output
+    (project / "lint").mkdir()
+    monkeypatch.chdir(project / "src")
+    assert _run(".", "--write-baseline").exit_code == 0
+    assert "../src/train.py" in json.loads((project / "lint/known.json").read_text())["findings"]
+    assert _run().exit_code == 0
+
+
+def test_a_file_can_be_named(project: Path) -> None:
+    assert _run("src", "--write-baseline", "mine.json").exit_code == 0
+    assert _run("src").exit_code == 1
+    assert _run("src", "--baseline", "mine.json").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--write-baseline", "src"], "name the paths to check before it"),
+        (["--write-baseline", "src/train.py"], "name the paths to check before it"),
+        (["--no-baseline", "--baseline", "x.json"], "--no-baseline contradicts"),
+        (["--baseline", "x.json"], "x.json: no such baseline"),
+        (["--write-baseline", "nowhere/x.json"], "cannot be written"),
+    ],
+)
+def test_options_that_cannot_be_followed_exit_2(
+    project: Path, arguments: list[str], message: str
+) -> None:
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert (project / "src" / "train.py").read_text() == PMAP
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "findings": []}', "[" * 100_000]
+)
+def test_a_file_that_is_no_baseline_exits_2(project: Path, text: str) -> None:
+    (project / DEFAULT).write_text(text)
+    result = _run()
+    assert result.exit_code == 2
+    assert DEFAULT in result.output
+
+
+def test_files_that_cannot_be_read_are_named_and_stay_known(project: Path) -> None:
+    _run("--write-baseline")
+    (project / "src" / "train.py").write_text("print 'pmap'\n")
+    result = _run("--write-baseline")
+    assert result.exit_code == 2
+    assert "NOT looked at: src/train.py" in result.output
+    assert "src/train.py" in (project / DEFAULT).read_text()
+
+
+def test_the_formats_for_machines_have_new_findings_only(project: Path) -> None:
+    _run("--write-baseline")
+    (project / "src" / "train.py").write_text(PMAP + SITE)
+    document = json.loads(_run("--format", "json").output)
+    assert (len(document["findings"]), document["in_baseline"]) == (1, 1)
+    assert len(json.loads(_run("--format", "sarif").output)["runs"][0]["results"]) == 1

@@ -1,0 +1,151 @@
+"""`shardlift.testing`: a migrated function and its pmap original."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardlift
+from shardlift.testing import assert_same_as_pmap
+from tests import children
+
+N = jax.device_count()
+X = np.arange(N * 6, dtype=np.float32).reshape(N, 3, 2)
+MESH = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
+ROWS, WHOLE = jax.P("i"), jax.P()
+
+
+def _step(x):
+    return {"mean": jax.lax.pmean(x, "i"), "row": x * 2}
+
+
+def _on_global_arrays(factor=1.0):
+    """Takes (n * b, ...), and returns the mean once."""
+
+    def body(x):
+        return {"mean": jax.lax.pmean(x, "i") * factor, "row": x * 2}
+
+    out_specs = {"mean": WHOLE, "row": ROWS}
+    return jax.jit(
+        jax.shard_map(body, mesh=MESH, in_specs=ROWS, out_specs=out_specs, check_vma=False)
+    )
+
+
+def _stacked(x):
+    return jax.tree.map(lambda y: y[None], _step(x[0]))
+
+
+STACKED = jax.jit(
+    jax.shard_map(_stacked, mesh=MESH, in_specs=ROWS, out_specs=ROWS, check_vma=False)
+)
+OLD = shardlift.pmap(_step, axis_name="i")
+
+
+def test_the_same_layout():
+    assert_same_as_pmap(STACKED, OLD, X)
+    assert_same_as_pmap(STACKED, jax.pmap(_step, axis_name="i"), X)
+
+
+def test_another_layout():
+    assert_same_as_pmap(_on_global_arrays(), OLD, X, new_args=[X.reshape(-1, 2)])
+
+
+def test_a_wrong_factor_is_named_with_its_cause():
+    with pytest.raises(AssertionError) as failed:
+        assert_same_as_pmap(_on_global_arrays(N), OLD, X, new_args=[X.reshape(-1, 2)])
+    text = str(failed.value)
+    assert text.startswith("body differs from pmap in 1 of 2 outputs:\n  ['mean']: ")
+    assert f"likely: {N}.000 times too large" in text
+
+
+def test_donated_arguments_stay_usable():
+    x = shardlift.replicate(jnp.ones(3))
+    donating = shardlift.pmap(lambda x: x + 1, donate_argnums=0)
+    assert_same_as_pmap(donating, donating, x)
+    assert not x.is_deleted()
+
+
+def test_keywords_are_passed_on():
+    def scaled(x, scale):
+        return x * scale
+
+    old = shardlift.pmap(scaled)
+    assert_same_as_pmap(jax.jit(scaled), old, X, scale=np.full((N, 1, 1), 2, np.float32))
+
+
+def test_a_tolerance():
+    def off(x):
+        return jax.tree.map(lambda y: jnp.nextafter(y, jnp.inf), OLD(x))
+
+    with pytest.raises(AssertionError, match="up to 1 ulps"):
+        assert_same_as_pmap(off, OLD, X + 1)
+    assert_same_as_pmap(off, OLD, X + 1, ulps=1)
+    assert_same_as_pmap(off, OLD, X + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (lambda x: {"mean": OLD(x)["mean"]}, "['row']: only pmap returns it"),
+        (lambda x: {**OLD(x), "more": x}, "['more']: pmap does not return it"),
+        (lambda x: {**OLD(x), "row": x[:, :2]}, "['row']: shape"),
+        (lambda x: {**OLD(x), "row": np.int32(x * 2)}, "float32 before, int32 after"),
+    ],
+)
+def test_other_outputs_are_named(new, message):
+    with pytest.raises(AssertionError) as failed:
+        assert_same_as_pmap(new, OLD, X)
+    assert message in str(failed.value)
+
+
+def test_nothing_to_compare_is_not_a_success():
+    with pytest.raises(AssertionError, match="nothing to compare"):
+        assert_same_as_pmap(lambda x: None, lambda x: None, X)
+
+
+SUITE = """\
+import jax
+import numpy as np
+
+old = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
+
+def test_same(assert_same_as_pmap):
+    x = np.ones((jax.device_count(), 2))
+    assert_same_as_pmap(jax.jit(lambda x: 0 * x + x.sum(0)), old, x)
+
+def test_other(assert_same_as_pmap):
+    assert_same_as_pmap(jax.jit(lambda x: x), old, np.ones((jax.device_count(), 2)))
+"""
+
+
+def _pytest(folder: Path, *options: str) -> children.Done:
+    (folder / "test_step.py").write_text(SUITE)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    plugin = ["-p", "shardlift.pytest", "--shardlift-record", "run.json"]
+    return children.run([*command, *plugin, *options], cwd=folder)
+
+
+@pytest.mark.slow
+def test_the_plugin_has_a_fixture_and_a_summary(tmp_path: Path):
+    done = _pytest(tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "differs from pmap in 1 of 1 outputs" in done.stdout
+    assert "shardlift: 1 pmap site; " in done.stdout
+    assert "shardlift: next: shardlift report run.json" in done.stdout
+    assert (tmp_path / "run.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_the_plugin_sums_up_each_worker(tmp_path: Path):
+    (tmp_path / "run.json.gw7").write_text("of an earlier run")
+    done = _pytest(tmp_path, "-n", "2")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    for worker in ("gw0", "gw1"):
+        assert f"(shardlift report run.json.{worker})" in done.stdout
+    assert not (tmp_path / "run.json.gw7").exists()

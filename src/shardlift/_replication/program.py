@@ -122,7 +122,8 @@ def trace_function(
     name = getattr(fun, "__name__", type(fun).__name__)
     dynamic = [k for k, arg in enumerate(args) if not _is_static(arg)]
     named = {k: arg for k, arg in kwargs.items() if not _is_static(arg)}
-    static = (*(set(range(len(args))) - set(dynamic)), *(kwargs.keys() - named.keys()))
+    static: list[int | str] = [k for k in range(len(args)) if k not in dynamic]
+    static += kwargs.keys() - named.keys()
 
     def program(rest: list[Any], named: dict[str, Any]) -> Any:
         given = dict(zip(dynamic, rest, strict=True))
@@ -137,7 +138,9 @@ def trace_function(
             f"shardlift.replication({name}, *args, axis_name=...)."
         )
         raise
-    return Program(name, jaxpr, argument_names(fun, tuple(leaves), named, dynamic), output, static)
+    return Program(
+        name, jaxpr, argument_names(fun, tuple(leaves), named, dynamic), output, tuple(static)
+    )
 
 
 def _is_static(arg: Any) -> bool:

@@ -184,6 +184,97 @@ def test_a_jitted_shard_map_with_its_check():
     assert shardlift.replication(mapped, jnp.ones(3), rows(3).reshape(-1)).proven == (True, False)
 
 
+# ---- several maps in one function
+
+MESH = jax.make_mesh((8,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+BETWEEN = {
+    "nothing": lambda y: y,
+    "an operation": lambda y: jnp.sin(y) + 1,
+    "a call": jax.jit(lambda y: y * 2),
+    "a loop": lambda y: lax.scan(lambda c, _: (c * 2, None), y, None, length=2)[0],
+    "a map in a loop": lambda y: lax.scan(lambda c, _: (leave(c), None), y, None, length=2)[0],
+}
+
+
+def over(body, given, joined):
+    """A map that does not check what its ``out_specs`` say."""
+    return jax.shard_map(body, mesh=MESH, in_specs=given, out_specs=joined, check_vma=False)
+
+
+def place(axis):
+    return lax.axis_index(axis).astype(jnp.float32)
+
+
+def leave(y):
+    return over(lambda a: a * place("i"), jax.P(), jax.P())(y)
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("joined", [jax.P(), jax.P("i")])
+@pytest.mark.parametrize("body", ["varying", "equal"])
+def test_a_map_takes_what_another_one_left(body, joined, between):
+    """Equal, if the first map joined different values as parts, and not as copies."""
+    first = {"varying": lambda a: a * 2, "equal": lambda a: lax.psum(a, "i")}[body]
+
+    @jax.jit
+    def call(x):
+        y = BETWEEN[between](over(first, jax.P("i"), joined)(x))
+        return over(lambda b: b.sum(keepdims=True), jax.P(), jax.P("i"))(y)
+
+    found = shardlift.replication(call, rows())
+    hold_against(found, call(rows()))
+    consistent = body == "equal" or joined == jax.P("i")
+    assert found.proven is (consistent and between != "a map in a loop")
+    if not found.proven:
+        assert "where its out_specs say copies" in str(found)
+
+
+@pytest.mark.parametrize("joined", [jax.P(), jax.P("j")])
+def test_a_map_inside_a_map_takes_what_another_one_left(joined):
+    sizes, kinds = (2, 4), (jax.sharding.AxisType.Auto,) * 2
+    mesh = jax.make_mesh(sizes, ("i", "j"), axis_types=kinds)
+
+    def inner(body, given, out):
+        options = {"in_specs": given, "out_specs": out, "axis_names": {"j"}, "check_vma": False}
+        return jax.shard_map(body, **options)
+
+    def outer(x):
+        x = lax.psum(x, "i")
+        y = inner(lambda a: a * place("j"), jax.P(), joined)(x)
+        return inner(lambda b: b.sum(keepdims=True), jax.P(), jax.P("j"))(y * 2)
+
+    options = {"mesh": mesh, "in_specs": jax.P("i"), "out_specs": jax.P("i"), "axis_names": {"i"}}
+    call = jax.jit(jax.shard_map(outer, **options, check_vma=False))
+    assert shardlift.replication(call, jnp.ones(2)).proven is (joined == jax.P("j"))
+
+
+# ---- static arguments
+
+
+@pytest.mark.parametrize("pmap", [jax.pmap, shardlift.pmap])
+@pytest.mark.parametrize("static", [3, "three", 2.5, (1, "two"), None, jnp.tanh])
+@pytest.mark.parametrize("place", [0, 2])
+def test_static_arguments(pmap, static, place):
+    def body(*args):
+        assert args[place] == static
+        w, x = (arg for k, arg in enumerate(args) if k != place)
+        return w - lax.pmean(x, "i"), x
+
+    args = [same(), rows()]
+    args.insert(place, static)
+    pmapped = pmap(body, axis_name="i", static_broadcasted_argnums=place)
+    found = shardlift.replication(pmapped, *args, equal=int(place == 0))
+    assert found.proven == (True, False)
+
+
+def test_static_arguments_by_name():
+    mapped = jax.jit(
+        lambda x, *, n: over(lambda a: lax.psum(a, "i") * range(n)[-1], jax.P("i"), jax.P())(x),
+        static_argnames="n",
+    )
+    assert shardlift.replication(mapped, rows(), n=3).proven
+
+
 def test_inside_a_mesh_of_the_callers_own():
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("a", "b"))
     with jax.set_mesh(mesh):

@@ -55,12 +55,13 @@ def _collective(key: Key, why: str) -> Rule:
         groups = _groups(eqn, scope)
         if not _in_step(groups, scope.control):
             return opaque(eqn, scope, "is under a predicate that is not equal on its devices")
-        results = []
+        results: list[Value] = []
         for operand in operands:
             classes = operand and operand.classes
             result = _exchange(classes, groups, scope.space.size, key)
             cause = Cause(None, eqn, why or _extent(eqn, scope))
-            results.append(varying(result, cause))
+            torn = operand is not None and operand.torn
+            results.append(operand if torn else varying(result, cause))
         return results
 
     return rule

@@ -11,12 +11,14 @@ from shardlift._replication.knowledge import (
     Cause,
     Scope,
     Value,
+    Varying,
     all_of,
     both,
+    same_devices,
     used,
     varying,
 )
-from shardlift._replication.partition import Space, lift, meet, project
+from shardlift._replication.partition import Space, coordinates, lift, meet, project
 from shardlift._replication.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, is_jax_primitive
 
 
@@ -59,7 +61,7 @@ def _fixed_point(start: list[Value], step: Callable[[list[Value]], list[Value]])
     while True:
         after = [both(old, new) for old, new in zip(carry, step(carry), strict=True)]
         pairs = zip(carry, after, strict=True)
-        if all((old and old.classes) == (new and new.classes) for old, new in pairs):
+        if all(same_devices(old, new) for old, new in pairs):
             return carry
         carry = after
 
@@ -98,7 +100,8 @@ def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> 
 def _under(scope: Scope, predicate: Value) -> Scope:
     if predicate is None:
         return scope
-    return scope._replace(control=meet(scope.control, predicate.classes))
+    control = meet(scope.control, predicate.classes)
+    return Scope(scope.space, control, scope.torn or predicate.torn)
 
 
 def _blame(predicate: Value, eqn: Any) -> Value:
@@ -181,6 +184,8 @@ def _nested_map(
     axes = _compat.map_axes(eqn)
     if axes is None or any(name in scope.space.names for name in axes):
         return opaque(eqn, scope, "is a map of an unknown form")
+    if scope.torn:
+        return opaque(eqn, scope, "is a map under a predicate that is not equal on its devices")
     outer, inner = scope.space, scope.space.extend(tuple(axes), tuple(axes.values()))
     control = lift(scope.control, outer, inner, ())
     inputs = [
@@ -189,16 +194,37 @@ def _nested_map(
     ]
     outputs = walk.run(eqn.params["jaxpr"], inputs, Scope(inner, control))
     return [
-        value and varying(project(value.classes, outer, inner), value.cause) for value in outputs
+        leave_map(value, spec, outer, inner)
+        for value, spec in zip(outputs, eqn.params["out_specs"], strict=True)
     ]
 
 
 def enter_map(value: Value, spec: Any, outer: Space, inner: Space, cause: Cause) -> Value:
     """A value inside a map that splits it over devices by ``spec``."""
-    flat = [name for entry in spec for name in (entry if isinstance(entry, tuple) else (entry,))]
-    over = tuple(name for name in flat if name in inner.names and name not in outer.names)
-    classes = lift(value and value.classes, outer, inner, over)
+    if value is not None and value.torn:
+        return value._replace(classes=tuple(range(inner.size)))
+    classes = lift(value and value.classes, outer, inner, _split_over(spec, outer, inner))
     return varying(classes, cause if value is None else value.cause)
+
+
+def leave_map(value: Value, spec: Any, outer: Space, inner: Space) -> Value:
+    """A value outside the map that joins it by ``spec``.
+
+    It is torn if devices that hold copies by ``spec`` may hold different values.
+    """
+    if value is None:
+        return None
+    copies = coordinates(inner, (*outer.names, *_split_over(spec, outer, inner)))
+    classes = project(value.classes, outer, inner)
+    if value.torn or meet(copies, value.classes) != copies:
+        return Varying(classes or (0,) * outer.size, value.cause, torn=True)
+    return varying(classes, value.cause)
+
+
+def _split_over(spec: Any, outer: Space, inner: Space) -> tuple[Any, ...]:
+    """The axes of a map over which ``spec`` splits a value."""
+    flat = [name for entry in spec for name in (entry if isinstance(entry, tuple) else (entry,))]
+    return tuple(name for name in flat if name in inner.names and name not in outer.names)
 
 
 CALLS = (

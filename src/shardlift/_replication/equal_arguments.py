@@ -17,7 +17,7 @@ def equal_leaves(
     fun: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    static: tuple[int, ...] = (),
+    static: tuple[int | str, ...] = (),
 ) -> list[bool]:
     """One flag for each leaf of ``(args, kwargs)``, static arguments left out.
 
@@ -31,11 +31,13 @@ def equal_leaves(
     named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
     if not all(type(name) in (int, str) for name in named):
         flags = _spread(equal, fun, args, dynamic)
-        return flags + [False] * len(jax.tree.leaves(kwargs))
+        named_ones = {k: arg for k, arg in kwargs.items() if k not in static}
+        return flags + [False] * len(jax.tree.leaves(named_ones))
     chosen = {_argument(fun, args, kwargs, name) for name in named}
     flags = []
-    for key, arg in [*((k, args[k]) for k in dynamic), *sorted(kwargs.items())]:
-        flags += [key in chosen] * len(jax.tree.leaves(arg))
+    for key, arg in [*enumerate(args), *sorted(kwargs.items())]:
+        if key not in static:
+            flags += [key in chosen] * len(jax.tree.leaves(arg))
     return flags
 
 

@@ -17,6 +17,7 @@ from shardlift._replication.knowledge import (
     Varying,
     all_of,
     apart,
+    both,
     rebase,
     used,
 )
@@ -39,10 +40,11 @@ class Interpreter:
     def run(self, jaxpr: Any, inputs: Sequence[Value], scope: Scope) -> list[Value]:
         """The outputs' values, with causes in terms of the inputs' own causes."""
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-        key = (id(jaxpr), tuple([value and value.classes for value in inputs]), scope)
+        given = [value and (value.classes, value.torn) for value in inputs]
+        key = (id(jaxpr), tuple(given), scope)
         seen = self._seen.get(key)
         if seen is None:
-            local = [value and Varying(value.classes, Cause(k)) for k, value in enumerate(inputs)]
+            local = [value and value._replace(cause=Cause(k)) for k, value in enumerate(inputs)]
             # The jaxpr is kept alive: its id must not be reused.
             seen = self._seen[key] = (jaxpr, self._walk(jaxpr, local, scope))
         return [rebase(value, inputs) for value in seen[1]]
@@ -96,6 +98,7 @@ def opaque(eqn: Any, scope: Scope, why: str) -> list[Value]:
     return [apart(scope, Cause(None, eqn, why))] * len(eqn.outvars)
 
 
-def _unknown(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list[Value]:
+def _unknown(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
     why = OPAQUE.get(eqn.primitive.name, "is an unknown primitive")
-    return opaque(eqn, scope, why)
+    torn = next((value for value in operands if value is not None and value.torn), None)
+    return [both(torn, value) for value in opaque(eqn, scope, why)]

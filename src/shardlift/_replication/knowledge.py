@@ -26,6 +26,7 @@ class Varying(NamedTuple):
 
     classes: Classes
     cause: Cause
+    torn: bool = False  # a map inside left it different on devices that should hold copies of it
 
 
 Value = Varying | None  # None: equal everywhere
@@ -36,6 +37,7 @@ class Scope(NamedTuple):
 
     space: Space
     control: Classes | None = None  # devices in one class surely take the same path
+    torn: bool = False  # a predicate is torn
 
 
 def varying(classes: Classes | None, cause: Cause) -> Value:
@@ -55,8 +57,18 @@ def both(first: Value, second: Value) -> Value:
         return first
     if first is None:
         return second
-    classes = meet(first.classes, second.classes)
-    return first if classes == first.classes else varying(classes, first.cause)
+    classes = meet(first.classes, second.classes) or first.classes
+    torn = first.torn or second.torn
+    if classes == first.classes and torn == first.torn:
+        return first
+    return Varying(classes, first.cause, torn)
+
+
+def same_devices(first: Value, second: Value) -> bool:
+    """Do two values differ between the same devices, for whatever reasons?"""
+    if first is None or second is None:
+        return first is second
+    return (first.classes, first.torn) == (second.classes, second.torn)
 
 
 def all_of(values: Iterable[Value]) -> Value:
@@ -71,7 +83,7 @@ def used(value: Value, eqn: Any) -> Value:
     """The result of an equation on a value; the first equation that uses it is its cause."""
     if value is None or value.cause.eqn is not None or eqn.primitive.name in VIEWS:
         return value
-    return Varying(value.classes, value.cause._replace(eqn=eqn))
+    return value._replace(cause=value.cause._replace(eqn=eqn))
 
 
 # A map removes the device axis of its arguments: that does not count as a use.
@@ -88,4 +100,4 @@ def rebase(value: Value, inputs: Sequence[Value]) -> Value:
         assert outer is not None, "an input that is equal everywhere causes nothing"
         eqn = cause.eqn if outer.cause.eqn is None else outer.cause.eqn
         cause = outer.cause._replace(eqn=eqn, control=outer.cause.control or cause.control)
-    return Varying(value.classes, cause)
+    return value._replace(cause=cause)

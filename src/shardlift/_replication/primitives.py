@@ -11,8 +11,11 @@ run in any order unless ``--xla_gpu_deterministic_ops`` is set.
 
 from __future__ import annotations
 
-import functools
+import sys
 from typing import Any
+
+# Now: imported in the middle of a run, it makes JAX trace every program once more (0.12.0).
+from jax.extend.core import Primitive
 
 _ELEMENTWISE = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
@@ -89,16 +92,25 @@ OPAQUE = {
 }
 
 
-@functools.cache
-def _exported() -> dict[str, Any]:
-    """The primitives that JAX exports, by name."""
-    import jax.extend.core.primitives as primitives
-    from jax import lax
-
-    exported = [getattr(module, name) for module in (lax, primitives) for name in dir(module)]
-    return {p.name: p for p in exported if hasattr(p, "name") and hasattr(p, "bind")}
+_owned: dict[str, set[Any]] = {}  # primitives that modules of JAX hold, by name
+_modules: set[str] = set()  # the modules that were looked at
 
 
 def is_jax_primitive(primitive: Any) -> bool:
-    """False for a primitive of another library that has the name of an exported one of JAX."""
-    return _exported().get(primitive.name, primitive) is primitive
+    """Is it JAX's own? Not if it only has the name of one.
+
+    A primitive of JAX is an attribute of the module that made it. Few of these are public, and some
+    modules are imported late.
+    """
+    if primitive not in _owned.get(primitive.name, ()):
+        _look_for_primitives()
+    return primitive in _owned.get(primitive.name, ())
+
+
+def _look_for_primitives() -> None:
+    for name, module in list(sys.modules.items()):
+        if name not in _modules and (name == "jax" or name.startswith("jax.")):
+            _modules.add(name)
+            for value in list(vars(module).values()):
+                if isinstance(value, Primitive):
+                    _owned.setdefault(value.name, set()).add(value)

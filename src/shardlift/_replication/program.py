@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +11,7 @@ from jax.sharding import AbstractMesh, AxisType
 
 from shardlift import _compat
 from shardlift._replication.control import CALLS, called_jaxpr
+from shardlift._replication.primitives import is_jax_primitive
 from shardlift.mapping.axes import argument_names
 from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.labels import label_of
@@ -28,21 +29,31 @@ class Program(NamedTuple):
     jaxpr: Any  # of the map and everything around it
     inputs: list[str]  # the name of each leaf of the arguments
     output: Any  # the output, with a shape and dtype for each leaf
-    static: tuple[int, ...]  # positions of static arguments
-
-
-class Map(NamedTuple):
-    """A map over devices; for each operand the number of the program's input, or None."""
-
-    eqn: Any
-    operands: list[int | None]
+    static: tuple[int | str, ...]  # positions and names of static arguments
 
 
 class Result(NamedTuple):
-    """An output of a program that is an output of a map."""
+    """An output of a map: the number of the map, and that of the output."""
 
-    map: Map
+    map: int
     number: int
+
+
+class Computed(NamedTuple):
+    """A value that is computed outside the maps, and the results of maps that it depends on."""
+
+    results: frozenset[Result] = frozenset()
+    unknown: bool = False  # it may depend on results of maps that are not among those
+
+
+Origin = int | Result | Computed  # int: the number of an input of the program
+
+
+class Map(NamedTuple):
+    """A map over devices, and the origins of its operands."""
+
+    eqn: Any
+    operands: list[Origin]
 
 
 # ---- tracing
@@ -109,30 +120,45 @@ def trace_function(
 ) -> Program:
     """Trace a function that maps over devices itself, by ``jax.pmap`` or ``jax.shard_map``."""
     name = getattr(fun, "__name__", type(fun).__name__)
-    static = tuple(k for k, arg in enumerate(args) if not _traceable(arg))
-    dynamic = [k for k in range(len(args)) if k not in static]
+    dynamic = [k for k, arg in enumerate(args) if not _is_static(arg)]
+    named = {k: arg for k, arg in kwargs.items() if not _is_static(arg)}
+    static: list[int | str] = [k for k in range(len(args)) if k not in dynamic]
+    static += kwargs.keys() - named.keys()
 
-    def program(rest: list[Any], kwargs: dict[str, Any]) -> Any:
+    def program(rest: list[Any], named: dict[str, Any]) -> Any:
         given = dict(zip(dynamic, rest, strict=True))
-        return fun(*(given.get(k, arg) for k, arg in enumerate(args)), **kwargs)
+        return fun(*(given.get(k, arg) for k, arg in enumerate(args)), **{**kwargs, **named})
 
     leaves = [args[k] for k in dynamic]
     try:
-        jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, kwargs)
+        jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, named)
     except NameError as error:
         error.add_note(
             f"{name} is not mapped: pass the result of pmap, or the name of the axis, "
             f"shardlift.replication({name}, *args, axis_name=...)."
         )
         raise
-    return Program(name, jaxpr, argument_names(fun, tuple(leaves), kwargs, dynamic), output, static)
+    return Program(
+        name, jaxpr, argument_names(fun, tuple(leaves), named, dynamic), output, tuple(static)
+    )
 
 
-def _traceable(arg: Any) -> bool:
-    """Can it be an argument of a traced function? If not, it was static in ``jax.pmap``."""
+def _is_static(arg: Any) -> bool:
+    """May it be a static argument? ``jax.pmap`` does not tell which ones are.
+
+    An argument without arrays is not split over devices, static or not: it is the same on all.
+    """
+    leaves = jax.tree.leaves(arg)
     try:
-        for leaf in jax.tree.leaves(arg):
-            jax.typeof(leaf)
+        hash(arg)
+    except TypeError:
+        return not all(map(_traceable, leaves))
+    return not any(hasattr(leaf, "dtype") for leaf in leaves)
+
+
+def _traceable(leaf: Any) -> bool:
+    try:
+        jax.typeof(leaf)
     except TypeError:
         return False
     return True
@@ -141,26 +167,40 @@ def _traceable(arg: Any) -> bool:
 # ---- the maps of a program
 
 
-def find_results(program: Program) -> tuple[list[Map], list[Result | None]]:
-    """The maps, and for each output the map that computed it; None if no map did."""
+def find_results(program: Program) -> tuple[list[Map], list[Origin]]:
+    """The maps, each after those that it depends on, and the origin of each output."""
     jaxpr = program.jaxpr.jaxpr
     maps: list[Map] = []
-    origins = _origins(jaxpr, list(range(len(jaxpr.invars))), maps)
-    return maps, [origin if isinstance(origin, Result) else None for origin in origins]
+    return maps, _origins(jaxpr, list(range(len(jaxpr.invars))), maps)
 
 
-def _origins(jaxpr: Any, inputs: list[Any], maps: list[Map]) -> list[Any]:
-    """For each output: the number of an input, the result of a map, or None."""
+def _origins(jaxpr: Any, inputs: Sequence[Origin], maps: list[Map]) -> list[Origin]:
+    """The origins of the outputs of a jaxpr; its maps are added to ``maps``."""
     known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
     for eqn in jaxpr.eqns:
-        operands = [known.get(id(var)) for var in eqn.invars]
-        outputs: list[Any] = []
-        if eqn.primitive.name == "shard_map" and _compat.map_axes(eqn):
-            numbers = [given if isinstance(given, int) else None for given in operands]
-            maps.append(Map(eqn, numbers))
-            outputs = [Result(maps[-1], k) for k in range(len(eqn.outvars))]
-        elif eqn.primitive.name in CALLS:
-            inner = called_jaxpr(eqn)
-            outputs = [] if inner is None else _origins(inner, operands, maps)
-        known.update(zip(map(id, eqn.outvars), outputs, strict=False))
-    return [known.get(id(var)) for var in jaxpr.outvars]
+        operands = [known.get(id(var), Computed()) for var in eqn.invars]
+        known.update(zip(map(id, eqn.outvars), _outputs(eqn, operands, maps), strict=True))
+    return [known.get(id(var), Computed()) for var in jaxpr.outvars]
+
+
+def _outputs(eqn: Any, operands: list[Origin], maps: list[Map]) -> Sequence[Origin]:
+    name = eqn.primitive.name if is_jax_primitive(eqn.primitive) else ""
+    if name == "shard_map" and _compat.map_axes(eqn):
+        maps.append(Map(eqn, operands))
+        return [Result(len(maps) - 1, k) for k in range(len(eqn.outvars))]
+    inner = called_jaxpr(eqn) if name in CALLS else None
+    if inner is not None and len(inner.outvars) == len(eqn.outvars):
+        return _origins(inner, operands, maps)
+    results = frozenset(one for one in operands if isinstance(one, Result))
+    computed = [one for one in operands if isinstance(one, Computed)]
+    unknown = any(one.unknown for one in computed) or _has_map(eqn)
+    output = Computed(results.union(*(one.results for one in computed)), unknown)
+    return [output] * len(eqn.outvars)
+
+
+def _has_map(eqn: Any) -> bool:
+    if eqn.primitive.name == "shard_map":
+        return True
+    return any(
+        _has_map(inner) for jaxpr in _compat.inner_jaxprs(eqn.params) for inner in jaxpr.eqns
+    )

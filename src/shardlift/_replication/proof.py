@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -14,8 +15,11 @@ from shardlift._replication.interpreter import Interpreter
 from shardlift._replication.knowledge import Cause, Scope, Value, Varying
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, Source
 from shardlift._replication.partition import Space, along, members
+from shardlift._replication.processes import find_difference
 from shardlift._replication.program import (
+    Computed,
     Map,
+    Origin,
     Program,
     Result,
     find_results,
@@ -44,7 +48,8 @@ def replication(
 
     The function is traced, not run, and needs no devices. The proof is sound: it may miss that an
     output is equal on all devices, but a proven output is, as long as equal programs on equal
-    inputs give equal bits on devices of one kind.
+    inputs give equal bits on devices of one kind. In a job of several processes all of them have to
+    call it: they compare what they traced.
 
     Args:
       fun: the result of `shardlift.pmap` or ``jax.pmap``, a jitted ``shard_map``, or a function
@@ -71,7 +76,18 @@ def replication(
     if not callable(fun):
         raise TypeError(f"replication needs a function, got {fun!r}")
     program = _trace(fun, args, kwargs, axis_name, in_axes, axis_size)
-    return prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
+    result = prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
+    return _withdraw(result, find_difference(program.jaxpr))
+
+
+def _withdraw(result: Replication, why: str) -> Replication:
+    """The result without what was proven, if there is a reason."""
+    if not why:
+        return result
+    doubt = NotProven(None, None, why, None, (), ())
+    outputs = {path: doubt if outcome else outcome for path, outcome in result.outputs.items()}
+    proven = jax.tree.map(lambda _: False, result.proven)
+    return dataclasses.replace(result, outputs=outputs, proven=proven)
 
 
 def _trace(
@@ -101,7 +117,7 @@ def _trace(
 
 def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
     """Prove it for a traced program; ``equal`` has a flag for each leaf of its arguments."""
-    maps, results = find_results(program)
+    maps, origins = find_results(program)
     if not maps:
         raise ValueError(
             f"{program.name} does not map over devices, so there is nothing to prove. "
@@ -109,8 +125,15 @@ def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Repl
             f"shardlift.replication({program.name}, *args, axis_name=...)."
         )
     walk = Interpreter(RULES, pure)
-    values = {id(mapped): _output_values(walk, mapped, equal) for mapped in maps}
-    outcomes = [_outcome(program, result, values) for result in results]
+    values: list[list[Value]] = []
+    for mapped in maps:
+        torn = _torn_results(maps, values)
+        inputs = [
+            _input_value(mapped, origin, spec, equal, torn)
+            for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
+        ]
+        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, Scope(_space(mapped))))
+    outcomes = [_outcome(program, origin, maps, values) for origin in origins]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)
     proven = tree.unflatten([bool(outcome) for outcome in outcomes])
@@ -125,37 +148,55 @@ def _space(mapped: Map) -> Space:
     return Space(tuple(axes), tuple(axes.values()))
 
 
-def _output_values(walk: Interpreter, mapped: Map, equal: list[bool]) -> list[Value]:
-    space, params = _space(mapped), mapped.eqn.params
-    inputs: list[Value] = []
-    for number, spec in zip(mapped.operands, params["in_specs"], strict=True):
-        if number is not None and equal[number]:
-            inputs.append(None)
-            continue
-        cause = Cause(number, None, "" if number is not None else "is computed before the map")
-        inputs.append(control.enter_map(None, spec, Space(), space, cause))
-    return walk.run(params["jaxpr"], inputs, Scope(space))
+def _torn_results(maps: list[Map], values: list[list[Value]]) -> set[Result]:
+    """The results of maps whose copies may be different, by their ``out_specs``."""
+    torn: set[Result] = set()
+    for number, outputs in enumerate(values):
+        space, specs = _space(maps[number]), maps[number].eqn.params["out_specs"]
+        for k, (value, spec) in enumerate(zip(outputs, specs, strict=True)):
+            outside = control.leave_map(value, spec, Space(), space)
+            if outside is not None and outside.torn:
+                torn.add(Result(number, k))
+    return torn
+
+
+def _input_value(
+    mapped: Map, origin: Origin, spec: Any, equal: list[bool], torn: set[Result]
+) -> Value:
+    """An operand as the body of the map sees it."""
+    if isinstance(origin, int) and equal[origin]:
+        return None
+    space = _space(mapped)
+    if isinstance(origin, int):
+        return control.enter_map(None, spec, Space(), space, Cause(origin))
+    results = {origin} if isinstance(origin, Result) else origin.results
+    if results & torn or (isinstance(origin, Computed) and origin.unknown):
+        why = "comes from a map that may leave different values where its out_specs say copies"
+        value: Value = Varying((0,), Cause(None, None, why), torn=True)
+    else:
+        value = None
+    cause = Cause(None, None, "is computed before the map")
+    return control.enter_map(value, spec, Space(), space, cause)
 
 
 def _outcome(
-    program: Program, result: Result | None, values: dict[int, list[Value]]
+    program: Program, origin: Origin, maps: list[Map], values: list[list[Value]]
 ) -> Proven | NotProven:
-    if result is None:
-        why = "is computed outside the map"
-        return NotProven(None, None, why, None, (), ())
-    value = values[id(result.map)][result.number]
-    return Proven() if value is None else _reason(program, value, _space(result.map))
+    if not isinstance(origin, Result):
+        return NotProven(None, None, "is computed outside the map", None, (), ())
+    value = values[origin.map][origin.number]
+    return Proven() if value is None else _reason(program, value, _space(maps[origin.map]))
 
 
 def _reason(program: Program, value: Varying, space: Space) -> NotProven:
-    cause = value.cause
+    cause, classes = value.cause, tuple(range(space.size)) if value.torn else value.classes
     return NotProven(
         argument=None if cause.input is None else program.inputs[cause.input],
         equation=_equation(cause.eqn),
         why=cause.why,
         control=_equation(cause.control),
-        along=along(space, value.classes),
-        groups=members(value.classes),
+        along=along(space, classes),
+        groups=members(classes),
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib.machinery
 import io
 import linecache
 import os
+import pkgutil
 import runpy
 import sys
 import traceback
@@ -15,6 +18,10 @@ from dataclasses import dataclass
 from shardlift._legacy.tracebacks import without_our_frames
 
 __all__ = ["Program", "report_uncaught", "virtual_devices"]
+
+# What is imported before the program, by packages that it may have files of the same name as. Not
+# the standard library: JAX needs most of it as well.
+_OURS = ("click", "packaging", "rich")
 
 
 @dataclass(frozen=True)
@@ -29,25 +36,65 @@ class Program:
         """Run it as ``__main__``; what it raises, ``SystemExit`` included, comes out."""
         sys.argv = [self.target, *self.args]
         if self.module:
-            sys.path[0] = os.getcwd()
-            runpy.run_module(self.target, run_name="__main__", alter_sys=True)
-        elif os.path.isdir(self.target) or self.target.endswith((".zip", ".pyz")):
-            runpy.run_path(self.target, run_name="__main__")
+            _set_folder(os.getcwd())
+            _run_module(self.target)
+        elif pkgutil.get_importer(self.target) is not None:  # a folder or a zip file
+            _set_folder(_absolute(self.target), always=True)
+            _run_module("__main__", alter_argv=False)
         else:
-            sys.path[0] = os.path.dirname(os.path.realpath(self.target))
+            _set_folder(os.path.dirname(os.path.realpath(self.target)))
             _run_file(self.target)
 
 
+def _set_folder(folder: str, *, always: bool = False) -> None:
+    """Put the program's folder first in ``sys.path``, where that of this command is.
+
+    With ``python -P`` and ``-I`` neither is there, unless the folder is the program.
+    """
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+    elif always:
+        sys.path.insert(0, folder)
+    else:
+        return
+    for name in _OURS:
+        if importlib.machinery.PathFinder.find_spec(name, [folder]) is not None:
+            for module in [m for m in sys.modules if m.partition(".")[0] == name]:
+                del sys.modules[module]
+
+
+def _absolute(path: str) -> str:
+    """As python does since 3.9: dots and links stay."""
+    return os.getcwd() if path == "." else os.path.join(os.getcwd(), path)
+
+
+def _run_module(name: str, *, alter_argv: bool = True) -> None:
+    # What python itself calls. runpy.run_module and run_path take __main__ away again before
+    # threads and exit handlers end.
+    sys.modules["__main__"] = _main_module()
+    runpy._run_module_as_main(name, alter_argv)  # type: ignore[attr-defined]
+
+
 def _run_file(path: str) -> None:
-    # Not runpy.run_path, which takes __main__ away again before threads and exit handlers end.
-    path = os.path.join(os.getcwd(), path)  # as python does since 3.9, dots and links and all
+    path = _absolute(path)
     with io.open_code(path) as file:
         content = file.read()
-    code = compile(_cells(path, content) if path.endswith(".ipynb") else content, path, "exec")
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=__builtins__, __spec__=None)
+    source = _cells(path, content) if path.endswith(".ipynb") else content
+    code = compile(source, path, "exec", dont_inherit=True)
+    main = _main_module()
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    main.__dict__.update(__file__=path, __cached__=None, __loader__=loader)
     sys.modules["__main__"] = main
     exec(code, main.__dict__)
+
+
+def _main_module() -> types.ModuleType:
+    """``__main__`` as python makes it before it runs a program."""
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    if sys.version_info < (3, 14):  # where annotations became lazy
+        main.__annotations__ = {}
+    return main
 
 
 def _cells(path: str, content: bytes) -> str:

@@ -112,6 +112,20 @@ def coordination() -> Coordination | None:
         return None
 
 
+def place_in_job() -> tuple[int, int] | None:
+    """This process' index and the number of processes, without starting any device.
+
+    None before ``jax.distributed.initialize``, and if JAX moved it. Not public in 0.10.2 nor
+    0.12.0 (checked 2026-11): ``jax.process_index()`` starts the devices, and so waits for the
+    other processes. Callers fall back to it where devices are in use.
+    """
+    try:
+        state = importlib.import_module("jax._src.distributed").global_state
+        return None if state.client is None else (int(state.process_id), int(state.num_processes))
+    except (ImportError, AttributeError):
+        return None
+
+
 def view_type(array: jax.Array, shape: tuple[int, ...]) -> Any:
     """The abstract value, for `rewrap_as`, of a view of ``array`` with another shape."""
     return jax.core.ShapedArray(shape, array.dtype, weak_type=array.weak_type)

@@ -33,6 +33,13 @@ from shardlift._legacy.uses import Recorder, Uses
 
 __all__ = ["Recorder", "Session", "Uses", "legacy"]
 
+# JAX has the old names still (0.10.2, 0.12.0.1), but each call warns in a sentence that is garbled:
+# "jax.process_index has been renamed to jax.process_index". SL106 says it better.
+_RENAMED = {
+    "host_id": "process_index",
+    "host_count": "process_count",
+    "host_ids": "process_indices",
+}
 _lock = threading.RLock()
 _active: list[Session] = []
 
@@ -106,6 +113,9 @@ def _install(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool
         options.restore(patches, uses, here)
         attributes.restore(patches, uses)
         keywords.restore(patches, uses, here)
+        for old, new in _RENAMED.items():
+            if hasattr(jax, old):
+                patches.set(jax, old, getattr(jax, new))
     elif recorder is None:
         return
     read = None if recorder is None else recorder.read

@@ -40,7 +40,7 @@ def merge(captures: Iterable[Capture]) -> Capture:
         found[0],
         started=min(one.started for one in found),
         seconds=max(one.seconds for one in found),
-        processes=tuple(p for one in found for p in one.processes),
+        processes=tuple(sorted((p for one in found for p in one.processes), key=lambda p: p.index)),
         sites=tuple(_site(group) for group in sites.values()),
         timeline=_timeline(found, order),
         stride=max(one.stride for one in found),

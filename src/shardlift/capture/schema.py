@@ -66,6 +66,8 @@ class Process:
     platform: str
     device_kind: str
     devices: tuple[str, ...]
+    host: str = ""
+    ended: bool = True
 
 
 class PlacementKind(StrEnum):
@@ -375,6 +377,14 @@ class Capture:
     overhead: Overhead = field(default_factory=Overhead)
     unseen: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
+    job: str = ""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The processes of the job that this capture has nothing of."""
+        present = {process.index for process in self.processes}
+        count = max((process.count for process in self.processes), default=0)
+        return tuple(k for k in range(count) if k not in present)
 
 
 def parts_of_schema() -> list[type]:

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.capture.files import CaptureError, read
+from shardlift.capture.files import CaptureError
+from shardlift.capture.parts import read_whole
 from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
 from shardlift.cli import leftovers, requirements, transaction
@@ -195,7 +196,7 @@ def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
 
 def _capture(path: str) -> Capture:
     try:
-        return read(path)
+        return read_whole(path)
     except CaptureError as error:
         _stop(str(error))
     except OSError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import click
 
 from shardlift._files import replace_file
-from shardlift.capture.files import CaptureError, read
+from shardlift.capture.files import CaptureError
+from shardlift.capture.parts import read_whole
 from shardlift.capture.schema import Capture
 from shardlift.cli.console import console
 from shardlift.cli.stop import stop
@@ -80,7 +80,7 @@ def _write_page(view: View, after: Capture | None, out: str) -> None:
 
 def _read(path: str) -> Capture:
     try:
-        return read(Path(path))
+        return read_whole(path)
     except CaptureError as error:
         stop(str(error))
     except OSError as error:

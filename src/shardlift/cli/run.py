@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts
 from shardlift.cli import Interrupted
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
@@ -16,11 +17,11 @@ from shardlift.launch import (
     STUCK_STATUS,
     Diagnosis,
     Failure,
+    Member,
     Program,
     RunOptions,
     WhenStuck,
     launch,
-    merge_records,
     report_uncaught,
     virtual_devices,
 )
@@ -53,7 +54,8 @@ what each of them waits for.
     "--record",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Record every pmap site.",
+    help="Record every pmap site. In a job of many processes each writes its part, FILE.0, FILE.1 "
+    "and so on, or whatever {process} in FILE makes of it; they are merged at the end.",
 )
 @click.option(
     "--record-inputs",
@@ -107,6 +109,8 @@ def run(
         raise click.UsageError(f"no such program: {program}")
     if record is not None:
         record = os.path.abspath(record)  # the program may change the current folder
+        if PLACEHOLDER in os.path.dirname(record):
+            raise click.UsageError(f"{PLACEHOLDER} can be in the name of the file only: {record}")
         if not os.access(os.path.dirname(record), os.W_OK):
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and (record is None or processes > 1):
@@ -132,6 +136,7 @@ def run_here(program: Program, devices: int | None, options: RunOptions) -> None
         virtual_devices(devices, os.environ)
         _tell_jax(devices)
     session = options.begin(program)
+    member = Member(session)
     status: Any = 0
     try:
         program.run()
@@ -143,7 +148,7 @@ def run_here(program: Program, devices: int | None, options: RunOptions) -> None
     except BaseException as error:
         status = report_uncaught(error)[0]
     finally:
-        written = session.end()
+        written = member.end(failed=status not in (0, None))
     sys.exit(status if status or written else 2)
 
 
@@ -195,13 +200,13 @@ def run_many(
 
 def _merge(record: str, processes: int, quiet: bool) -> None:
     try:
-        merged = merge_records(record, processes)
-    except (ValueError, OSError) as error:  # such as a process that was killed while it wrote
+        present = bool(find_parts(record)) and len(merge_parts(record).processes)
+    except (ValueError, OSError) as error:
         click.echo(f"shardlift: the records could not be merged: {error}", err=True)
         return
-    if len(merged) < processes:
-        click.echo(f"shardlift: {len(merged)} of {processes} processes wrote a record", err=True)
-    if merged and not quiet:
+    if present < processes:
+        click.echo(f"shardlift: {int(present)} of {processes} processes wrote a record", err=True)
+    if present and not quiet:
         click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
 
 

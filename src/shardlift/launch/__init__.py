@@ -2,9 +2,10 @@
 
 from shardlift.launch.diagnosis import Cause, Diagnosis, ProcessState
 from shardlift.launch.job import STUCK_STATUS, Emit, Failure, Outcome, launch
+from shardlift.launch.member import Member
 from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import Program, report_uncaught, virtual_devices
-from shardlift.launch.session import RunOptions, merge_records
+from shardlift.launch.session import RunOptions
 from shardlift.launch.stacks import Frame, Mapped, Stack
 from shardlift.launch.waits import Wait
 from shardlift.launch.watchdog import WhenStuck
@@ -17,6 +18,7 @@ __all__ = [
     "Failure",
     "Frame",
     "Mapped",
+    "Member",
     "Outcome",
     "ProcessState",
     "Program",
@@ -25,7 +27,6 @@ __all__ = [
     "Wait",
     "WhenStuck",
     "launch",
-    "merge_records",
     "report_uncaught",
     "signal_group",
     "virtual_devices",

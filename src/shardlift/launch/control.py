@@ -6,7 +6,6 @@ Python's lock and lets no Python signal handler run.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import json
 import os
@@ -16,10 +15,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
+
+from shardlift.launch.sigterm import Sigterm
 
 __all__ = ["DUMP_SIGNAL", "Control"]
 
@@ -41,20 +41,12 @@ class Control:
         os.set_inheritable(dump, False)
         self._dump = dump
         self._writing = threading.Lock()
-        self._signals, self._wakeup = socket.socketpair()
-        self._before_fork = threading.local()
-        self._note_preemption: Callable[[int], object] = int  # JAX's handler, once there is one
+        self._sigterm = Sigterm()
 
     def start(self) -> None:
         """Answer from now on; to be called in the main thread."""
         faulthandler.register(DUMP_SIGNAL, file=self._dump, all_threads=True)
-        self._wakeup.setblocking(False)
-        signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
-        os.register_at_fork(
-            before=self._hold_sigterm,
-            after_in_parent=self._let_sigterm_through,
-            after_in_child=self._forget,
-        )
+        self._sigterm.listen()
         threading.Thread(target=self._serve, daemon=True, name="shardlift-control").start()
         self.tell(ready=True)
 
@@ -65,25 +57,13 @@ class Control:
             self._link.sendall(line)
 
     def hear_sigterm(self) -> None:
-        """Notice SIGTERM although JAX has put a handler of its own in the place of Python's.
-
-        JAX only notes that the process is to be preempted (0.10.2, 0.12.0.1), and a process that
-        waits for others would never end. Its handler is still called.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            return  # jax was imported elsewhere, where handlers cannot be set
-        replace = ctypes.CDLL(None).signal
-        replace.restype, replace.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
-        jax_handler = replace(signal.SIGTERM, None)  # None is SIG_DFL
-        if jax_handler:
-            self._note_preemption = ctypes.CFUNCTYPE(None, ctypes.c_int)(jax_handler)
-        handler = signal.getsignal(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, handler if callable(handler) else _go_on)
+        """Tell of SIGTERM: by JAX's handler, a process that waits for others would never end."""
+        self._sigterm.take_over(keep_handler=True)
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._link, selectors.EVENT_READ, self._answer)
-            selector.register(self._signals, selectors.EVENT_READ, self._pass_on)
+            selector.register(self._sigterm.source, selectors.EVENT_READ, self._pass_on)
             while True:
                 for key, _ in selector.select():
                     key.data()
@@ -97,24 +77,6 @@ class Control:
             self.tell(answer=asdict(take_snapshot(self.finished)))
 
     def _pass_on(self) -> None:
-        if signal.SIGTERM in self._signals.recv(4096):
+        if self._sigterm.received():
             self.tell(terminated=True)
-            self._note_preemption(signal.SIGTERM)
-
-    def _hold_sigterm(self) -> None:
-        """Until a forked process has forgotten that it shares the socket for signals."""
-        self._before_fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-
-    def _let_sigterm_through(self) -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._before_fork.mask)
-
-    def _forget(self) -> None:
-        """A forked process is none of the job's: it ends by SIGTERM, and tells nobody."""
-        signal.set_wakeup_fd(-1)  # the thread that forked is the main one there
-        if signal.getsignal(signal.SIGTERM) is _go_on:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self._let_sigterm_through()
-
-
-def _go_on(number: int, frame: Any) -> None:
-    """The launcher is told, and ends the job."""
+            self._sigterm.note_preemption()

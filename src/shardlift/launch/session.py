@@ -9,20 +9,21 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shardlift._legacy import Recorder, Session, Uses
 from shardlift._legacy.tracebacks import without_our_frames
+from shardlift.capture.parts import part_path
 from shardlift.launch.program import Program
 from shardlift.recording.tape.options import TapeOptions
 
 if TYPE_CHECKING:
     from shardlift.recording.tape.tape import Reference, Tape
 
-__all__ = ["Observer", "RunOptions", "RunSession", "merge_records"]
+__all__ = ["Observer", "RunOptions", "RunSession"]
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__))
 _NAMES = 6  # how many names are listed at the end
@@ -30,6 +31,8 @@ _NAMES = 6  # how many names are listed at the end
 
 class Observer(Recorder, Protocol):
     """What a session asks of whoever observes its program."""
+
+    running: bool  # has the program not ended yet?
 
     def write(self, path: str | os.PathLike[str], /) -> Any:
         """Write what was seen so far."""
@@ -70,7 +73,7 @@ class RunOptions:
         Each records to a file of its own, and the launcher tells what these make together.
         """
         if self.record is not None:
-            return replace(self, record=part_of(self.record, process), quiet=True)
+            return replace(self, record=part_path(self.record, process), quiet=True)
         return replace(self, quiet=self.quiet or process > 0)
 
     def begin(
@@ -95,6 +98,7 @@ class RunSession:
         """Begins at once."""
         self.options, self.program, self.reference = options, program, reference
         self.process = os.getpid()
+        self.path = options.record  # in a job of many processes, that of a part
         self.observer: Observer | None = None
         self.session = Session(patch=options.patch, prepare=self._prepare)
         self.uses = self.session.enter()
@@ -119,8 +123,10 @@ class RunSession:
         return self.observer
 
     def _recorder(self) -> Observer:
+        from shardlift.recording.process import job_name
         from shardlift.recording.recorder import Recorder
 
+        job_name()  # a process of `--processes` has joined its job by now
         options, program = self.options, self.program
         command = [*(["-m"] if program.module else []), program.target, *program.args]
         recorder = Recorder(
@@ -151,23 +157,25 @@ class RunSession:
         if not self.write():
             return False
         if not (quiet or self.options.quiet):
-            self._print(self.lines())
+            self.print(self.lines())
         return True
 
-    def write(self) -> bool:
+    def write(self, *, quiet: bool = False) -> bool:
         """Write what was recorded so far; False, with a line that says why, if that fails."""
-        path = self.options.record
+        path = self.path
         if self.observer is None or path is None or os.getpid() != self.process:
             return True
         try:
             self.observer.write(path)
         except OSError as error:
             why = error.strerror or str(error)
-            self._print([f"the record {path} could not be written: {why}"])
+            if not quiet:
+                self.print([f"the record {path} could not be written: {why}"])
             return False
         return True
 
-    def _print(self, lines: Iterable[str]) -> None:
+    def print(self, lines: Iterable[str]) -> None:
+        """Print lines to stderr, each with the name of this program."""
         with contextlib.suppress(OSError, ValueError):  # stderr is closed
             for line in lines:
                 print(f"shardlift: {line}", file=sys.stderr)
@@ -234,22 +242,3 @@ def uses_text(uses: Uses, version: str, program: Program) -> list[str]:
     where = shlex.quote(folder or ".")
     both = "; ".join(part for part in (said if rest else "", pmaps) if part)
     return [both, f"next: shardlift check {where}"]
-
-
-def part_of(record: str, process: int) -> str:
-    """The file of one process of many."""
-    return f"{record}.{process}"
-
-
-def merge_records(record: str, processes: int) -> Sequence[str]:
-    """Merge the records of all processes into one; returns the files that there were."""
-    from shardlift.capture.files import read, write
-    from shardlift.capture.merge import merge
-
-    parts = [part_of(record, k) for k in range(processes)]
-    found = [part for part in parts if os.path.exists(part)]
-    if found:
-        write(merge([read(part) for part in found]), record)
-        for part in found:
-            os.remove(part)
-    return found

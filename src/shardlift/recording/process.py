@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import platform
+import uuid
 from typing import Any
 
 import jax
 
 import shardlift
+from shardlift import _compat
 from shardlift.capture.schema import Process
 from shardlift.mapping import pmap, registry
 from shardlift.mapping.options import check_options
@@ -66,13 +68,45 @@ def kind_of_trace(tree: Any) -> str:
 def process_facts(devices_in_use: bool) -> Process:
     """This process and its versions; its devices only if the program has used them."""
     devices = jax.local_devices()[:MOST_DEVICES] if devices_in_use else []
+    place = (jax.process_index(), jax.process_count()) if devices else _compat.place_in_job()
+    index, count = place or (0, 1)
     return Process(
-        index=jax.process_index() if devices else 0,
-        count=jax.process_count() if devices else 1,
+        index=index,
+        count=count,
         python=platform.python_version(),
         jax=jax.__version__,
         shardlift=shardlift.__version__,
         platform=devices[0].platform if devices else "",
         device_kind=devices[0].device_kind if devices else "",
         devices=tuple(f"{device.platform}:{device.id}" for device in devices),
+        host=platform.node(),
     )
+
+
+_JOB = "shardlift/job"
+_PATIENCE = 2000  # milliseconds
+
+
+def job_name() -> str:
+    """A name that the processes of this job share and no other job has; empty if there is none.
+
+    Process 0 invents it and leaves it with the coordination service, so every process should ask
+    for it as soon as it has joined.
+    """
+    place = _compat.place_in_job()
+    return "" if place is None or place[1] == 1 else _agree_on_name(place[0])
+
+
+@functools.cache
+def _agree_on_name(process: int) -> str:
+    client = _compat.coordination()
+    if client is None:
+        return ""
+    try:
+        if process:
+            return client.blocking_key_value_get(_JOB, _PATIENCE)
+        invented = uuid.uuid4().hex
+        client.key_value_set(_JOB, invented)
+    except jax.errors.JaxRuntimeError:  # process 0 is not recorded, or the service is gone
+        return ""
+    return invented

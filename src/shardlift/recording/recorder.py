@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -45,10 +46,11 @@ from shardlift.recording.hooks import Mapped, hook_every, hook_pmap, hook_shard_
 from shardlift.recording.origins import Origins
 from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
-from shardlift.recording.process import kind_of_trace, process_facts
+from shardlift.recording.process import job_name, kind_of_trace, process_facts
 from shardlift.recording.programs import collectives
 from shardlift.recording.site_records import PROBES, Key, SiteRecord, clip
 from shardlift.recording.sources import sources
+from shardlift.recording.summary import summarise
 from shardlift.recording.tape import oracles
 from shardlift.recording.tape.tape import Tape
 from shardlift.recording.tape.taped_calls import TapedFunction, note_made
@@ -97,6 +99,7 @@ class Recorder:
         self._own = self._looking = self._late = 0.0
         self._on = False
         self._process: Process | None = None
+        self.running = False  # what is written before the end of the program says so
         self._written: tuple[str, Capture] | None = None  # where, and what, last
 
     # ---- on and off
@@ -224,9 +227,12 @@ class Recorder:
 
     def _count(self, record: SiteRecord) -> None:
         """Move pending calls into the histogram and the timeline."""
-        spans, record.pending = record.pending, []
-        record.plain.add_all([end - start for start, end in spans])
-        self._timeline.add(record.index, spans)
+        with self._lock:  # a capture may be taken in another thread while the program runs
+            count = len(record.pending)
+            spans = record.pending[:count]
+            del record.pending[:count]  # not a new list: a call may be about to append to this one
+            record.plain.add_all([end - start for start, end in spans])
+            self._timeline.add(record.index, spans)
 
     def _site(self, key: Key, kind: SiteKind) -> SiteRecord | None:
         """The record of a site; None beyond the bound of a capture."""
@@ -438,7 +444,7 @@ class Recorder:
             self._count(record)
         calls = sum(record.calls for record in records)
         used = calls > 0 or any(record.samples for record in records)
-        process = self._process or process_facts(used)
+        process = replace(self._process or process_facts(used), ended=not self.running)
         began = self._began
         return Capture(
             command=self._command,
@@ -456,6 +462,7 @@ class Recorder:
             overhead=Overhead(calls, self._own, self._looking, annotation_cost()),
             unseen=tuple(self._unseen()),
             sources=sources() if calls and self._facts else {},
+            job=job_name(),
         )
 
     def _unseen(self) -> Iterator[str]:
@@ -484,18 +491,8 @@ class Recorder:
 
     def summary(self) -> str:
         """A few lines for the end of a run, with the next command to type."""
-        from shardlift.report.view import view_of
-
         path, capture = self._written or ("", self.capture())
-        lines = [view_of(capture, "").headline]
-        if capture.used:
-            names = sorted(capture.used.items(), key=lambda item: -item[1])
-            listed = ", ".join(f"{name} ({count})" for name, count in names[:5])
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            lines.append(f"restored names that were used: {listed}{more}")
-        if path:
-            lines.append(f"next: shardlift report {path}")
-        return "\n".join(lines)
+        return "\n".join(summarise(capture, path))
 
 
 def _compiled(running: Running, mapped: Mapped) -> bool:

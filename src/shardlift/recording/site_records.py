@@ -98,11 +98,13 @@ class SiteRecord:
         found = sorted(leaves, key=lambda leaf: -leaf.nbytes)
         kept = {leaf.path for leaf in found[:MOST_LEAVES]}
         self.left_out = max(self.left_out, len(found) - len(kept))
-        old = dict(into)
+        joined = {
+            leaf.path: _joined(into.get(leaf.path), _clipped(leaf))
+            for leaf in leaves
+            if leaf.path in kept
+        }
         into.clear()
-        for leaf in leaves:
-            if leaf.path in kept:
-                into[leaf.path] = _joined(old.get(leaf.path), _clipped(leaf))
+        into.update(joined)
 
     def note_kept(self, paths: Iterable[str]) -> None:
         """Count donated leaves that were not reused in an inspected call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -19,12 +20,17 @@ def sources() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted({*_files()})[:MOST_FILES]:
         try:
-            if os.path.getsize(path) <= LARGEST:
-                content = Path(path).read_bytes()
-                found[shown(path)] = digest(read_source(path, content).text)
+            status = os.stat(path)
+            if status.st_size <= LARGEST:
+                found[shown(path)] = _digest(path, status.st_mtime_ns, status.st_size)
         except (OSError, UnreadableError):
             continue
     return found
+
+
+@functools.cache  # a job of many processes writes its capture again and again
+def _digest(path: str, _changed: int, _size: int) -> str:
+    return digest(read_source(path, Path(path).read_bytes()).text)
 
 
 def _files() -> list[str]:

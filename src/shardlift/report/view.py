@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shardlift.capture.schema import Capture, Site
 from shardlift.report.findings import Finding, findings_of
 from shardlift.report.headline import headline
-from shardlift.report.numbers import TIMES, Parts, cost_of, count, parts_of, percent, seconds, share
+from shardlift.report.numbers import (
+    TIMES,
+    Parts,
+    cost_of,
+    count,
+    listed,
+    parts_of,
+    percent,
+    seconds,
+    share,
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,10 @@ def about(capture: Capture) -> list[str]:
                 f"{first.platform} ({first.device_kind})" if first.device_kind else first.platform
             )
             texts.append(f"{count(devices, 'device')}, {kind}")
-        if len(capture.processes) > 1:
+        if missing := len(capture.missing):
+            present = len(capture.processes)
+            texts.append(f"{present} of {present + missing} processes")
+        elif len(capture.processes) > 1:
             texts.append(f"{len(capture.processes)} processes")
     texts.append(f"ran {seconds(capture.seconds)}")
     if not capture.patched:
@@ -98,7 +111,25 @@ def overhead(capture: Capture) -> str:
     )
 
 
+def missing_processes(capture: Capture) -> Iterator[str]:
+    """What is not known because processes wrote no part of the capture, or did not end."""
+    all_of_them = max((process.count for process in capture.processes), default=1)
+    if missing := capture.missing:
+        yield f"{_processes(missing)} of {all_of_them}, which wrote no part of the record"
+    if cut := [process for process in capture.processes if not process.ended]:
+        hosts = sorted({process.host for process in cut if process.host})
+        where = f" (on {listed(hosts)})" if hosts else ""
+        names = _processes([process.index for process in cut])
+        yield f"the rest of {names} of {all_of_them}{where}, which did not come to an end"
+
+
+def _processes(indices: Sequence[int]) -> str:
+    noun = "process" if len(indices) == 1 else "processes"
+    return f"{noun} {listed(map(str, indices), most=8)}"
+
+
 def _unseen(capture: Capture) -> Iterator[str]:
+    yield from missing_processes(capture)
     yield from capture.unseen
     for site in capture.sites:
         where = f"{site.function} ({site.file}:{site.line})"

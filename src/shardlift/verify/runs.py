@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shardlift.capture import files, values
+from shardlift.capture.parts import find_parts, part_path
 from shardlift.capture.schema import SCHEMA, Capture
 from shardlift.launch.diagnosis import Diagnosis
 from shardlift.launch.job import launch
 from shardlift.launch.program import Program, virtual_devices
-from shardlift.launch.session import RunOptions, part_of
+from shardlift.launch.session import RunOptions
 from shardlift.launch.watchdog import WhenStuck
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
 from shardlift.verify.child import to_json
@@ -149,7 +150,7 @@ def _is_module(name: str) -> bool:
 
 def _is_capture(path: str) -> bool:
     if not os.path.isfile(path) or path.endswith(".py"):
-        return False
+        return not path.endswith(".py") and bool(find_parts(path))
     if path.endswith(".json"):
         return True  # if it is not a capture, reading it raises an error that says so
     try:
@@ -318,7 +319,8 @@ def record(
 ) -> Run:
     """Run a program and write its capture to ``out``. ``before`` is the run to compare with."""
     if source.program is None:
-        return _read(Side(source.text, status=None), source.text)
+        beside = {} if os.path.exists(source.text) else find_parts(source.text)
+        return _read(Side(source.text, status=None), *(beside.values() or [source.text]))
     after = before is not None
     tell(f"running {'after' if after else 'before'}: {source.text}")
     many = settings.processes > 1
@@ -334,7 +336,7 @@ def record(
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
     status, error = run_taped(source, options, settings, env, reference)
-    parts = [part_of(out, process) for process in range(settings.processes)] if many else [out]
+    parts = [part_path(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""

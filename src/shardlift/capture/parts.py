@@ -1,0 +1,153 @@
+"""The parts of a capture: each process of a job writes its own, beside the file of the whole.
+
+A part is a capture itself, ``FILE.3`` for process 3, or whatever ``{process}`` in FILE makes of
+it. Parts become one capture when the job ends, or whenever somebody reads FILE.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shardlift.capture.files import CaptureError, read, write
+from shardlift.capture.schema import Capture
+
+__all__ = ["PLACEHOLDER", "find_parts", "merge_parts", "part_path", "read_whole"]
+
+PLACEHOLDER = "{process}"
+
+
+def part_path(record: str, process: int) -> str:
+    """The file of one process.
+
+    >>> part_path("run.json", 3), part_path("run-{process}.json", 3)
+    ('run.json.3', 'run-3.json')
+    """
+    pattern = record if PLACEHOLDER in record else f"{record}.{PLACEHOLDER}"
+    return pattern.replace(PLACEHOLDER, str(process))
+
+
+def find_parts(record: str) -> dict[int, str]:
+    """The parts that are there, by process."""
+    folder, name = os.path.split(record)
+    if PLACEHOLDER in folder:
+        raise CaptureError(f"{record}: {PLACEHOLDER} can be in the name of the file only")
+    before, *after = (name if PLACEHOLDER in name else f"{name}.{PLACEHOLDER}").split(PLACEHOLDER)
+    # The number again where the placeholder is there more than once.
+    again = "".join(rf"\1{re.escape(text)}" for text in after[1:])
+    pattern = re.compile(rf"{re.escape(before)}(0|[1-9]\d*){re.escape(after[0])}{again}")
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return {}
+    matches = [match for name in names if (match := pattern.fullmatch(name))]
+    return {int(match[1]): os.path.join(folder, match[0]) for match in sorted(matches, key=_number)}
+
+
+def _number(match: re.Match[str]) -> int:
+    return int(match[1])
+
+
+def read_whole(record: str | os.PathLike[str]) -> Capture:
+    """Read a capture, together with parts of it that have not been merged.
+
+    Parts that are left from an earlier job are ignored. A damaged part counts as missing, and
+    `Capture.unseen` says so.
+    """
+    path = os.fspath(record)
+    parts, damaged = _read_parts(path)
+    whole = [read(path)] if os.path.exists(path) else []
+    if not whole and not parts:
+        if damaged:
+            raise CaptureError(damaged[0])
+        return read(path)  # raises the error of a missing file
+    merged = _join(path, whole, parts)
+    return replace(merged, unseen=(*merged.unseen, *damaged))
+
+
+def merge_parts(record: str, *, running: bool = False) -> Capture:
+    """Merge the parts into ``record``, remove them, and return the whole.
+
+    With ``running``, processes that have not ended may write their parts again: these are left
+    beside the file. With a placeholder in its name all parts are left, and nothing is written.
+    """
+    parts, _ = _read_parts(record)
+    final = {k: part for k, part in parts.items() if not running or _has_ended(part)}
+    if final and PLACEHOLDER not in record:
+        write(_join(record, _merged_before(record), final), record)
+        for process in final:
+            with contextlib.suppress(OSError):
+                os.remove(part_path(record, process))
+    return read_whole(record)
+
+
+def _has_ended(part: Capture) -> bool:
+    return all(process.ended for process in part.processes)
+
+
+def _merged_before(record: str) -> list[Capture]:
+    """What parts of the same job may have been merged into; anything else is replaced."""
+    try:
+        whole = read(record)
+    except (OSError, CaptureError):
+        return []
+    return [whole] if whole.job else []
+
+
+def _join(record: str, whole: Sequence[Capture], parts: dict[int, Capture]) -> Capture:
+    captures = _of_newest_job([*whole, *parts.values()])
+    job = captures[0].job
+    _refuse_separate_programs(record, {k: part for k, part in parts.items() if part.job == job})
+    chosen = _once(captures)
+    if len(chosen) == 1:
+        return chosen[0]
+    from shardlift.capture.merge import merge  # needs NumPy, which reading one file does not
+
+    return merge(chosen)
+
+
+def _read_parts(record: str) -> tuple[dict[int, Capture], list[str]]:
+    """The parts by process, and what is wrong with those that cannot be read."""
+    parts, damaged = {}, []
+    for process, path in find_parts(record).items():
+        try:
+            parts[process] = read(path)
+        except CaptureError as error:
+            damaged.append(str(error))
+        except OSError as error:
+            damaged.append(f"{path} cannot be read: {error.strerror}")
+    return parts, damaged
+
+
+def _of_newest_job(captures: Sequence[Capture]) -> list[Capture]:
+    newest = max(captures, key=lambda capture: capture.started)
+    return [capture for capture in captures if capture.job == newest.job]
+
+
+def _once(captures: Sequence[Capture]) -> list[Capture]:
+    """Without captures of a process that another one has as well.
+
+    Of one job, the merged capture counts; of jobs without a name, the newest.
+    """
+    order = sorted(captures, key=lambda one: (-len(one.processes) if one.job else 0, -one.started))
+    kept: list[Capture] = []
+    for capture in order:
+        taken = {process.index for one in kept for process in one.processes}
+        if not taken.intersection(process.index for process in capture.processes):
+            kept.append(capture)
+    return kept
+
+
+def _refuse_separate_programs(record: str, parts: dict[int, Capture]) -> None:
+    """Several programs that the scheduler started side by side are no job of JAX."""
+    alone = [k for k, part in parts.items() if all(p.count == 1 for p in part.processes)]
+    if len(alone) > 1:
+        names = ", ".join(part_path(record, k) for k in alone[:4])
+        more = f" and {len(alone) - 4} more" if len(alone) > 4 else ""
+        raise CaptureError(
+            f"{record} has {len(alone)} parts of programs that ran on their own: "
+            f"jax.distributed.initialize was not called. Read one of them: {names}{more}"
+        )

@@ -1,0 +1,55 @@
+"""Which process of a job this is, according to the scheduler that started it.
+
+JAX knows better, once the program has called ``jax.distributed.initialize``. This is for a program
+that ends before it does, or that never does: its record must not replace that of another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["place_by_scheduler"]
+
+# The variables for the number of this process, and for how many there are. In this order: Slurm
+# starts MPI programs too, and then sets both kinds. SLURM_PROCID alone also stands in a batch
+# script, which is one process.
+_VARIABLES = (
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),  # srun
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
+    ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),  # by convention, in manifests for Kubernetes
+    ("PROCESS_ID", "NUM_PROCESSES"),
+    ("RANK", "WORLD_SIZE"),  # Kubeflow
+    ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"),  # an indexed Job of Kubernetes sets the first
+    ("TPU_WORKER_ID", ""),
+)
+_HOSTS = "TPU_WORKER_HOSTNAMES"
+
+
+def place_by_scheduler(environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """The number of this process and of all, 0 if unknown; None for a process on its own.
+
+    >>> place_by_scheduler({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"})
+    (3, 8)
+    >>> place_by_scheduler({"JOB_COMPLETION_INDEX": "2"})
+    (2, 0)
+    >>> place_by_scheduler({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})  # a batch script
+    """
+    for mine, all_of_them in _VARIABLES:
+        process, count = _number(environ.get(mine)), _number(environ.get(all_of_them))
+        if mine == "TPU_WORKER_ID" and environ.get(_HOSTS):
+            count = len(environ[_HOSTS].split(","))
+        if process is not None and _is_one_of_many(mine, process, count):
+            return process, count or 0
+    return None
+
+
+def _is_one_of_many(variable: str, process: int, count: int | None) -> bool:
+    if count is None:  # only Kubernetes does not say how many there are
+        return variable == "JOB_COMPLETION_INDEX"
+    return count > 1 and process < count
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -1,0 +1,164 @@
+"""The parts of a capture, which the processes of a job write beside each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+from pathlib import Path
+
+import pytest
+
+from shardlift.capture import parts
+from shardlift.capture.files import CaptureError, read, write
+from shardlift.capture.parts import find_parts, merge_parts, part_path, read_whole
+from shardlift.capture.schema import Capture
+
+from .captures import process, site
+
+
+def part(k: int, count: int = 2, *, started: float = 100.0, ended: bool = True, job: str = "a"):
+    """The capture of process ``k``."""
+    me = dataclasses.replace(process(k, count), ended=ended, host=f"host{k}")
+    sites = (site(processes=(k,)),)
+    return Capture(started=started, seconds=10.0, processes=(me,), sites=sites, job=job)
+
+
+def save(folder: Path, *captures: Capture, name: str = "run.json") -> str:
+    record = str(folder / name)
+    for capture in captures:
+        write(capture, part_path(record, capture.processes[0].index))
+    return record
+
+
+def indices(capture: Capture) -> list[int]:
+    return [process.index for process in capture.processes]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_examples_run():
+    assert doctest.testmod(parts).failed == 0
+
+
+def test_only_parts_are_found(tmp_path: Path):
+    for name in ("run.json", "run.json.npz", "run.json.1.npz", "run.json.01", "xrun.json.2"):
+        (tmp_path / name).write_text("")
+    for name in ("run.json.10", "run.json.2"):
+        (tmp_path / name).write_text("")
+    assert list(find_parts(str(tmp_path / "run.json"))) == [2, 10]
+    assert find_parts(str(tmp_path / "nowhere" / "run.json")) == {}
+
+
+def test_a_placeholder_can_be_anywhere_in_the_name(tmp_path: Path):
+    for name in ("a-1-1.json", "a-1-2.json", "a-0-0.json"):
+        (tmp_path / name).write_text("")
+    assert list(find_parts(str(tmp_path / "a-{process}-{process}.json"))) == [0, 1]
+    with pytest.raises(CaptureError, match="name of the file only"):
+        find_parts(str(tmp_path / "{process}" / "run.json"))
+
+
+def test_reading_merges_and_leaves_the_parts(tmp_path: Path):
+    record = save(tmp_path, part(1), part(0))
+    whole = read_whole(record)
+    assert indices(whole) == [0, 1]
+    assert whole.sites[0].calls == 2 * site().calls
+    assert not whole.missing
+    assert names(tmp_path) == ["run.json.0", "run.json.1"]
+
+
+def test_merging_leaves_one_file(tmp_path: Path):
+    record = save(tmp_path, part(0), part(1))
+    assert merge_parts(record) == read(record) == read_whole(record)
+    assert names(tmp_path) == ["run.json"]
+
+
+def test_with_a_placeholder_the_parts_stay(tmp_path: Path):
+    record = save(tmp_path, part(0), part(1), name="run-{process}.json")
+    assert indices(merge_parts(record)) == [0, 1]
+    assert names(tmp_path) == ["run-0.json", "run-1.json"]
+
+
+def test_missing_processes_are_known(tmp_path: Path):
+    record = save(tmp_path, part(0, 4), part(2, 4))
+    assert read_whole(record).missing == (1, 3)
+    assert merge_parts(record).missing == (1, 3)
+    write(part(1, 4), part_path(record, 1))  # it comes later, from another file system for example
+    assert read_whole(record).missing == (3,)
+    assert indices(merge_parts(record)) == [0, 1, 2]
+
+
+def test_a_process_that_still_runs_may_write_again(tmp_path: Path):
+    record = save(tmp_path, part(0), part(1, ended=False))
+    assert indices(merge_parts(record, running=True)) == [0, 1]
+    assert names(tmp_path) == ["run.json", "run.json.1"]
+    save(tmp_path, part(1))
+    whole = read_whole(record)
+    assert [process.ended for process in whole.processes] == [True, True]
+    assert merge_parts(record, running=True) == whole
+    assert names(tmp_path) == ["run.json"]
+
+
+def test_a_whole_capture_counts_before_a_part_that_was_left(tmp_path: Path):
+    record = save(tmp_path, part(0), part(1))
+    whole = merge_parts(record)
+    save(tmp_path, part(0))
+    assert read_whole(record) == whole
+
+
+@pytest.mark.parametrize("job", ["old", ""])
+def test_an_earlier_job_is_left_out(tmp_path: Path, job: str):
+    record = save(tmp_path, part(1, started=50.0, job=job), part(0, started=100.0))
+    assert indices(read_whole(record)) == [0]
+    assert read_whole(record).missing == (1,)
+
+
+@pytest.mark.parametrize("job", ["old", ""])
+def test_the_record_of_an_earlier_job_is_replaced(tmp_path: Path, job: str):
+    record = save(tmp_path, part(0, 1, started=200.0, job="new"))
+    write(part(0, 1, started=100.0, job=job), record)
+    assert read_whole(record).started == 200.0
+    merge_parts(record)
+    assert read(record).started == 200.0
+
+
+def test_a_newer_record_counts_before_the_parts_of_an_earlier_job(tmp_path: Path):
+    record = save(tmp_path, part(0, started=100.0), part(1, started=100.0))
+    newer = part(0, 1, started=200.0, job="")
+    write(newer, record)
+    assert read_whole(record) == newer
+
+
+def test_a_damaged_part_is_named_and_the_others_are_read(tmp_path: Path):
+    record = save(tmp_path, part(0), part(1))
+    Path(part_path(record, 1)).write_text('{"schema": ')
+    whole = read_whole(record)
+    assert whole.missing == (1,)
+    assert [text for text in whole.unseen if "run.json.1 is damaged" in text]
+    assert merge_parts(record).missing == (1,)
+    assert names(tmp_path) == ["run.json", "run.json.1"]  # it stays, to be looked at
+
+
+def test_without_a_part_the_error_is_that_of_the_file(tmp_path: Path):
+    record = str(tmp_path / "run.json")
+    with pytest.raises(FileNotFoundError):
+        read_whole(record)
+    Path(part_path(record, 0)).write_text("")
+    with pytest.raises(CaptureError, match=r"run\.json\.0 is damaged"):
+        read_whole(record)
+
+
+def test_a_damaged_record_is_replaced_by_a_new_job(tmp_path: Path):
+    record = save(tmp_path, part(0), part(1))
+    Path(record).write_text("no JSON")
+    assert indices(merge_parts(record)) == [0, 1]
+
+
+def test_programs_on_their_own_are_not_merged(tmp_path: Path):
+    record = str(tmp_path / "run.json")
+    for k in range(6):
+        write(part(0, 1, job=""), part_path(record, k))
+    with pytest.raises(CaptureError, match=r"6 parts of programs that ran on their own") as error:
+        read_whole(record)
+    assert str(error.value).endswith("run.json.3 and 2 more")

@@ -1,0 +1,231 @@
+"""``shardlift run`` in each process of a job that somebody else started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from shardlift.capture.parts import part_path, read_whole
+from shardlift.launch.job import free_port
+from tests import children
+
+pytestmark = pytest.mark.slow
+exhaustive = pytest.mark.exhaustive
+RUN = [sys.executable, "-m", "shardlift.cli", "run"]
+
+START = """
+import os, sys, time
+import jax
+import jax.numpy as jnp
+address, count, me = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+jax.distributed.initialize(address, count, me)
+step = jax.pmap(lambda x: jax.lax.psum(x, "i"), "i")
+x = jnp.ones(1)
+"""
+STEPS = "for k in range(3): step(x).block_until_ready()\n"
+
+
+def wait_for(path: Path, timeout: float = 60) -> None:
+    deadline = time.monotonic() + timeout
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def job(
+    folder: Path, body: str, *options: str, processes: int = 2, env: Sequence[dict[str, str]] = ()
+) -> Iterator[list[children.Child]]:
+    """The processes of a job on this machine, each started by hand."""
+    (folder / "program.py").write_text(START + textwrap.dedent(body))
+    address = f"127.0.0.1:{free_port()}"
+    with contextlib.ExitStack() as stack:
+        started = []
+        for k in range(processes):
+            command = [*RUN, *options, "program.py", address, str(processes), str(k)]
+            more = {"JAX_PLATFORMS": "cpu", **(env[k] if env else {})}
+            child = children.Child(command, cwd=folder, env=children.plain_environment(**more))
+            started.append(stack.enter_context(child))
+        yield started
+
+
+def record(folder: Path, body: str = STEPS, **options) -> list[children.Done]:
+    with job(folder, body, "--record", "run.json", **options) as processes:
+        return [process.finish(120) for process in processes]
+
+
+def report(folder: Path, path: str = "run.json") -> str:
+    command = [sys.executable, "-m", "shardlift.cli", "report", path]
+    return children.run(command, cwd=folder, timeout=60).stdout
+
+
+def ours(done: children.Done) -> list[str]:
+    return [line for line in done.stderr.splitlines() if line.startswith("shardlift:")]
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("run"))
+
+
+def test_the_processes_make_one_record(tmp_path: Path):
+    old = STEPS + "assert (jax.host_id(), jax.host_count()) == (me, count)\n"
+    first, second = record(tmp_path, old)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert files(tmp_path) == ["run.json"]
+    whole = read_whole(tmp_path / "run.json")
+    assert [(p.index, p.count, p.ended, bool(p.host)) for p in whole.processes] == [
+        (0, 2, True, True),
+        (1, 2, True, True),
+    ]
+    assert whole.sites[0].processes == (0, 1)
+    assert whole.sites[0].calls == 6
+    assert ours(second) == []  # one summary per job
+    assert ours(first)[0].startswith("shardlift: 1 pmap site")
+    assert ours(first)[-1] == f"shardlift: next: shardlift report {tmp_path}/run.json"
+    assert "renamed" not in first.stderr + second.stderr
+
+
+@exhaustive
+def test_one_file_per_process(tmp_path: Path):
+    with job(tmp_path, STEPS, "--record", "run-{process}.json") as processes:
+        first, second = [process.finish(120) for process in processes]
+    assert files(tmp_path) == ["run-0.json", "run-1.json"]
+    assert "'" + str(tmp_path / "run-{process}.json") + "'" in ours(first)[-1]
+    assert ours(second) == []
+    assert "2 processes" in report(tmp_path, "run-{process}.json")
+
+
+@exhaustive
+def test_a_process_that_never_calls_the_step(tmp_path: Path):
+    apart = """
+        if me == 0:
+            print(jax.pmap(lambda x: x, devices=jax.local_devices())(x))
+    """
+    done = record(tmp_path, apart)
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    whole = read_whole(tmp_path / "run.json")
+    assert [(p.index, p.count, p.ended) for p in whole.processes] == [(0, 2, True), (1, 2, True)]
+    assert not whole.missing
+
+
+@exhaustive
+def test_a_killed_process_leaves_what_it_had_seen(tmp_path: Path):
+    body = STEPS + "time.sleep(300 if me else 4)\n"
+    with job(tmp_path, body, "--record", "run.json") as processes:
+        wait_for(tmp_path / "run.json.1")
+        processes[1].send_signal(signal.SIGKILL)
+        wait_for(tmp_path / "run.json.0")
+        time.sleep(3)  # process 0 has ended, and waits for the other one by JAX
+        processes[0].send_signal(signal.SIGKILL)
+        for process in processes:
+            process.finish(60)
+    whole = read_whole(tmp_path / "run.json")
+    assert [process.index for process in whole.processes] == [0, 1]
+    assert [process.ended for process in whole.processes] == [True, False]
+    assert whole.sites[0].calls == 6
+    assert "the rest of process 1 of 2 (on " in report(tmp_path)
+
+
+@exhaustive
+def test_a_process_that_fails_is_named_and_all_parts_are_there(tmp_path: Path):
+    body = STEPS + "if me: raise ValueError('no')\n"
+    first, second = record(tmp_path, body)
+    assert second.returncode == 1
+    assert "ValueError: no" in second.stderr
+    part = f"its part of the record is {tmp_path}/run.json.1"
+    assert ours(second) == [f"shardlift: process 1 of 2 failed; {part}"]
+    assert first.returncode == 0, first.stderr
+    whole = read_whole(tmp_path / "run.json")
+    assert not whole.missing
+    assert whole.sites[0].calls == 6
+
+
+@exhaustive
+def test_sigterm_writes_the_part_while_xla_waits(tmp_path: Path):
+    """As mpirun and Slurm send it before SIGKILL; JAX's handler still notes the preemption."""
+    body = """
+        for k in range(3): step(x).block_until_ready()
+        open(f"ready.{me}", "w").close()
+        if me:
+            time.sleep(300)
+        step(x).block_until_ready()  # for ever
+    """
+    with job(tmp_path, body, "--record", "run.json") as processes:
+        for k in range(2):
+            wait_for(tmp_path / f"ready.{k}")
+            wait_for(tmp_path / f"run.json.{k}")
+            os.remove(tmp_path / f"run.json.{k}")
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for k in range(2):
+            wait_for(tmp_path / f"run.json.{k}", 1.9)  # the next one in time comes later
+        assert [process.poll() for process in processes] == [None, None]
+        whole = read_whole(tmp_path / "run.json")
+    assert [process.ended for process in whole.processes] == [False, False]
+    assert whole.sites[0].calls >= 6
+
+
+@exhaustive
+def test_a_part_that_cannot_be_written(tmp_path: Path):
+    full = """
+        import resource
+        for k in range(3): step(x).block_until_ready()
+        if me:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # as a full disk
+    """
+    first, second = record(tmp_path, full)
+    assert first.returncode == 0, first.stderr
+    assert second.returncode == 2
+    assert f"shardlift: the record {tmp_path}/run.json.1 could not be written" in second.stderr
+    said = "not recorded: process 1 of 2, which wrote no part of the record"
+    assert f"shardlift: {said}" in ours(first)
+    whole = read_whole(tmp_path / "run.json")
+    assert whole.missing == (1,)
+    assert whole.sites[0].calls == 3
+    assert "process 1 of 2, which wrote no part" in report(tmp_path)
+
+
+@exhaustive
+def test_stale_parts_of_an_earlier_job_are_no_part_of_this_one(tmp_path: Path):
+    record(tmp_path, STEPS, processes=2)
+    stale = part_path(str(tmp_path / "run.json"), 1)
+    os.rename(tmp_path / "run.json", stale)
+    with job(tmp_path, STEPS + "if me: os._exit(0)\ntime.sleep(3)", "--record", "run.json") as both:
+        both[1].finish(60)
+        wait_for(tmp_path / "run.json.0")
+    assert read_whole(tmp_path / "run.json").missing == (1,)
+
+
+SCHEDULERS = {
+    "slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    "open mpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    "kubernetes": ("JOB_COMPLETION_INDEX", ""),
+}
+
+
+@exhaustive
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_programs_side_by_side_keep_their_own_records(tmp_path: Path, name: str):
+    """They never join: a sweep over parameters, for example."""
+    mine, count = SCHEDULERS[name]
+    env = [{mine: str(k), **({count: "2"} if count else {})} for k in range(2)]
+    (tmp_path / "program.py").write_text(
+        "import jax\njax.pmap(lambda x: x)(jax.numpy.ones((1, 1)))\n"
+    )
+    for k in range(2):
+        command = [*RUN, "--record", "run.json", "program.py"]
+        done = children.run(command, cwd=tmp_path, env=children.plain_environment(**env[k]))
+        assert ours(done)[-1] == f"shardlift: next: shardlift report {tmp_path}/run.json.{k}"
+    assert files(tmp_path) == ["run.json.0", "run.json.1"]
+    command = [sys.executable, "-m", "shardlift.cli", "report", "run.json"]
+    done = children.run(command, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "ran on their own" in done.stderr

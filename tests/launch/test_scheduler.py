@@ -1,0 +1,40 @@
+"""Which process of a job this is, by the environment."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+
+from shardlift.launch import scheduler
+from shardlift.launch.scheduler import place_by_scheduler
+
+
+def test_examples_run():
+    assert doctest.testmod(scheduler).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        ("SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=8", (1, 4)),
+        ("SLURM_PROCID=0 SLURM_NTASKS=8", None),  # a batch script
+        ("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1", None),
+        ("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 PMI_RANK=2 PMI_SIZE=4", (2, 4)),  # mpirun in srun
+        ("OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4", (3, 4)),
+        ("PMI_RANK=0 PMI_SIZE=2", (0, 2)),
+        ("JAX_PROCESS_ID=1 JAX_NUM_PROCESSES=2", (1, 2)),
+        ("RANK=1 WORLD_SIZE=2", (1, 2)),
+        ("RANK=1", None),  # another program's
+        ("RANK=first WORLD_SIZE=2", None),
+        ("RANK=2 WORLD_SIZE=2", None),
+        ("RANK=-1 WORLD_SIZE=2", None),
+        ("JOB_COMPLETION_INDEX=7", (7, 0)),
+        ("TPU_WORKER_ID=1 TPU_WORKER_HOSTNAMES=a,b,c", (1, 3)),
+        ("TPU_WORKER_ID=0 TPU_WORKER_HOSTNAMES=localhost", None),
+        ("TPU_WORKER_ID=0", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_place(environ: str, place: tuple[int, int] | None):
+    assert place_by_scheduler(dict(word.split("=") for word in environ.split())) == place

@@ -31,9 +31,10 @@ from pathlib import Path
 from bench.merge_tools import tools_of
 from shardlift.cli.config import find_config
 from shardlift.cli.files import Passed, find_files
-from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
+from shardlift.migrate.engine import ProjectMigration
 from shardlift.migrate.helpers import required
 from shardlift.migrate.layout import imports_of_text
+from shardlift.migrate.results import FileResult, Migration
 from shardlift.source.model import Kind
 
 COMPILED = re.compile(r"^.*Finished XLA compilation of", re.M)

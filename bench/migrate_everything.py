@@ -18,7 +18,8 @@ from pathlib import Path
 
 from tests.migrate.properties import lost_line, parses
 
-from shardlift.migrate.engine import Migration, migrate
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.results import Migration
 
 
 def main(folders: list[str]) -> None:

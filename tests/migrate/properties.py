@@ -6,7 +6,7 @@ import ast
 import warnings
 from itertools import pairwise
 
-from shardlift.migrate.engine import FileResult
+from shardlift.migrate.results import FileResult
 from shardlift.source.edits import line_starts
 
 

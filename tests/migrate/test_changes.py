@@ -10,7 +10,8 @@ from shardlift.facts import Capture
 from shardlift.migrate import engine
 from shardlift.migrate.changes import Change, ChangeId, Decisions
 from shardlift.migrate.device_axis.program import Program
-from shardlift.migrate.engine import Migration, ProjectMigration
+from shardlift.migrate.engine import ProjectMigration
+from shardlift.migrate.results import Migration
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind

@@ -13,7 +13,8 @@ import pytest
 from shardlift.check.engine import check_texts
 from shardlift.facts import Capture
 from shardlift.migrate.changes import Decisions
-from shardlift.migrate.engine import Migration, migrate
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.results import Migration
 from shardlift.migrate.rewrite import Goal
 from tests import children, shared
 from tests.migrate.programs import PROGRAMS

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.migrate.engine import Migration, migrate
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.results import Migration
 from tests.migrate.properties import lost_line, parses
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shardlift.check.engine import check_text
-from shardlift.migrate.engine import Migration, migrate
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.results import Migration
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.mentions import Use
 from shardlift.source.project import Project

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from shardlift.cli.files import find_files
-from shardlift.migrate.engine import Migration
 from shardlift.migrate.leftovers import Leftover, LeftoverKind, in_document, in_python
+from shardlift.migrate.results import Migration
 from shardlift.source.model import Kind
 from shardlift.source.text import UnreadableError, read_source
 

@@ -31,7 +31,8 @@ from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import VerifyOptions, verify_options
 from shardlift.migrate.changes import Decisions
-from shardlift.migrate.engine import FileResult, Migration, ProjectMigration
+from shardlift.migrate.engine import ProjectMigration
+from shardlift.migrate.results import FileResult, Migration
 from shardlift.migrate.rewrite import Goal, Only
 from shardlift.source.model import Kind
 from shardlift.source.processes import Evidence

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shardlift.migrate.changes import Change
-from shardlift.migrate.engine import FileResult, Migration
 from shardlift.migrate.leftovers import Leftover
+from shardlift.migrate.results import FileResult, Migration
 from shardlift.source.model import Version
 from shardlift.source.target import Pin
 

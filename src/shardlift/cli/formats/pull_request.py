@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from shardlift.cli.formats.places import place
 from shardlift.migrate.changes import Change
-from shardlift.migrate.engine import FileResult, Migration
 from shardlift.migrate.leftovers import Leftover
+from shardlift.migrate.results import FileResult, Migration
 from shardlift.source.model import Kind
 from shardlift.source.target import Pin
 

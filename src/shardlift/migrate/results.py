@@ -1,0 +1,55 @@
+"""What comes of a migration: the new texts of files, and of the project as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shardlift.migrate.changes import Change
+from shardlift.migrate.home import Home
+from shardlift.source.model import Kind, Version
+from shardlift.source.processes import Evidence
+
+# The oldest JAX for which the new text of sites is tested: older ones lack `jax.P` or
+# `jax.shard_map`, or (0.8, 0.9) fail to lower it without a mesh.
+WRITTEN_FOR: Version = (0, 10)
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What came of one file."""
+
+    path: str
+    before: str
+    after: str
+    rewritten: tuple[Change, ...] = ()
+    refused: tuple[Change, ...] = ()
+    skipped: tuple[Change, ...] = ()  # the program's own guards for removed names
+    helpers: frozenset[str] = frozenset()
+    home: Home = field(default_factory=lambda: Home(None))
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is another one."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What came of a project: its files that have something to say, and its modules of helpers."""
+
+    files: tuple[FileResult, ...]
+    helper_modules: tuple[FileResult, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    looked_at: int = 0
+    many_processes: Evidence | None = None  # why sites are written for many processes
+
+    @property
+    def changed(self) -> tuple[FileResult, ...]:
+        """Every file that has another text now, new ones included."""
+        return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
+
+    @property
+    def needed_jax(self) -> Version | None:
+        """The oldest JAX that runs the new text; None if it is as it was: new names alone do."""
+        kinds = {change.kind for file in self.files for change in file.rewritten}
+        return WRITTEN_FOR if kinds - {Kind.NAME} else None

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift.migrate.helpers import emit
+from shardlift.source.model import HelperRequest
 
 try:
     from flax import jax_utils
@@ -39,7 +40,7 @@ Contenders = dict[str, Callable[[], Any]]
 
 def emitted() -> Any:
     module = types.ModuleType("emitted")
-    exec(compile(emit(NAMES), "emitted.py", "exec"), vars(module))
+    exec(compile(emit(map(HelperRequest, NAMES)), "emitted.py", "exec"), vars(module))
     return module
 
 

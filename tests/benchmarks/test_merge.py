@@ -11,6 +11,7 @@ from bench import merge, merge_tools
 
 from shardlift.migrate.home import Home
 from shardlift.migrate.results import FileResult
+from shardlift.source.model import HelperRequest
 
 TRAIN = "import os\nimport jax\n\nstep = jax.pmap(lambda x: x + 1)\nstep(jax.numpy.ones((1, 2)))\n"
 
@@ -64,7 +65,7 @@ def test_an_import_that_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyP
 
     def result(module: str) -> FileResult:
         home = Home("pkg/_spmd.py", module, frozenset({"pkg"}))
-        names = frozenset({"spmd_map"})
+        names = frozenset({HelperRequest("spmd_map")})
         return FileResult("pkg/train.py", before, "", helpers=names, home=home)
 
     assert merge.resolves(result("pkg._spmd"))

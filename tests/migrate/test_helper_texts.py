@@ -14,6 +14,7 @@ import numpy as np  # noqa: E402
 
 import shardlift  # noqa: E402
 from shardlift.migrate.helpers import emit  # noqa: E402
+from shardlift.source.model import HelperRequest  # noqa: E402
 
 NAMES = (
     "device_put_sharded",
@@ -27,7 +28,7 @@ NAMES = (
 @pytest.fixture(scope="module")
 def emitted() -> Any:
     module = types.ModuleType("emitted")
-    exec(compile(emit(NAMES), "emitted.py", "exec"), vars(module))
+    exec(compile(emit(map(HelperRequest, NAMES)), "emitted.py", "exec"), vars(module))
     return module
 
 

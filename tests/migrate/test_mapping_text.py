@@ -10,7 +10,9 @@ import jax
 import numpy as np
 import pytest
 
-from shardlift.migrate.helpers import catalogue, emit
+from shardlift.migrate.helpers import CACHED, PLAIN, catalogue, emit
+from shardlift.migrate.spmd_map import ANY_CALL, Feature, request
+from shardlift.source.model import HelperRequest
 
 _X = np.arange(16, dtype=np.float32).reshape(8, 2)
 
@@ -18,7 +20,7 @@ _X = np.arange(16, dtype=np.float32).reshape(8, 2)
 @pytest.fixture(scope="module")
 def emitted() -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "emitted"}
-    exec(emit(catalogue()), names)
+    exec(emit(map(HelperRequest, catalogue())), names)
     return names
 
 
@@ -43,11 +45,13 @@ def test_as_many_devices_as_given_are_needed(emitted: dict[str, Any]) -> None:
 
 
 def test_every_helper_has_what_it_needs() -> None:
-    for name in catalogue():
-        tree = symtable.symtable(emit([name]), name, "exec")
+    plain = HelperRequest("shard_map_on_devices", frozenset({PLAIN, CACHED}))
+    mapping = [request(features, None) for features in ([], ANY_CALL, Feature)]
+    for asked in (*map(HelperRequest, catalogue()), plain, *mapping):
+        tree = symtable.symtable(emit([asked]), asked.name, "exec")
         defined = {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_assigned()}
         defined |= {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_imported()}
-        assert _globals(tree) - defined <= set(dir(builtins)), name
+        assert _globals(tree) - defined <= set(dir(builtins)), asked
 
 
 def _globals(table: symtable.SymbolTable) -> set[str]:

@@ -224,4 +224,4 @@ FLAX = (
 )
 def test_what_works_stays(jax: tuple[int, ...], flax: tuple[int, ...], replaced: set[str]) -> None:
     matches = results(rewrite, FLAX, settings=Settings(jax, flax))
-    assert {name for match in matches for name in match.helpers} == replaced
+    assert {request.name for match in matches for request in match.helpers} == replaced

@@ -17,8 +17,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from shardlift.migrate.call_format import Style
-from shardlift.migrate.helpers import emit, request
-from shardlift.migrate.spmd_map import ANY_CALL, Feature
+from shardlift.migrate.helpers import emit
+from shardlift.migrate.spmd_map import ANY_CALL, Feature, request
+from shardlift.source.model import HelperRequest
 from tests import children
 
 X = np.arange(16, dtype=np.float32).reshape(8, 2)
@@ -185,7 +186,7 @@ def test_a_function_that_died_is_not_kept_for_ever() -> None:
 def test_a_training_step_is_compiled_once() -> None:
     """Placing helpers use the axis name of the sites, so that all arrays have the same type."""
     names: dict[str, Any] = {"__name__": "written"}
-    exec(emit([request([Feature.DONATE], "batch"), "replicate"]), names)
+    exec(emit([request([Feature.DONATE], "batch"), HelperRequest("replicate")]), names)
     traced: list[int] = []
 
     def step(state: Any, batch: Any) -> Any:
@@ -210,7 +211,7 @@ def test_under_other_transformations() -> None:
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("features", [set(), {Feature.DONATE}, ANY_CALL, set(Feature)])
 def test_the_text_is_in_the_style_of_the_project(style: Style, features: set[Feature]) -> None:
-    text = emit([request(features, "batch"), *NAMES], style)
+    text = emit([request(features, "batch"), *map(HelperRequest, NAMES)], style)
     assert ("->" in text) == style.typed
     names = {n.name for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)}
     assert {name for name in names if not name.startswith("_")} == {
@@ -225,7 +226,7 @@ def test_the_text_is_in_the_style_of_the_project(style: Style, features: set[Fea
 def test_a_formatter_leaves_the_text_as_it_is(width: int, typed: bool) -> None:
     for features, quote in ((set(), '"'), (ANY_CALL, "'"), (set(Feature), '"')):
         style = Style(width, "    ", quote, typed)
-        text = emit([request(features, "batch"), *NAMES], style)
+        text = emit([request(features, "batch"), *map(HelperRequest, NAMES)], style)
         command = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", "-"]
         command += [f"--config=line-length={width}"]
         command += [f"--config=format.quote-style='{QUOTES[quote]}'"]

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from shardlift.migrate.call_format import Style
-from shardlift.migrate.helpers import extended, request
-from shardlift.migrate.spmd_map import Feature, features_in
+from shardlift.migrate.helpers import extended
+from shardlift.migrate.spmd_map import Feature, features_in, request
 from tests.migrate.test_programs import migrated
 
 HEAD = "import jax\n\n\ndef f(x):\n    return jax.numpy.sin(x)\n\n\n"

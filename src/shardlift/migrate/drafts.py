@@ -10,7 +10,6 @@ from shardlift.migrate.call_format import Style
 from shardlift.migrate.changes import Change, ChangeId, notebook_id
 from shardlift.migrate.guarded_imports import add_guarded, is_optional
 from shardlift.migrate.helpers import (
-    bare,
     definitions,
     extended,
     import_block,
@@ -34,7 +33,7 @@ from shardlift.migrate.passes import (
 from shardlift.migrate.results import FileResult
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
-from shardlift.source.model import Match
+from shardlift.source.model import HelperRequest, Match
 from shardlift.source.project import Project
 from shardlift.source.scopes import Index
 from shardlift.source.text import Source, read_source
@@ -51,7 +50,7 @@ def finish(draft: Rendering, home: Home) -> FileResult:
     if optional and home.path is None:
         home = beside(source.path)  # its module cannot define them where JAX is missing
     taken = _taken(text, helpers) if home.path is None else None
-    if taken is not None and taken not in map(bare, helpers):
+    if taken is not None and taken not in {request.name for request in helpers}:
         home = beside(source.path)  # only what the helpers need among themselves is in the way
     elif taken is not None:
         refused += tuple(replace(one, reason=f"the name `{taken}` is taken") for one in changes)
@@ -74,7 +73,7 @@ class NotebookDraft:
     current: str  # the code of its cells, as they are now
     first: int  # the first cell that is rewritten
     imports: frozenset[str]
-    helpers: frozenset[str]
+    helpers: frozenset[HelperRequest]
     changes: tuple[Change, ...]
     refused: tuple[Change, ...]
     skipped: tuple[Change, ...]
@@ -126,7 +125,7 @@ def draft_notebook(
         first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
         text = edit_cells(text, edits)
         current = File(read_source(source.path, text.encode()), project)
-    helpers = frozenset(name for match in matches for name in match.helpers)
+    helpers = frozenset(request for match in matches for request in match.helpers)
     imports = frozenset(line for match in matches for line in match.imports)
     code = current.source.text
     return NotebookDraft(
@@ -134,8 +133,9 @@ def draft_notebook(
     )
 
 
-def _import_from(home: Home, names: Iterable[str]) -> str:
-    return f"from {home.module} import {', '.join(sorted({bare(name) for name in names}))}"
+def _import_from(home: Home, requests: Iterable[HelperRequest]) -> str:
+    names = sorted({request.name for request in requests})
+    return f"from {home.module} import {', '.join(names)}"
 
 
 def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
@@ -149,29 +149,34 @@ def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
 
 
 def _finished(
-    text: str, names: frozenset[str], statements: set[str], home: Home, optional: bool
+    text: str,
+    requests: frozenset[HelperRequest],
+    statements: set[str],
+    home: Home,
+    optional: bool,
 ) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
         style = Style.of(text)
-        text, missing, imports = extended(text, names, style)
+        text, missing, imports = extended(text, requests, style)
         text = add_imports(text, statements | imports, home.own)
         if missing:
             text = add_definitions(text, definitions(missing, style), {h.name for h in missing})
         return text
     if optional:
-        text = add_guarded(text, _import_from(home, names), map(bare, names))
+        text = add_guarded(text, _import_from(home, requests), {one.name for one in requests})
         return add_imports(text, statements - {JAX}, home.own)
-    together = [[name] for name in names] if has_one_name_per_line(text) else [names]
+    together = [[one] for one in requests] if has_one_name_per_line(text) else [requests]
     lines = {_import_from(home, some) for some in together if some}
     return add_imports(text, statements | lines, home.own)
 
 
-def _taken(text: str, names: frozenset[str]) -> str | None:
+def _taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
     """A name that the helpers would need and that the text gives to something else."""
     bound = Index(ast.parse(text)).module.names
-    there = [node for name in names for node in bound.get(bare(name), ())]
+    asked = [request.name for request in requests]
+    there = [node for name in asked for node in bound.get(name, ())]
     if any(isinstance(node, ast.FunctionDef) for node in there):
         return None  # an earlier migration wrote them
-    helpers = [*map(bare, names), *(helper.name for helper in required(names))]
+    helpers = [*asked, *(helper.name for helper in required(requests))]
     return next((name for name in helpers if name in bound), None)

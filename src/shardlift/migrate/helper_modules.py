@@ -17,6 +17,7 @@ from shardlift.migrate.imports import (
 )
 from shardlift.migrate.layout import Exists
 from shardlift.migrate.results import FileResult
+from shardlift.source.model import HelperRequest
 from shardlift.source.text import read_source
 
 
@@ -31,10 +32,10 @@ def helper_modules(
     found: list[FileResult] = []
     for path, files in users.items():
         before = read_source(path, read(path)).text if exists(path) else ""
-        names = frozenset[str]().union(*(file.helpers for file in files))
+        requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
         texts = [file.before for file in files if file.path.endswith(".py")]
         style = Style.of("\n".join(texts))
-        text = helper_module(before, names, style, licence_header(texts[0]))
+        text = helper_module(before, requests, style, licence_header(texts[0]))
         found.append(FileResult(path, before, text if before else imports_like(texts[0], text)))
     return tuple(found)
 
@@ -47,11 +48,13 @@ def licence_header(text: str) -> str:
     return f"{found[1].rstrip()}\n\n" if found[1].endswith("\n\n") else found[1]
 
 
-def helper_module(existing: str, names: Iterable[str], style: Style, header: str = "") -> str:
+def helper_module(
+    existing: str, requests: Iterable[HelperRequest], style: Style, header: str = ""
+) -> str:
     """The text of a package's module of helpers, with what is there kept."""
     if not existing.strip():
-        return emit(names, style, header)
-    text, missing, imports = extended(existing, names, style)
+        return emit(requests, style, header)
+    text, missing, imports = extended(existing, requests, style)
     if text == existing and not missing:
         return existing
     text = add_imports(text, imports)

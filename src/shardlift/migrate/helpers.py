@@ -1,11 +1,9 @@
 """The functions that a migration writes into a package, once: which there are, and their text.
 
 A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
-takes to add some. What a helper needs is read off the names that it says. `spmd_map` is asked for
-with what a site needs of it, `spmd_map[donate, axis=batch]`, and written with what all sites need
-(`spmd_map.py`). Other helpers may have a smaller text, a variant: `name[plain]` asks for it,
-`name[plain, cached]` for one that remembers what it returned, which would keep closures alive;
-`name[plain, any]` does not mind either way.
+takes to add some. What a helper needs is read off the names that it says. `spmd_map` is written
+with what all sites need of it (`spmd_map.py`). A helper in `helper_texts/variants` is a smaller
+text of another: enough where every request needs no more than `PLAIN`.
 """
 
 from __future__ import annotations
@@ -21,13 +19,18 @@ from importlib.resources.abc import Traversable
 from shardlift.migrate import spmd_map
 from shardlift.migrate.call_format import Style
 from shardlift.migrate.helper_style import styled
+from shardlift.source.model import HelperRequest
 from shardlift.source.scopes import Index
 
 # Standard library first, as isort has it.
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
+# What is needed of a helper that has a smaller text: that one, which remembers what it returned
+# (`CACHED`), or must not, as that would keep closures alive (`UNCACHED`).
+PLAIN, CACHED, UNCACHED = "plain", "cached", "uncached"
 _CACHE = "@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once"
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
+_FOLDER = resources.files(__package__) / "helper_texts"
 MODULE_DOC = '"""What runs a function on all devices, and places and reads its arrays."""'
 
 
@@ -45,67 +48,53 @@ def catalogue() -> Mapping[str, Helper]:
     return {spmd_map.NAME: _spmd_map(frozenset(spmd_map.Feature)), **_catalogue()}
 
 
-def required(names: Iterable[str], spelling: Mapping[str, str] | None = None) -> tuple[Helper, ...]:
-    """These helpers and all that they need, in the order in which they are written.
+def required(
+    requests: Iterable[HelperRequest], spelling: Mapping[str, str] | None = None
+) -> tuple[Helper, ...]:
+    """The helpers that serve all requests and each other, in the order in which they are written.
 
-    A variant is enough only if nothing needs more of the helper. `spelling` has the full names of
-    modules whose short names mean something else.
+    `spelling` has the full names of modules whose short names mean something else.
     """
-    names = list(names)
-    known = dict(_catalogue())
-    asked = [name for name in names if bare(name) == spmd_map.NAME]
-    if asked:
-        features, axis = _asked(asked)
-        # One name for the axis: arrays that are placed have the type of those that are computed.
-        known = {key: _with_axis(helper, axis) for key, helper in known.items()}
-        known = {spmd_map.NAME: _spmd_map(features, axis), **known}
-    wanted = _with_needs({bare(name) if name in asked else name for name in names}, known)
-    chosen = {_settled({key for key in wanted if bare(key) == name}) for name in map(bare, wanted)}
-    chosen = _with_needs(chosen, known)  # of two variants that exclude each other, the whole
-    ordered = [_spelled(helper, spelling or {}) for key, helper in known.items() if key in chosen]
+    asked = set(requests)
+    texts = _texts_for(asked)
+    while missing := {HelperRequest(n) for text in texts.values() for n in text.needs} - asked:
+        asked |= missing
+        texts = _texts_for(asked)
+    names = (spmd_map.NAME, *_catalogue())
+    ordered = [_spelled(texts[name], spelling or {}) for name in names if name in texts]
     # A decorator is defined before what it decorates.
     used_above = {name for h in ordered for name in re.findall(r"^@(\w+)$", h.source, re.M)}
     return tuple(sorted(ordered, key=lambda helper: helper.name not in used_above))
 
 
-def _with_needs(names: Iterable[str], known: Mapping[str, Helper]) -> set[str]:
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += known[name].needs if name in known else ()
-    return found
+def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
+    """The one text of each helper that serves everyone who asks for it."""
+    by_name: dict[str, list[HelperRequest]] = {}
+    for request in requests:
+        by_name.setdefault(request.name, []).append(request)
+    mapping = by_name.pop(spmd_map.NAME, [])
+    texts = {name: _serving(name, asked) for name, asked in by_name.items()}
+    if not mapping:
+        return texts
+    axis = _usual_axis(mapping)
+    features = frozenset(spmd_map.Feature(word) for one in mapping for word in one.needs)
+    # One name for the axis: arrays that are placed have the type of those that are computed.
+    texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
+    return {**texts, spmd_map.NAME: _spmd_map(features, axis)}
 
 
-def bare(name: str) -> str:
-    """The name of a helper without that of a variant.
-
-    >>> bare("spmd_map[donate]")
-    'spmd_map'
-    """
-    return name.partition("[")[0]
-
-
-def _settled(keys: set[str]) -> str:
-    """The one text of a helper that serves everyone who asks for it."""
-    name = bare(next(iter(keys)))
-    if name in keys:
-        return name
-    asked = {word for key in keys for word in re.findall(r"\w+", key.removeprefix(name))}
-    if "cached" in asked and "uncached" in asked:
-        return name
-    return f"{name}[plain, cached]" if "cached" in asked else f"{name}[plain]"
+def _serving(name: str, requests: Iterable[HelperRequest]) -> Helper:
+    needs = [request.needs for request in requests]
+    together = frozenset[str]().union(*needs)
+    if not all(PLAIN in one for one in needs) or {CACHED, UNCACHED} <= together:
+        return _catalogue()[name]
+    return _variants()[HelperRequest(name, together & {PLAIN, CACHED})]
 
 
-def _asked(requests: Iterable[str]) -> tuple[frozenset[spmd_map.Feature], str]:
-    """What all sites need of `spmd_map`, and the name of its axis: the one that they use."""
-    words = [word for one in requests for word in re.findall(r"[^\[\], ]+", one)[1:]]
-    axes = sorted({word.removeprefix("axis=") for word in words if word.startswith("axis=")})
-    features = {spmd_map.Feature(word) for word in words if not word.startswith("axis=")}
-    usual = [axis for axis in axes if axis == "batch"] or axes or [spmd_map.DEFAULT_AXIS]
-    return frozenset(features), usual[0]
+def _usual_axis(requests: Iterable[HelperRequest]) -> str:
+    """The name of the axis that the sites use."""
+    axes = sorted({request.axis for request in requests if request.axis})
+    return "batch" if "batch" in axes else (axes or [spmd_map.DEFAULT_AXIS])[0]
 
 
 def _with_axis(helper: Helper, axis: str) -> Helper:
@@ -120,16 +109,16 @@ def _spmd_map(features: frozenset[spmd_map.Feature], axis: str = spmd_map.DEFAUL
 
 
 def extended(
-    text: str, names: Iterable[str], style: Style
+    text: str, requests: Iterable[HelperRequest], style: Style
 ) -> tuple[str, tuple[Helper, ...], set[str]]:
-    """A text whose helpers serve these names too, what is to be added to it, and the imports.
+    """A text whose helpers serve these requests, what is to be added to it, and the imports.
 
     A helper that is there and is no longer enough gives way to a larger text; one that was
     changed by hand stays.
     """
     spelling = _spelling_for(text)
     there = _there(text, spelling)
-    chosen = required({*names, *there}, spelling)
+    chosen = required({*requests, *there}, spelling)
     before = text
     for node, helper in there.values():
         new = next(one for one in chosen if one.name == helper.name)
@@ -140,19 +129,19 @@ def extended(
     return text, missing, set(imports_of(missing if text == before else chosen, style))
 
 
-def _there(text: str, spelling: Mapping[str, str]) -> dict[str, tuple[ast.stmt, Helper]]:
+def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[ast.stmt, Helper]]:
     """The helpers that a text has, by the request that gives each."""
-    found: dict[str, tuple[ast.stmt, Helper]] = {}
+    found: dict[HelperRequest, tuple[ast.stmt, Helper]] = {}
     tree = ast.parse(text)
     axes = {spmd_map.axis_in(f) for f in tree.body if isinstance(f, ast.FunctionDef)}
     for node in tree.body:
         candidates = [pair for name in _defines(node) for pair in _candidates(name, node, text)]
         meaning = _meaning(_segment(text, node)) if candidates else ""
-        for key, helper in candidates:
+        for request, helper in candidates:
             spelled = _spelled(helper, spelling)
             for one in (spelled, *(_with_axis(spelled, axis) for axis in axes)):
                 if _meaning(one.source) == meaning:
-                    found[key] = (node, one)
+                    found[request] = (node, one)
     return found
 
 
@@ -162,19 +151,15 @@ def is_written(node: ast.stmt, text: str) -> bool:
     return any(node.lineno == one.lineno for one, _ in written)
 
 
-def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[str, Helper]]:
-    if name != spmd_map.NAME:
-        yield from ((key, helper) for key, helper in _catalogue().items() if helper.name == name)
-    elif isinstance(node, ast.FunctionDef):
+def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
+    """The requests for a helper, and the texts that they give."""
+    if name == spmd_map.NAME and isinstance(node, ast.FunctionDef):
         features = spmd_map.features_in(node, _segment(text, node))
         axis = spmd_map.axis_in(node)
-        yield request(features, axis), _spmd_map(features, axis)
-
-
-def request(features: Iterable[spmd_map.Feature], axis: str | None) -> str:
-    """How `spmd_map` is asked for."""
-    words = [*sorted(features), *([f"axis={axis}"] if axis else [])]
-    return f"{spmd_map.NAME}[{', '.join(words)}]"
+        yield spmd_map.request(features, axis), _spmd_map(features, axis)
+    if name in _catalogue():
+        yield HelperRequest(name), _catalogue()[name]
+    yield from (pair for pair in _variants().items() if pair[0].name == name)
 
 
 def _meaning(source: str) -> str:
@@ -217,14 +202,14 @@ def imports_of(helpers: Iterable[Helper], style: Style) -> list[str]:
     return sorted({table[name] for name in said & table.keys()}, key=import_key)
 
 
-def emit(names: Iterable[str], style: Style | None = None, header: str = "") -> str:
+def emit(requests: Iterable[HelperRequest], style: Style | None = None, header: str = "") -> str:
     """The text of a module with these helpers in it, below the header of the project's files.
 
-    >>> print(emit(["spmd_map[]"]).splitlines()[0])
+    >>> print(emit([HelperRequest("replicate")]).splitlines()[0])
     \"\"\"What runs a function on all devices, and places and reads its arrays.\"\"\"
     """
     style = style or Style.plain()
-    helpers = required(names)
+    helpers = required(requests)
     imports = import_block(imports_of(helpers, style))
     return f"{header}{MODULE_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
 
@@ -258,25 +243,27 @@ def import_key(statement: str) -> tuple[int, int, str]:
 
 @cache
 def _catalogue() -> Mapping[str, Helper]:
-    folder = resources.files(__package__) / "helper_texts"
-    texts, smaller = _texts(folder), _texts(folder / "variants")
+    texts = _texts(_FOLDER)
     known = {name for text in texts for node in ast.parse(text).body for name in _defines(node)}
-    variants = {
-        f"{helper.name}[plain]": helper for text in smaller for helper in _helpers(text, known)
-    }
-    cached = {
-        f"{key.removesuffix(']')}, cached]": replace(helper, source=f"{_CACHE}\n{helper.source}")
-        for key, helper in variants.items()
-    }
-    whole = {helper.name: helper for text in texts for helper in _helpers(text, known)}
-    return variants | cached | whole
+    return {helper.name: helper for text in texts for helper in _helpers(text, known)}
+
+
+@cache
+def _variants() -> Mapping[HelperRequest, Helper]:
+    found: dict[HelperRequest, Helper] = {}
+    for text in _texts(_FOLDER / "variants"):
+        for helper in _helpers(text, set(_catalogue())):
+            cached = replace(helper, source=f"{_CACHE}\n{helper.source}")
+            found[HelperRequest(helper.name, frozenset({PLAIN}))] = helper
+            found[HelperRequest(helper.name, frozenset({PLAIN, CACHED}))] = cached
+    return found
 
 
 @cache
 def _imports() -> Mapping[str, str]:
     """The import statement of every name that the helpers use."""
     found: dict[str, str] = {}
-    for text in _texts(resources.files(__package__) / "helper_texts"):
+    for text in _texts(_FOLDER):
         for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:

@@ -17,7 +17,7 @@ from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.idioms import is_zero, takes_first
 from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
-from shardlift.source.model import Edit, Kind, Match
+from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.outputs import device_index, fetched_argument, may_be_output
 from shardlift.source.scopes import end, position
 from shardlift.source.values import Result
@@ -60,7 +60,8 @@ def _around(file: File, node: ast.expr, inner: ast.expr) -> Iterator[Match]:
         return
     opening = Edit(file.stretch(*position(node), *position(inner)), "unreplicate(")
     closing = Edit(file.stretch(*end(inner), *end(node)), ")")
-    yield Match(node, "", (opening, closing), helpers=frozenset({"unreplicate"}), kind=Kind.READ)
+    helpers = frozenset({HelperRequest("unreplicate")})
+    yield Match(node, "", (opening, closing), helpers=helpers, kind=Kind.READ)
 
 
 def _is_fetched(file: File, node: ast.expr) -> bool:

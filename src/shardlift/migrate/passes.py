@@ -16,7 +16,7 @@ from shardlift.migrate.changes import Change, ChangeId
 from shardlift.migrate.rewrite import Goal, Step
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
-from shardlift.source.model import Edit, Kind, Match, Span
+from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.text import Source
 
 # What is done to each file, in this order; where two want the same text the outer one has it,
@@ -43,7 +43,7 @@ class Rendering:
     refused: list[Change] = field(default_factory=list)
     skipped: list[Change] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
-    helpers: set[str] = field(default_factory=set)
+    helpers: set[HelperRequest] = field(default_factory=set)
     # The text before each pass, and the edits of that pass.
     _passes: list[tuple[str, list[Edit]]] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class Rendering:
         """Apply the edits of one pass; `file` is the text as it is now."""
         self.changes += [self.change(file, match) for match in matches]
         self.imports |= {line for match in matches for line in match.imports}
-        self.helpers |= {name for match in matches for name in match.helpers}
+        self.helpers |= {request for match in matches for request in match.helpers}
         edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
         if edits:
             self._passes.append((self.text, edits))

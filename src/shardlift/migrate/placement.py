@@ -18,7 +18,7 @@ from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
 from shardlift.source.imports import bound_name, drop_names, move_names
-from shardlift.source.model import Edit, Kind, Match
+from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.values import External
 
 # What newer flax lets its functions name; the helpers have one name for it.
@@ -87,9 +87,8 @@ def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
         )
     if not is_free(file, node, name, path):
         return _match(node, f"{path}: the file has a `{name}` of its own")
-    return Match(
-        node, "", (file.replace(node, name),), helpers=frozenset({name}), kind=Kind.PLACEMENT
-    )
+    helpers = frozenset({HelperRequest(name)})
+    return _match(node, "", (file.replace(node, name),), helpers=helpers)
 
 
 def _imported(
@@ -104,7 +103,7 @@ def _imported(
         return
     gone: list[ast.alias] = []
     edits: list[Edit] = []
-    helpers: set[str] = set()
+    helpers: set[HelperRequest] = set()
     for alias, path in names.items():
         uses = _uses(file, bound_name(alias), path)
         name = SUBSTITUTES[path]
@@ -112,7 +111,7 @@ def _imported(
             yield _match(alias, f"{path}: the file has a `{name}` of its own")
         elif all(_fits(file, use, goal) for use in uses):
             gone.append(alias)
-            helpers.add(name)
+            helpers.add(HelperRequest(name))
             edits += [file.replace(use, name) for use in uses if use.id != name]
     if gone:
         new = (*drop_names(file, statement, gone), *edits)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shardlift.migrate.changes import Change
 from shardlift.migrate.home import Home
-from shardlift.source.model import Kind, Version
+from shardlift.source.model import HelperRequest, Kind, Version
 from shardlift.source.processes import Evidence
 
 # The oldest JAX for which the new text of sites is tested: older ones lack `jax.P` or
@@ -24,7 +24,7 @@ class FileResult:
     rewritten: tuple[Change, ...] = ()
     refused: tuple[Change, ...] = ()
     skipped: tuple[Change, ...] = ()  # the program's own guards for removed names
-    helpers: frozenset[str] = frozenset()
+    helpers: frozenset[HelperRequest] = frozenset()
     home: Home = field(default_factory=lambda: Home(None))
 
     @property

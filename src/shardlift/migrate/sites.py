@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
 from shardlift.migrate.forms import PER_DEVICE, Form, call_text, form_of
-from shardlift.migrate.helpers import request
+from shardlift.migrate.helpers import CACHED, UNCACHED
 from shardlift.migrate.home import is_test
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
 from shardlift.migrate.nested import levels_of, tangled
@@ -32,10 +32,11 @@ from shardlift.migrate.spmd_map import (
     axis_of,
     features_of,
     features_of_any_call,
+    request,
 )
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
-from shardlift.source.model import Edit, Kind, Match, Span
+from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.scopes import FUNCTIONS, LOOPS
 from shardlift.source.sites import Role
 from shardlift.source.values import Known
@@ -188,7 +189,7 @@ def _nested(file: File, mention: Mention, levels: list[Options], style: Style) -
         if is_shadowed(file, mention.name, needed):
             raise UnsupportedError(_means_another(needed))
     form, node = form_of(levels, style), mention.node
-    helpers = frozenset({PER_DEVICE})
+    helpers = frozenset({HelperRequest(PER_DEVICE)})
     if mention.use is Use.DECORATOR:
         stack = _stack(file, node)
         if _has_comment(file.text(_from(stack[0], stack[-1]))):
@@ -313,23 +314,23 @@ def _is_mapped_again(file: File, mention: Mention, operand: ast.expr | None) -> 
     )
 
 
-def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> str:
-    """Whether what is mapped here should be remembered, must not be, or either.
+def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
+    """Whether what is mapped here should be remembered, must not be, or (nothing) either.
 
     pmap of the same function again did not compile it again. A function at the top of a module
     may be held by a cache: it lives as long as the program.
     """
     if operand is None:
         top = file.index.parents.get(file.index.parents[site]) is file.index.root
-        return "any" if top else "uncached"
+        return frozenset() if top else frozenset({UNCACHED})
     around = tuple(file.index.ancestors(site))
     once = not any(isinstance(node, FUNCTIONS) for node in around)
     if isinstance(operand, ast.Lambda) and once and not any(isinstance(n, _MANY) for n in around):
-        return "any"
+        return frozenset()
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.node not in value.file.index.root.body:
-        return "uncached"
-    return "any" if once else "cached"
+        return frozenset({UNCACHED})
+    return frozenset() if once else frozenset({CACHED})
 
 
 def _margin(file: File, line: int) -> str:

@@ -20,6 +20,7 @@ from shardlift.migrate.options import (
     UnsupportedError,
     literal,
 )
+from shardlift.source.model import HelperRequest
 from shardlift.source.values import Constant
 
 NAME = "spmd_map"
@@ -61,6 +62,11 @@ _OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED})
 _MAY_HAVE_NO_HASH = frozenset(
     {Feature.IN_AXES, Feature.OUT_AXES, Feature.STATIC, Feature.DEVICES, Feature.DONATE}
 )
+
+
+def request(features: Iterable[Feature], axis: str | None) -> HelperRequest:
+    """Ask for `spmd_map` with these features."""
+    return HelperRequest(NAME, frozenset(features), axis)
 
 
 def features_of_any_call(is_said: Callable[[str], bool]) -> frozenset[Feature]:

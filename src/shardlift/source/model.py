@@ -74,6 +74,15 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class HelperRequest:
+    """A function that `migrate` writes once per package, and what a change needs of it."""
+
+    name: str
+    needs: frozenset[str] = frozenset()
+    axis: str | None = None  # the name of the mesh axis
+
+
+@dataclass(frozen=True)
 class Match:
     """What a rule, or a step of `migrate`, reports for a node.
 
@@ -86,7 +95,7 @@ class Match:
     message: str
     edits: tuple[Edit, ...] = ()
     imports: frozenset[str] = frozenset()
-    helpers: frozenset[str] = frozenset()
+    helpers: frozenset[HelperRequest] = frozenset()
     kind: Kind = Kind.NAME
     skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
     # Other nodes at which functions are mapped by the code that the edits change.

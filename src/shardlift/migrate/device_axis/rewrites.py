@@ -18,9 +18,10 @@ from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decide, findings
 from shardlift.migrate.forms import DEFAULT_NAME, Form
+from shardlift.migrate.helpers import PLAIN
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
 from shardlift.source.file import File
-from shardlift.source.model import Kind, Match
+from shardlift.source.model import HelperRequest, Kind, Match
 
 ON_DEVICES = "shard_map_on_devices"
 HOST_LOCAL = "host_local_arrays"
@@ -111,9 +112,10 @@ def _rewrite_class(found: Plan, program: Program, root: Cell, layout: Layout) ->
 
 def _rewrite(program: Program, root: Cell, point: Point, layout: Layout) -> Match | None:
     node, role = point.at.node, point.role
-    imports, helpers = frozenset[str](), frozenset[str]()
+    imports, helpers = frozenset[str](), frozenset[HelperRequest]()
     if role is Role.REPLICATE and layout is Layout.WHOLE:
-        edits, helpers = spelling.replicated(point, _axis_name(root)), frozenset({spelling.PUT})
+        edits = spelling.replicated(point, _axis_name(root))
+        helpers = frozenset({HelperRequest(spelling.PUT)})
     elif role is Role.SHARD:
         edits = spelling.unsharded(point)
     elif role in (Role.FIRST, Role.INDEX):
@@ -122,7 +124,8 @@ def _rewrite(program: Program, root: Cell, point: Point, layout: Layout) -> Matc
     elif role is Role.METRICS:
         edits, imports = spelling.metrics(point)
     elif role is Role.PREFETCH:
-        edits, helpers = spelling.prefetched(point), frozenset({spelling.PREFETCH})
+        edits = spelling.prefetched(point)
+        helpers = frozenset({HelperRequest(spelling.PREFETCH)})
     else:
         return None
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
@@ -167,11 +170,12 @@ def _site(site: Site, decision: Decision, strict: bool) -> Match:
     return Match(site.node, "", edits, imports, _helpers(site, strict), kind=Kind.SITE)
 
 
-def _helpers(site: Site, strict: bool) -> frozenset[str]:
+def _helpers(site: Site, strict: bool) -> frozenset[HelperRequest]:
     if site.file.many_processes or strict or site.static:
-        return frozenset({ON_DEVICES, *([HOST_LOCAL] if site.file.many_processes else [])})
+        around = [HelperRequest(HOST_LOCAL)] if site.file.many_processes else []
+        return frozenset({HelperRequest(ON_DEVICES), *around})
     lifetime = shard_map_sites.lifetime(site.file, site.node, site.options.operand)
-    return frozenset({f"{ON_DEVICES}[plain, {lifetime}]"})
+    return frozenset({HelperRequest(ON_DEVICES, frozenset({PLAIN, *lifetime}))})
 
 
 def _specs(

@@ -24,6 +24,7 @@ from tests.docs.running import Runner, compare, environment, for_this_jax
 NOT_RUN = {
     "README.md": 2,
     "docs/cluster.md": 2,
+    "docs/editor.md": 6,
     "docs/gradual.md": 1,
     "docs/migrate.md": 3,
     "docs/start.md": 1,

@@ -77,11 +77,12 @@ def check_file(
     content: bytes,
     options: Options,
     exports: frozenset[Export] = frozenset(),
+    parse_always: bool = False,
 ) -> FileReport:
     """Check one file. If it may import one of the exports, it is parsed in any case."""
     selected = options.codes(path, project.settings.target)
     codes = active_codes(content, selected, path.endswith(".ipynb"))
-    if any(_may_import(content, *export) for export in exports):
+    if parse_always or any(_may_import(content, *export) for export in exports):
         codes = selected
     if not codes:
         return FileReport(path, size=len(content))

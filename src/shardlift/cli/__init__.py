@@ -24,6 +24,7 @@ COMMANDS = {
     "rule": "shardlift.cli.rule:rule_command",
     "verify": "shardlift.cli.verify:verify",
     "status": "shardlift.cli.status:status",
+    "lsp": "shardlift.cli.lsp:lsp",
     "record-legacy": "shardlift.cli.record_legacy:record_legacy",
     "env": "shardlift.cli.env:env",
     "doctor": "shardlift.cli.doctor:doctor",

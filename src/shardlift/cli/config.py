@@ -15,7 +15,7 @@ from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
-_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "verified"}
+_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "captures", "verified"}
 
 
 class ConfigError(ValueError):
@@ -36,6 +36,7 @@ class Config:
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
     baseline: str | None = None  # a file, relative to the root
+    captures: tuple[str, ...] = ()  # patterns of files that `run --record` wrote
     verified: tuple[str, ...] = ()  # patterns of files that `verify --format json` wrote
 
     def settings(self, target: str | None = None) -> Settings:
@@ -97,6 +98,7 @@ def read_config(path: Path) -> Config:
         path=path,
         root=path.parent,
         baseline=_file_name(path, "baseline", table.get("baseline")),
+        captures=_strings(path, "captures", table.get("captures", []), "file patterns"),
         verified=_strings(path, "verified", table.get("verified", []), "file patterns"),
     )
     return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])

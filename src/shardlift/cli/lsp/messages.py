@@ -1,0 +1,116 @@
+"""Findings, rules and rewrites as an editor wants them: diagnostics, hovers, code actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lsprotocol import types
+from pygls import uris
+
+from shardlift.check.rules import all_rules
+from shardlift.cli.lsp.analysis import Rewrite, line_edits
+from shardlift.cli.lsp.positions import Positions
+from shardlift.migrate.engine import FileResult
+from shardlift.source.model import Edit, Effect, Finding, Rule
+
+SOURCE = "shardlift"
+_SEVERITY = {
+    Effect.REMOVED: types.DiagnosticSeverity.Error,
+    Effect.BROKEN: types.DiagnosticSeverity.Error,
+    Effect.WRONG: types.DiagnosticSeverity.Error,
+    Effect.SLOW: types.DiagnosticSeverity.Warning,
+    Effect.OLD: types.DiagnosticSeverity.Information,
+}
+
+
+def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.Diagnostic:
+    """A finding; one of the baseline is shown as a hint."""
+    rule = all_rules()[finding.code]
+    severity = types.DiagnosticSeverity.Hint if is_known else _SEVERITY[rule.effect]
+    tags = [types.DiagnosticTag.Deprecated] if rule.effect is Effect.REMOVED else None
+    return types.Diagnostic(
+        range=positions.range(finding.span),
+        message=f"{finding.message}. {rule.advice}",
+        severity=severity,
+        code=finding.code,
+        code_description=types.CodeDescription(href=rule.reference),
+        source=SOURCE,
+        tags=tags,
+    )
+
+
+def hover(findings: Iterable[Finding]) -> str:
+    """The explanations of the rules of some findings, as Markdown."""
+    codes = dict.fromkeys(finding.code for finding in findings)
+    return "\n\n---\n\n".join(_explanation(all_rules()[code]) for code in codes)
+
+
+def _explanation(rule: Rule) -> str:
+    paragraphs = (" ".join(part.split()) for part in rule.explain.strip().split("\n\n"))
+    return "\n\n".join(
+        [
+            f"**{rule.code} {rule.name}** ({rule.effect.value})",
+            *paragraphs,
+            f"What to do: {rule.advice}",
+            f"[Reference]({rule.reference})",
+        ]
+    )
+
+
+def quick_fix(
+    title: str, uri: str, edits: Iterable[Edit], positions: Positions, of: types.Diagnostic
+) -> types.CodeAction:
+    """An action that mends or suppresses one finding."""
+    return types.CodeAction(
+        title=title,
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[of],
+        edit=types.WorkspaceEdit(changes={uri: _text_edits(edits, positions)}),
+    )
+
+
+def rewrite_action(
+    title: str, rewrite: Rewrite, positions_of: Callable[[str], Positions], client: Any
+) -> types.CodeAction | None:
+    """An action that rewrites files; disabled, with the reason, or None, if it cannot."""
+    reason = rewrite.refused
+    if not reason and any(not file.before for file in rewrite.files) and not _creates(client):
+        reason = "the editor cannot create the module of helpers; use `shardlift migrate`"
+    if reason:
+        disabled = types.CodeActionDisabled(reason=reason)
+        kind = types.CodeActionKind.RefactorRewrite
+        return types.CodeAction(title, kind, disabled=disabled) if _disables(client) else None
+    changes = [
+        change
+        for file in rewrite.files
+        for change in _file_changes(file, positions_of(file.before))
+    ]
+    edit = types.WorkspaceEdit(document_changes=changes)
+    return types.CodeAction(title, types.CodeActionKind.RefactorRewrite, edit=edit)
+
+
+def _file_changes(file: FileResult, positions: Positions) -> list[Any]:
+    uri = uris.from_fs_path(file.path) or file.path
+    document = types.OptionalVersionedTextDocumentIdentifier(uri=uri)
+    edits = _text_edits(line_edits(file.before, file.after), positions)
+    changes: list[Any] = [types.TextDocumentEdit(text_document=document, edits=edits)]
+    if not file.before:
+        options = types.CreateFileOptions(ignore_if_exists=True)
+        changes.insert(0, types.CreateFile(uri=uri, options=options))
+    return changes
+
+
+def _text_edits(edits: Iterable[Edit], positions: Positions) -> list[Any]:
+    return [types.TextEdit(positions.range(edit.span), edit.replacement) for edit in edits]
+
+
+def _creates(client: Any) -> bool:
+    edits = getattr(getattr(client, "workspace", None), "workspace_edit", None)
+    operations = getattr(edits, "resource_operations", None) or []
+    return types.ResourceOperationKind.Create in operations
+
+
+def _disables(client: Any) -> bool:
+    actions = getattr(getattr(client, "text_document", None), "code_action", None)
+    return bool(getattr(actions, "disabled_support", False))

@@ -1,0 +1,158 @@
+"""What the language server says of a document, without an editor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardlift.cli.lsp.analysis import Analysis, line_edits
+from shardlift.cli.lsp.documents import Document, Files
+from shardlift.source.edits import apply_edits
+from shardlift.source.model import Span
+
+PMAP = "import jax\n\nstep = jax.pmap(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n"
+
+
+class Editor:
+    """An analysis of documents that are open in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / ".git").mkdir()
+        self.folder = folder
+        self.documents: dict[str, Document] = {}
+        self.analysis = Analysis(Files(self.documents.get))
+
+    def open(self, name: str, *texts: str, code: tuple[bool, ...] | None = None) -> Document:
+        document = Document(str(self.folder / name), texts, code)
+        self.documents[document.path] = document
+        return document
+
+    def findings(self, document: Document) -> list[tuple[str, int | None, int]]:
+        found = self.analysis.check(document).findings
+        return [(finding.code, finding.span.cell, finding.span.line) for finding in found]
+
+
+@pytest.fixture
+def editor(tmp_path: Path) -> Editor:
+    return Editor(tmp_path)
+
+
+def test_the_text_counts_not_the_file(editor: Editor) -> None:
+    (editor.folder / "train.py").write_text("x = 1\n")
+    document = editor.open("train.py", PMAP)
+    assert editor.findings(document) == [("SL201", None, 3), ("SL201", None, 4)]
+
+
+def test_names_are_followed_into_other_files_saved_or_not(editor: Editor) -> None:
+    (editor.folder / "parallel.py").write_text("x = 1\n")
+    user = editor.open("train.py", "from parallel import on_all\n\nstep = on_all(len)\n")
+    assert editor.findings(user) == []
+    editor.open("parallel.py", "import jax\n\ndef on_all(f):\n    return jax.pmap(f)\n")
+    assert editor.findings(user) == [("SL201", None, 3)]
+
+
+def test_the_configuration_of_the_project_counts(editor: Editor) -> None:
+    document = editor.open("train.py", PMAP)
+    (editor.folder / "pyproject.toml").write_text('[tool.shardlift]\nignore = ["SL201"]\n')
+    assert editor.findings(document) == []
+    (editor.folder / "pyproject.toml").write_text("[tool.shardlift")  # half typed
+    assert len(editor.findings(document)) == 2
+
+
+def test_a_baseline_marks_what_is_known(editor: Editor) -> None:
+    from shardlift.cli.check_baseline import DEFAULT
+
+    document = editor.open("train.py", PMAP)
+    entry = '{"code": "SL201", "text": "step = jax.pmap(lambda x: x)", "count": 1}'
+    text = f'{{"version": 1, "findings": {{"train.py": [{entry}]}}}}'
+    (editor.folder / DEFAULT).write_text(text)
+    report = editor.analysis.check(document)
+    assert [f.span.line for f in editor.analysis.known(document, report)] == [3]
+
+
+def test_cells_are_one_program(editor: Editor) -> None:
+    cells = ("# Title", "import jax", "step = jax.pmap(lambda x: x)")
+    document = editor.open("n.ipynb", *cells, code=(False, True, True))
+    assert editor.findings(document) == [("SL201", 3, 1)]
+
+
+def test_a_text_that_does_not_parse_has_a_reason(editor: Editor) -> None:
+    report = editor.analysis.check(editor.open("train.py", "import jax\njax.pmap(\n"))
+    assert report.unreadable is not None
+
+
+def test_a_text_in_another_encoding(editor: Editor) -> None:
+    text = f"# -*- coding: latin-1 -*-\n# é\n{PMAP}"
+    assert editor.findings(editor.open("train.py", text))[0] == ("SL201", None, 5)
+
+
+def _after(rewrite, name: str) -> str:
+    (text,) = (file.after for file in rewrite.files if file.path.endswith(name))
+    return text
+
+
+def test_one_place_is_rewritten(editor: Editor) -> None:
+    document = editor.open("train.py", PMAP)
+    rewrite = editor.analysis.rewrite(document, Span(4, 0, 4, 0))
+    assert "step = jax.pmap(lambda x: x)" in _after(rewrite, "train.py")
+    assert "other = spmd_map(lambda x: x + 1)" in _after(rewrite, "train.py")
+
+
+def test_all_places_are_rewritten_with_a_module_of_helpers(editor: Editor) -> None:
+    (editor.folder / "pkg").mkdir()
+    (editor.folder / "pkg" / "__init__.py").write_text("")
+    document = editor.open("pkg/train.py", PMAP)
+    rewrite = editor.analysis.rewrite(document)
+    assert "jax.pmap" not in _after(rewrite, "train.py")
+    assert "jax.shard_map" in _after(rewrite, "_spmd.py")
+
+
+def test_what_cannot_be_rewritten_says_why(editor: Editor) -> None:
+    document = editor.open("train.py", PMAP)
+    assert editor.analysis.rewrite(document, Span(1, 0, 1, 0)).refused == (
+        "there is nothing to rewrite"
+    )
+    strange = editor.open("strange.py", "import jax\nf = jax.pmap(len, global_arg_shapes=s)\n")
+    assert "global_arg_shapes" in editor.analysis.rewrite(strange, Span(2, 0, 2, 0)).refused
+    broken = editor.open("broken.py", "import jax\njax.pmap(\n")
+    assert "line 2" in editor.analysis.rewrite(broken).refused
+    notebook = editor.open("n.ipynb", PMAP, code=(True,))
+    assert "shardlift migrate" in editor.analysis.rewrite(notebook).refused
+
+
+@pytest.mark.parametrize(
+    ("line", "suppressed"),
+    [
+        ("f = jax.pmap(len)", "f = jax.pmap(len)  # noqa: SL201"),
+        ("f = jax.pmap(len)   ", "f = jax.pmap(len)  # noqa: SL201"),
+        ("f = jax.pmap(len)  # why", "f = jax.pmap(len)  # why  # noqa: SL201"),
+        ("f = jax.pmap(len)  # noqa: E501", "f = jax.pmap(len)  # noqa: E501, SL201"),
+        ("f = jax.pmap(\\\nlen)", "f = jax.pmap(\\\nlen)  # noqa: SL201"),
+        ('f = jax.pmap(lambda x: """\n"""\n)', 'f = jax.pmap(lambda x: """\n"""\n)  # noqa: SL201'),
+    ],
+)
+def test_a_finding_is_suppressed_where_a_comment_may_be(
+    editor: Editor, line: str, suppressed: str
+) -> None:
+    document = editor.open("train.py", f"import jax\n{line}\nx = 1\n")
+    (finding,) = editor.analysis.check(document).findings
+    edit = editor.analysis.suppression(document, finding)
+    assert edit is not None
+    assert apply_edits(document.text(None), [edit]) == f"import jax\n{suppressed}\nx = 1\n"
+
+
+def test_no_suppression_is_offered_where_a_comment_would_break_the_code(editor: Editor) -> None:
+    text = 'import jax\nx = """\n{}""".format(jax.pmap(len)) + """\n"""\n'
+    document = editor.open("train.py", text)
+    (finding,) = editor.analysis.check(document).findings
+    assert editor.analysis.suppression(document, finding) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", "a\n"), ("a\n", "a\nb\n"), ("a\nb", "b\nc"), ("a\nb\nc\n", "a\nc\n"), ("a", "a\nb"),
+     ("a\r\nb\r\n", "a\r\nc\r\n"), ("\x0ca\nb", "\x0ca\nb\n")],
+)  # fmt: skip
+def test_line_edits_make_one_text_of_another(before: str, after: str) -> None:
+    assert apply_edits(before, line_edits(before, after)) == after

@@ -1,0 +1,247 @@
+"""The language server, as an editor talks to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardlift.capture.files import write
+from shardlift.capture.schema import Capture, Site
+from shardlift.capture.text_digest import digest
+
+pytest.importorskip("pygls")
+
+from lsprotocol import types
+
+from tests.cli.lsp.editor import Editor, applied, run
+
+pytestmark = [pytest.mark.libraries, pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+PMAP = "import jax\n\nstep = jax.pmap(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def _lines(diagnostics: list[types.Diagnostic]) -> list[tuple[Any, int]]:
+    return [(d.code, d.range.start.line) for d in diagnostics]
+
+
+def test_diagnostics_follow_the_text(folder: Path) -> None:
+    async def session(editor: Editor) -> None:
+        uri = editor.uri("train.py")
+        first = await editor.open("train.py", PMAP)
+        assert _lines(first) == [("SL201", 2), ("SL201", 3)]
+        assert first[0].range.end.character == len("step = jax.pmap(lambda x: x)")
+        assert first[0].severity == types.DiagnosticSeverity.Information
+        assert first[0].message.startswith("a lambda is pmapped. ")
+        editor.change("train.py", 2, "import jax\njax.pmap(")  # half typed: nothing is said
+        editor.change("train.py", 3, "import jax\nx = jax.tree_map(f, y)\n")
+        await editor.until(lambda: _lines(editor.diagnostics[uri]) == [("SL105", 1)])
+        (removed,) = editor.diagnostics[uri]
+        assert removed.severity == types.DiagnosticSeverity.Error
+        assert list(removed.tags or ()) == [types.DiagnosticTag.Deprecated]
+        closed = types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri))
+        editor.client.text_document_did_close(closed)
+        await editor.until(lambda: not editor.diagnostics[uri])
+        assert not (folder / "train.py").exists()
+
+    run(folder, session)
+
+
+def test_positions_are_counted_as_the_editor_does(folder: Path) -> None:
+    text = "import jax\ns = '\N{ROCKET}'; f = jax.pmap(len)\n"
+
+    async def session(editor: Editor) -> None:
+        (found,) = await editor.open("train.py", text)
+        assert found.range.start == types.Position(1, len("s = 'xx'; f = "))  # UTF-16
+
+    run(folder, session)
+
+
+def test_known_findings_are_hints(folder: Path) -> None:
+    entry = {"code": "SL201", "text": "step = jax.pmap(lambda x: x)", "count": 1}
+    baseline = {"version": 1, "findings": {"train.py": [entry]}}
+    (folder / "shardlift-baseline.json").write_text(json.dumps(baseline))
+
+    async def session(editor: Editor) -> None:
+        known, new = await editor.open("train.py", PMAP)
+        assert known.severity == types.DiagnosticSeverity.Hint
+        assert new.severity == types.DiagnosticSeverity.Information
+
+    run(folder, session)
+
+
+def test_hover_explains_the_rule(folder: Path) -> None:
+    async def session(editor: Editor) -> None:
+        await editor.open("train.py", PMAP)
+        document = types.TextDocumentIdentifier(editor.uri("train.py"))
+        before = types.HoverParams(document, types.Position(2, 2))
+        assert await editor.ask(editor.client.text_document_hover_async(before)) is None
+        at = types.HoverParams(document, types.Position(2, 12))
+        shown = await editor.ask(editor.client.text_document_hover_async(at))
+        assert shown.contents.value.startswith("**SL201 ")
+        assert "What to do: " in shown.contents.value
+
+    run(folder, session)
+
+
+def test_one_pmap_is_rewritten_or_all_or_suppressed(folder: Path) -> None:
+    async def session(editor: Editor) -> None:
+        await editor.open("train.py", PMAP)
+        actions = await editor.actions(editor.uri("train.py"), 2, 10)
+        assert list(actions) == [
+            "Suppress SL201 on this line",
+            "Rewrite this with shard_map",
+            "Rewrite all in this file with shard_map",
+        ]
+        one, whole = (_after(actions[title], PMAP) for title in list(actions)[1:])
+        assert "step = spmd_map(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n" in one
+        assert "step = spmd_map(lambda x: x)\nother = spmd_map(lambda x: x + 1)\n" in whole
+        edits = actions["Suppress SL201 on this line"].edit.changes[editor.uri("train.py")]
+        assert "step = jax.pmap(lambda x: x)  # noqa: SL201\n" in applied(PMAP, edits)
+
+    run(folder, session)
+
+
+def _after(action: types.CodeAction, text: str) -> str:
+    """The text after an action that changes one file."""
+    assert action.edit is not None
+    (change,) = action.edit.document_changes
+    return applied(text, change.edits)
+
+
+def test_a_removed_name_is_mended(folder: Path) -> None:
+    text = "import jax\nx = jax.tree_map(f, y)\n"
+
+    async def session(editor: Editor) -> None:
+        await editor.open("train.py", text)
+        actions = await editor.actions(editor.uri("train.py"), 1, 6)
+        (mend,) = (action for title, action in actions.items() if title.startswith("Mend SL105"))
+        edits = mend.edit.changes[editor.uri("train.py")]
+        assert applied(text, edits) == "import jax\nx = jax.tree.map(f, y)\n"
+
+    run(folder, session)
+
+
+def _package(folder: Path) -> None:
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "__init__.py").write_text("")
+
+
+def test_a_rewrite_creates_the_module_of_helpers(folder: Path) -> None:
+    _package(folder)
+
+    async def session(editor: Editor) -> None:
+        await editor.open("pkg/train.py", PMAP)
+        actions = await editor.actions(editor.uri("pkg/train.py"), 2)
+        changes = actions["Rewrite all in this file with shard_map"].edit.document_changes
+        created, helpers, own = changes
+        assert isinstance(created, types.CreateFile)
+        assert created.uri == editor.uri("pkg/_spmd.py")
+        assert "def spmd_map(" in applied("", helpers.edits)
+        assert "from pkg._spmd import spmd_map" in applied(PMAP, own.edits)
+        assert not (folder / "pkg" / "_spmd.py").exists()  # the editor writes, not the server
+
+    run(folder, session)
+
+
+def test_an_editor_that_cannot_create_files_is_told_so(folder: Path) -> None:
+    _package(folder)
+
+    async def session(editor: Editor) -> None:
+        await editor.open("pkg/train.py", PMAP)
+        actions = await editor.actions(editor.uri("pkg/train.py"), 2)
+        assert list(actions) == ["Suppress SL201 on this line"]
+
+    run(folder, session, capabilities=types.ClientCapabilities())
+
+
+def test_a_site_that_cannot_be_rewritten_says_why(folder: Path) -> None:
+    async def session(editor: Editor) -> None:
+        await editor.open("train.py", "import jax\nf = jax.pmap(len, global_arg_shapes=s)\n")
+        actions = await editor.actions(editor.uri("train.py"), 1, 8)
+        disabled = actions["Rewrite this with shard_map"].disabled
+        assert disabled is not None
+        assert "global_arg_shapes" in disabled.reason
+
+    run(folder, session)
+
+
+def test_a_notebook_is_one_program(folder: Path) -> None:
+    sources = [("md", 1, "# Title"), ("imports", 2, "import jax"), ("step", 2, "jax.pmap(len)")]
+
+    async def session(editor: Editor) -> None:
+        cells = {name: f"vscode-notebook-cell:/n.ipynb#{name}" for name, _, _ in sources}
+        notebook = types.NotebookDocument(
+            editor.uri("n.ipynb"),
+            "jupyter-notebook",
+            1,
+            [types.NotebookCell(types.NotebookCellKind(k), cells[name]) for name, k, _ in sources],
+        )
+        items = [types.TextDocumentItem(cells[n], "python", 1, text) for n, _, text in sources]
+        opened = types.DidOpenNotebookDocumentParams(notebook, items)
+        editor.client.notebook_document_did_open(opened)
+        await editor.until(lambda: cells["step"] in editor.diagnostics)
+        assert _lines(editor.diagnostics[cells["step"]]) == [("SL201", 0)]
+        assert editor.diagnostics[cells["imports"]] == []
+        suppress = (await editor.actions(cells["step"], 0))["Suppress SL201 on this line"]
+        (edit,) = suppress.edit.changes[cells["step"]]
+        assert edit.new_text == "  # noqa: SL201"
+        changed = _cell_change(editor.uri("n.ipynb"), cells["imports"], "import numpy as jax")
+        editor.client.notebook_document_did_change(changed)
+        await editor.until(lambda: not editor.diagnostics[cells["step"]])
+        closed = types.DidCloseNotebookDocumentParams(
+            types.NotebookDocumentIdentifier(editor.uri("n.ipynb")),
+            [types.TextDocumentIdentifier(uri) for uri in cells.values()],
+        )
+        editor.client.notebook_document_did_close(closed)
+
+    run(folder, session)
+
+
+def _cell_change(notebook: str, cell: str, text: str) -> types.DidChangeNotebookDocumentParams:
+    content = types.NotebookDocumentCellContentChanges(
+        types.VersionedTextDocumentIdentifier(2, cell),
+        [types.TextDocumentContentChangeWholeDocument(text)],
+    )
+    change = types.NotebookDocumentChangeEvent(
+        cells=types.NotebookDocumentCellChanges(text_content=[content])
+    )
+    identifier = types.VersionedNotebookDocumentIdentifier(2, notebook)
+    return types.DidChangeNotebookDocumentParams(identifier, change)
+
+
+def test_a_recorded_site_has_a_lens(folder: Path) -> None:
+    site = Site("train.py", 3, "<lambda>", axis_size=8, calls=2)
+    write(Capture(sites=(site,), sources={"train.py": digest(PMAP)}), folder / "run.json")
+
+    async def session(editor: Editor) -> None:
+        await editor.open("train.py", PMAP)
+        document = types.TextDocumentIdentifier(editor.uri("train.py"))
+        params = types.CodeLensParams(document)
+        (lens,) = await editor.ask(editor.client.text_document_code_lens_async(params))
+        assert lens.range.start.line == 2
+        assert lens.command.title == "8 devices, 2 calls"
+
+    run(folder, session, options={"captures": ["run.json"]})
+
+
+def test_nothing_of_the_folder_is_executed(folder: Path) -> None:
+    trap = "open('trace', 'w').close()\n"
+    for name in ("jax.py", "pygls.py", "json.py", "shardlift.py", "conftest.py", "setup.py"):
+        (folder / name).write_text(trap)
+
+    async def session(editor: Editor) -> None:
+        text = trap + PMAP
+        assert len(await editor.open("train.py", text)) == 2
+        await editor.actions(editor.uri("train.py"), 3)
+
+    run(folder, session)
+    assert not (folder / "trace").exists()

@@ -155,7 +155,9 @@ class _Prover:
         )
         sites = self._judged(again).sites
         return {
-            site.name for site in sites if site.verdict not in (Verdict.IDENTICAL, Verdict.CLOSE)
+            site.name
+            for site in sites
+            if site.verdict not in (Verdict.IDENTICAL, Verdict.CLOSE, Verdict.PARTLY_COMPARED)
         }
 
     # ---- which places stay

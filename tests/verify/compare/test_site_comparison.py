@@ -169,3 +169,65 @@ def test_functions_without_outputs(scale: int) -> None:
         )
     )
     assert found.verdict == ("identical" if scale == 1 else "different")
+
+
+# ---- outputs
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ('{"acc": x, "loss": 2 * x}', "identical"),
+        ('{"accuracy": x, "loss": 2 * x}', "identical"),
+        ('{"loss": 2 * x, "z_acc": x}', "identical"),
+        ('{"loss": x, "z_acc": 2 * x}', "different"),
+        ('{"loss": x}', "different"),
+        ("(x, 2 * x)", "identical"),
+    ],
+)
+def test_renamed_outputs(after: str, found: str) -> None:
+    old = START + 'def f(x): return {"acc": x, "loss": 2 * x}\njax.pmap(f)(X)'
+    new = START + f"def f(x): return {after}\non_rows(f)(X)"
+    assert one(compared(program(old), program(new))).verdict == found
+
+
+@pytest.mark.parametrize("specs", [("a", "a"), ("b", "b"), (None, None)])
+def test_copies_that_disagree_on_some_devices(specs: tuple[str | None, str]) -> None:
+    """Of an array that is split over one axis of the mesh, and copied over the other."""
+    text = """
+mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
+X = np.arange(16, dtype="f4").reshape(8, 2)
+def step(x):
+    return x * 2 + jnp.where(lax.axis_index(("a", "b")) == DEVICE, 1, 0).astype(x.dtype)
+f = jax.shard_map(step, mesh=mesh, in_specs=P(AXIS), out_specs=P(AXIS), check_vma=False)
+jax.jit(f)(X)
+"""
+    text = text.replace("AXIS", repr(specs[0]))
+    none, some = text.replace("DEVICE", "8"), text.replace("DEVICE", "5")
+    assert one(compared(program(none), program(none))).verdict == "identical"
+    assert one(compared(program(none), program(some))).verdict == "different"
+    assert one(compared(program(some), program(none))).verdict == "different"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("raise ArithmeticError('a')", "identical"),
+        ("raise ArithmeticError('b')", "different"),
+        ("raise ZeroDivisionError('a')", "different"),
+        ("return x", "different"),
+    ],
+)
+def test_calls_that_fail_in_both_programs(body: str, found: str) -> None:
+    text = """
+def step(x): BODY
+def fine(x): return x
+f = MAP(step)
+MAP(fine)(np.ones((8, 2)))
+try: f(np.ones((8, 2)))
+except ArithmeticError: pass
+"""
+    old = text.replace("BODY", "raise ArithmeticError('a')").replace("MAP", "jax.pmap")
+    new = text.replace("BODY", body).replace("MAP", "on_rows")
+    verdicts = {site.name: site.verdict for site in compared(program(old), program(new))}
+    assert verdicts == {"fine": "identical", "step": found}

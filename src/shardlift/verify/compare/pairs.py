@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from shardlift.capture.layouts import layout_of
 from shardlift.capture.pairs import Pairs, pair_sites
 from shardlift.capture.schema import ArrayRole, Form, Site, SiteKind
+from shardlift.verify.compare.leaves import fitting
 
 
 def names_of(site: Site) -> set[str]:
@@ -58,7 +58,8 @@ def _alike(before: Site, after: Site) -> bool:
     if left is None or right is None or len(left) != len(right):
         return False
     pairs = zip(left, right, strict=True)
-    return all(a.dtype == b.dtype and layout_of(a.shape, b.shape) for a, b in pairs)
+    devices = max(before.axis_size, after.axis_size)
+    return all(a.dtype == b.dtype and fitting(a, b, devices) for a, b in pairs)
 
 
 def _first_outputs(site: Site) -> tuple[Form, ...] | None:
@@ -71,16 +72,17 @@ def pair_leaves(
 ) -> tuple[Pairs, list[str], list[str]]:
     """Pairs of leaves, and the paths that only one side has.
 
-    Leaves are paired by path, or by order if paths differ and both sides have the same number.
+    Leaves are paired by path; those that are left are paired in order if both sides have the same
+    number of them.
     """
     places = {form.path: k for k, form in enumerate(after)}
     pairs = [(k, places[form.path]) for k, form in enumerate(before) if form.path in places]
-    if len(pairs) < len(before) and len(before) == len(after):
-        return [(k, k) for k in range(len(before))], [], []
-    used = ({i for i, _ in pairs}, {j for _, j in pairs})
-    missing = [form.path for k, form in enumerate(before) if k not in used[0]]
-    more = [form.path for k, form in enumerate(after) if k not in used[1]]
-    return pairs, missing, more
+    used = {i for i, _ in pairs}, {j for _, j in pairs}
+    left = [k for k in range(len(before)) if k not in used[0]]
+    right = [k for k in range(len(after)) if k not in used[1]]
+    if len(left) == len(right):
+        return sorted([*pairs, *zip(left, right, strict=True)]), [], []
+    return pairs, [before[k].path for k in left], [after[k].path for k in right]
 
 
 def pair_by_line(before: Sequence[Form], after: Sequence[Form]) -> Pairs:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
@@ -100,13 +102,7 @@ class SiteComparison:
 
     def _compare_call(self, left: Sample, right: Sample) -> None:
         if left.failed or right.failed:
-            if left.failed != right.failed:
-                which = "before" if left.failed else "after"
-                error = left.error or right.error
-                what = f"the call raised an error {which}{f': {error}' * bool(error)}"
-                cause = causes.of_error(error)
-                self._add(Finding("", left.call, Part.CALLS, what, cause=cause))
-                self.clues.own |= _same_arrays(left.inputs, right.inputs)
+            self._compare_errors(left, right)
             return
         if left.outputs is None or right.outputs is None:
             self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
@@ -130,6 +126,22 @@ class SiteComparison:
             self.clues.replays += 1
             bad = self._compare_outputs(left, right, Part.REPLAYED, right.replayed)
             self.clues.differing_replays += bad
+
+    def _compare_errors(self, left: Sample, right: Sample) -> None:
+        """Compare calls of which at least one raised an error."""
+        self.calls += 1
+        if left.failed and right.failed:
+            if _without_addresses(left.error) == _without_addresses(right.error):
+                self.notes["calls that raise the same error in both programs are equal"] = None
+                return
+            what = f"the call raised {left.error} before, and {right.error} after"
+        else:
+            error = left.error or right.error
+            which = "before" if left.failed else "after"
+            what = f"the call raised an error {which}{f': {error}' * bool(error)}"
+        self.differing += 1
+        self._add(Finding("", left.call, Part.CALLS, what, cause=causes.of_error(right.error)))
+        self.clues.own |= _same_arrays(left.inputs, right.inputs)
 
     def _compare_without_outputs(self, left: Sample, right: Sample) -> None:
         """Compare the inputs of a call without outputs, which prints or calls back to the host."""
@@ -162,6 +174,10 @@ class SiteComparison:
         assert left.outputs is not None
         forms = self._forms(0, left.outputs), self._forms(1, values)
         pairs, missing, more = pair_leaves(*forms)
+        for i, j in pairs:
+            if forms[0][i].path != forms[1][j].path:
+                renamed = f"{forms[0][i].path} before is compared with {forms[1][j].path} after"
+                self.notes[f"outputs have other names: {renamed}"] = None
         for paths, which in ((missing, "before"), (more, "after")):
             for path in paths:
                 self._add(Finding(path, left.call, part, f"this output is only {which}"))
@@ -192,10 +208,10 @@ class SiteComparison:
                 self.notes[f"{path} ({forms[0].dtype}) was not compared: it is no array"] = None
             return None
         self.leaves += part == Part.OUTPUTS
-        mismatch = structure(*forms)
+        mismatch = structure(*forms, self.devices)
         if mismatch is not None:
             return Finding(path, call, part, mismatch[0], cause=mismatch[1])
-        if identical(forms, digests):
+        if identical(forms, digests, self.devices):
             return None
         arrays = self._arrays(samples, part, places, forms)
         if arrays is None:
@@ -305,23 +321,29 @@ class SiteComparison:
     ) -> Finding | None:
         """Compare the results of two collectives; None if they are equal or cannot be compared."""
         self.collectives += 1
-        if forms[0].dtype == forms[1].dtype and identical(forms, digests):
+        path, call, about = forms[0].path, samples[0].call, forms[0].about
+        if forms[0].dtype != forms[1].dtype:
+            what = f"{forms[0].dtype} before, {forms[1].dtype} after"
+            cause = "the dtype changed"
+            return Finding(path, call, Part.INSIDE, what, cause=cause, about=about)
+        if digests[0] == digests[1]:
             return None
-        mismatch = structure(*forms)
-        if mismatch is not None:
-            path, call = forms[0].path, samples[0].call
-            about = forms[0].about
-            return Finding(path, call, Part.INSIDE, mismatch[0], cause=mismatch[1], about=about)
-        arrays = self._arrays(samples, Part.INSIDE, places, forms)
+        arrays = self._results(samples, places, forms)
         if arrays is None:
             self.collectives -= 1
             self.gaps[GapKind.VALUES_NOT_KEPT, _name(forms[0])] += 1
             return None
-        if nearly(*together(*arrays)[:2]):
+        if nearly(*arrays):
             return None
-        call = samples[0].call
-        finding = self._compare_arrays(forms[0].path, call, Part.INSIDE, arrays, forms)
+        finding = self._compare_arrays(path, call, Part.INSIDE, arrays, forms)
         return None if finding is None or finding.close else finding
+
+    def _results(
+        self, samples: tuple[Sample, Sample], places: tuple[int, int], forms: tuple[Form, Form]
+    ) -> tuple[Array, Array] | None:
+        """The results of two collectives of the same size, in one shape, if they were kept."""
+        arrays = self._arrays(samples, Part.INSIDE, places, forms)
+        return arrays and (arrays[0], arrays[1].reshape(arrays[0].shape))
 
     def _without_exchanged(
         self,
@@ -335,7 +357,7 @@ class SiteComparison:
         for i, j, finding in far:
             partner = next((k for k in rights if self._nearly_equal(samples, (i, k), forms)), None)
             if partner is None:
-                arrays = self._arrays(samples, Part.INSIDE, (i, j), (forms[0][i], forms[1][j]))
+                arrays = self._results(samples, (i, j), (forms[0][i], forms[1][j]))
                 findings.append(_with_cause(finding, forms, arrays))
             else:
                 rights.remove(partner)
@@ -348,10 +370,10 @@ class SiteComparison:
         forms: tuple[tuple[Form, ...], tuple[Form, ...]],
     ) -> bool:
         pair = forms[0][places[0]], forms[1][places[1]]
-        if structure(*pair) is not None:
+        if pair[0].dtype != pair[1].dtype or math.prod(pair[0].shape) != math.prod(pair[1].shape):
             return False
-        arrays = self._arrays(samples, Part.INSIDE, places, pair)
-        return arrays is not None and nearly(*together(*arrays)[:2])
+        arrays = self._results(samples, places, pair)
+        return arrays is not None and nearly(*arrays)
 
     def _compare_keys_and_indices(
         self, left: Sample, right: Sample, forms: tuple[tuple[Form, ...], tuple[Form, ...]]
@@ -372,7 +394,7 @@ class SiteComparison:
         for i, j in pair_leaves(*forms)[0]:
             pair_forms = forms[0][i], forms[1][j]
             digests = left.inputs.digests[i], right.inputs.digests[j]
-            if structure(*pair_forms) or identical(pair_forms, digests):
+            if structure(*pair_forms, self.devices) or identical(pair_forms, digests, self.devices):
                 continue
             arrays = self._arrays((left, right), Part.INPUTS, (i, j), pair_forms)
             if arrays is not None:
@@ -398,7 +420,7 @@ def _with_cause(
     counts = [sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms]
     if arrays is None or finding.distance is None or counts[0] == counts[1]:
         return finding
-    factor = causes.constant_factor(*together(*arrays)[:2])
+    factor = causes.constant_factor(*arrays)
     if factor is None:
         return finding
     why = SUMMED_TWICE if counts[1] > counts[0] else SUMMED_LESS
@@ -409,6 +431,10 @@ def _name(form: Form) -> str:
     """The name of a collective: ``psum: grads = lax.pmean(grads, "i")``."""
     what = form.collective + " (backward pass)" * form.backward
     return f"{what}: {form.about}" if form.about else what
+
+
+def _without_addresses(error: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "0x", error)
 
 
 def _asked(sample: Sample) -> bool:

@@ -73,26 +73,45 @@ def test_copies_with_one_bit_in_one_row():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "found"),
+    ("before", "axis", "after", "found"),
     [
-        ((8, 4), (8, 4), "same"),
-        ((8, 4, 3), (32, 3), "joined"),
-        ((4, 8, 3), (4, 24), "joined"),
-        ((8, 1, 3), (8, 3), "joined"),
-        ((2, 4, 5), (8, 5), "joined"),
-        ((8, 0, 3), (0, 3), "joined"),
-        ((8,), (), "copies"),
-        ((8, 4), (4,), "copies"),
-        ((16, 8, 3), (16, 3), "copies"),
-        ((8, 4), (4, 8), None),
-        ((8, 4), (8, 5), None),
-        ((8, 4), (2,), None),
-        ((6,), (2, 3), "joined"),
+        ((8, 4), 0, (8, 4), "same"),
+        ((8, 4, 3), 0, (32, 3), "joined"),
+        ((4, 8, 3), 1, (4, 24), "joined"),
+        ((8, 1, 3), 0, (8, 3), "joined"),
+        ((8, 0, 3), 0, (0, 3), "joined"),
+        ((2, 3), None, (6,), "joined"),
+        ((2, 4, 5), 0, (8, 5), "joined"),
+        ((2, 4, 5), 0, (40,), "joined"),  # maps of 2 and 4, one inside the other
+        ((8,), 0, (), "copies"),
+        ((8, 4), None, (4,), "copies"),
+        ((16, 8, 3), 1, (16, 3), "copies"),
+        # Another shape on each device is no layout.
+        ((8, 4, 3), 0, (8, 12), None),
+        ((8, 4, 3), 0, (96,), None),
+        ((8, 4, 1), 0, (8, 4), None),
+        ((8, 3, 2), 0, (8, 2), None),
+        ((8, 3, 2), 0, (8, 3), None),
+        ((8, 4), 0, (4, 8), None),
+        ((8, 4), 0, (8, 5), None),
+        ((8, 4), 0, (2,), None),
     ],
 )
-def test_shapes(before, after, found):
-    assert layout_of(before, after) == found
-    assert layout_of(after, before) == found
+def test_shapes(before, axis, after, found):
+    assert layout_of(before, after, (axis, None), 8) == found
+    assert layout_of(after, before, (None, axis), 8) == found
+
+
+@given(hnp.array_shapes(min_dims=1, max_dims=3, min_side=2, max_side=5), st.data())
+def test_a_shape_that_changes_on_each_device_is_no_layout(shape, data):
+    """Axes other than the first are joined, or one of them is left out."""
+    k = data.draw(st.integers(1, len(shape)))
+    stacked = (8, *shape)
+    if k < len(shape):
+        joined = (*stacked[:k], stacked[k] * stacked[k + 1], *stacked[k + 2 :])
+        assert layout_of(stacked, joined, (0, 0), 8) is None
+    dropped = (*stacked[:k], *stacked[k + 1 :])
+    assert layout_of(stacked, dropped, (0, 0), 8) is None
 
 
 def test_orders_do_not_matter_to_inputs():

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
+import linecache
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -59,6 +63,37 @@ def compared(
     """Both on tape, and the verdicts."""
     one = before(old, **options)
     return judge(one, taped(new, reference=one, **options), tolerance)
+
+
+_HEAD = """
+import functools
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from tests.verify.recording import on_rows
+"""
+_numbers = itertools.count()
+
+
+def program(text: str) -> Callable[[], Any]:
+    """A program from its text, whose lines are known as those of a file are."""
+    text = _HEAD + textwrap.dedent(text)
+    name = f"/generated/{next(_numbers)}.py"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    code = compile(text, name, "exec")
+    return lambda: exec(code, {"__name__": "__main__"})
+
+
+def on_rows(fun: Any, axis: str = "i", **options: Any) -> Any:
+    """The pmap of a function by shard_map, on stacked arrays."""
+
+    @functools.wraps(fun)
+    def body(*block: Any) -> Any:
+        return jax.tree.map(lambda x: x[None], fun(*jax.tree.map(lambda x: x[0], block)))
+
+    spec = jax.sharding.PartitionSpec(axis)
+    options = {"check_vma": False, **options}
+    return jax.jit(jax.shard_map(body, mesh=mesh(axis), in_specs=spec, out_specs=spec, **options))
 
 
 def by_hand(

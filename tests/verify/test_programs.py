@@ -15,6 +15,7 @@ from jax.sharding import PartitionSpec as P
 import shardlift
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import judge
+from shardlift.verify.compare.verdicts import GapKind
 from tests.rounding import tolerance
 from tests.verify.recording import batch, before, compared, mesh, one, taped
 
@@ -242,7 +243,7 @@ def test_jit_with_shardings_is_another_program():
 
     near = Tolerance(rtol=1e-6)
     found = one(compared(without_dropout, lambda: program(False), near))
-    assert found.verdict in ("identical", "close")
+    assert found.verdict == "partly compared"
     found = against(sgd, lambda: program(True), near)
     assert (found.verdict, found.first.call) == ("different", 0)
 
@@ -445,7 +446,7 @@ def test_pmaps_inside_of_others_are_part_of_them():
     one_side = before(lambda: program(jax.grad))
     found = judge(one_side, one_side)
     assert [site.verdict for site in found] == ["identical", "not compared"]
-    assert "called inside grad, vmap" in found[1].notes[0]
+    assert [gap.kind for gap in found[1].gaps] == [GapKind.TRANSFORMED]
     one_side = before(lambda: program(jax.jit))
     assert [site.verdict for site in judge(one_side, one_side)] == ["identical", "identical"]
 
@@ -484,15 +485,15 @@ def test_the_vmap_oracle():
 
     direct = before(old)
     found = one(judge(before(old, oracle="vmap"), direct, Tolerance(rtol=1e-6)))
-    assert found.verdict in ("identical", "close")
+    assert found.verdict == "partly compared"
     assert found.leaves == 3
 
 
 @pytest.mark.slow
 def test_values_beyond_the_bytes_that_are_kept():
-    one_side = before(in_pmap(sgd), keep=300)
-    assert 0 < sum(bits.nbytes for bits in one_side.arrays.values()) <= 2 * 300
-    found = one(judge(one_side, taped(in_global(sgd, check_vma=True), keep=300)))
+    one_side = before(in_pmap(sgd), keep=100)
+    assert 0 < sum(bits.nbytes for bits in one_side.arrays.values()) <= 3 * 100
+    found = one(judge(one_side, taped(in_global(sgd, check_vma=True), keep=100)))
     assert found.verdict == "different"
     assert any("--keep-bytes" in one.what for one in found.findings)
 

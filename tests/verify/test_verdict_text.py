@@ -11,7 +11,16 @@ from rich.console import Console
 
 from shardlift.capture.schema import Part, SiteKind
 from shardlift.verify.compare.bits import Distance, Tolerance
-from shardlift.verify.compare.verdicts import Finding, Outcome, Place, Side, SiteVerdict, Verdict
+from shardlift.verify.compare.verdicts import (
+    Finding,
+    Gap,
+    GapKind,
+    Outcome,
+    Place,
+    Side,
+    SiteVerdict,
+    Verdict,
+)
 from shardlift.verify.verdict_text import (
     advice,
     basis,
@@ -70,13 +79,17 @@ def test_headline(sites: list[SiteVerdict], text: str) -> None:
     [
         (_site(), "4 outputs of 2 calls compared"),
         (
-            _site(collectives=3, replays=2),
-            "4 outputs of 2 calls and 3 arrays exchanged by collectives compared; "
+            _site(collectives=3, collective_calls=1, replays=2),
+            "4 outputs of 2 calls and 3 results of collectives in 1 call compared; "
             "2 calls run again on the inputs of the program before",
         ),
         (
-            _site(Verdict.CLOSE, findings=(_finding(SMALL), _finding(None))),
+            _site(Verdict.CLOSE, findings=(_finding(SMALL, close=True), _finding(None))),
             "4 outputs of 2 calls compared; at most 3 ulps apart",
+        ),
+        (
+            SiteVerdict(Verdict.IDENTICAL, BEFORE, AFTER, calls=1),
+            "the inputs of 1 call without outputs compared",
         ),
         (SiteVerdict(Verdict.NOT_COMPARED, BEFORE, AFTER), "no call was compared"),
         (SiteVerdict(Verdict.NOT_REACHED, BEFORE, None), "called 2 times before, and not after"),
@@ -146,6 +159,27 @@ def test_differences_come_before_close_ones_and_few_are_shown() -> None:
 def test_advice(outcome: Outcome, option: str | None) -> None:
     assert [option in text for text in advice(outcome) if option] == ([True] if option else [])
     assert option is not None or advice(outcome) == []
+
+
+@pytest.mark.parametrize("kind", [*GapKind])
+def test_a_verdict_on_less_than_everything_says_so(kind: GapKind) -> None:
+    """In its first line, in the exit status, and in every format."""
+    site = _site(Verdict.PARTLY_COMPARED, gaps=(Gap(kind, "psum: x", 3),))
+    outcome = _outcome(site)
+    assert outcome.status == 1
+    assert "partly compared  step" in _shown(outcome)
+    assert "--collectives 0" in advice(outcome)[0]
+    assert _shown(outcome, quiet=True) == "1 site: 1 partly compared\n"
+    assert "| partly compared |" in markdown(outcome)
+    assert json.loads(machine(outcome))["sites"][0]["gaps"][0]["kind"] == kind
+    for text in (_shown(outcome), markdown(outcome)):
+        assert "3 times" in text
+
+
+def test_outputs_only() -> None:
+    site = _site(outputs_only=True)
+    assert "identical (outputs only)  step" in _shown(_outcome(site))
+    assert "| identical (outputs only) |" in markdown(_outcome(site))
 
 
 def test_text() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
+Axes = tuple[int | None, int | None]  # of the devices, before and after
 
 
 def digest_of(array: Array, axis: int | None = None) -> str:
@@ -102,72 +103,71 @@ class LayoutChange(StrEnum):
     COPIES = "copies"  # one value, or one for each device
 
 
-def layout_of(before: Shape, after: Shape) -> LayoutChange | None:
+def layout_of(
+    before: Shape, after: Shape, axes: Axes = (None, None), devices: int = 0
+) -> LayoutChange | None:
     """How two shapes hold the same array.
+
+    Only the axis of the devices may be joined with the next one, or left out: ``axes`` has it for
+    each side, the first by default. Where maps are nested, it is several axes, of ``devices`` in
+    all.
 
     >>> layout_of((8, 4, 3), (32, 3))
     <LayoutChange.JOINED: 'joined'>
-    >>> layout_of((8, 3), (8, 4))
+    >>> layout_of((8, 4, 3), (8, 12))
     """
     if before == after:
         return LayoutChange.SAME
-    if math.prod(before) == math.prod(after) and (_joins(before, after) or _joins(after, before)):
+    more, fewer, axis = _by_length(before, after, axes)
+    if _joins_at(more, fewer, axis, devices) is not None:
         return LayoutChange.JOINED
-    if _drops(before, after) is not None or _drops(after, before) is not None:
-        return LayoutChange.COPIES
-    return None
+    return None if _drops(more, fewer, axis) is None else LayoutChange.COPIES
 
 
-def _joins(split: Shape, joined: Shape) -> bool:
-    """Is ``joined`` what ``split`` becomes when neighbouring axes are made one?"""
-    wanted = [n for n in joined if n != 1]
-    left = [n for n in split if n != 1]
-    if 0 in split:
-        return len(split) == len(joined) + 1 and _joined_once(split, joined)
-    for size in wanted:
-        product = 1
-        while product < size and left:
-            product *= left.pop(0)
-        if product != size:
-            return False
-    return not left
+def _by_length(before: Shape, after: Shape, axes: Axes) -> tuple[Shape, Shape, int | None]:
+    """The shape with more axes, the other one, and the axis of the devices of the first."""
+    if len(before) >= len(after):
+        return before, after, axes[0]
+    return after, before, axes[1]
 
 
-def _joined_once(split: Shape, joined: Shape) -> bool:
-    pairs = range(len(split) - 1)
-    return any((*split[:k], split[k] * split[k + 1], *split[k + 2 :]) == joined for k in pairs)
+def _candidates(shape: Shape, axis: int | None) -> list[int]:
+    """The axes that may be that of the devices."""
+    return [k for k in dict.fromkeys((axis or 0, 0)) if k < len(shape)]
 
 
-def _drops(more: Shape, fewer: Shape) -> int | None:
-    """The first axis of ``more`` without which it is ``fewer``."""
-    if len(more) == len(fewer) + 1:
-        for k in range(len(more)):
-            if (*more[:k], *more[k + 1 :]) == fewer:
+def _joins_at(split: Shape, joined: Shape, axis: int | None, devices: int) -> int | None:
+    """The axis from which on axes of ``split`` are joined to give ``joined``."""
+    for k in _candidates(split, axis):
+        most = next((m for m in range(1, len(split)) if math.prod(split[k : k + m]) == devices), 1)
+        for end in range(k + 2, k + most + 2):
+            if (*split[:k], math.prod(split[k:end]), *split[end:]) == joined:
                 return k
     return None
 
 
+def _drops(more: Shape, fewer: Shape, axis: int | None) -> int | None:
+    """The axis of ``more`` without which it is ``fewer``."""
+    places = _candidates(more, axis)
+    return next((k for k in places if (*more[:k], *more[k + 1 :]) == fewer), None)
+
+
 def together(
-    before: Array, after: Array, axes: tuple[int | None, int | None] = (None, None)
+    before: Array, after: Array, axes: Axes = (None, None)
 ) -> tuple[Array, Array, int | None]:
-    """Bring both arrays to the layout with more rows; also returns the axis of the rows."""
+    """Bring both arrays to the layout with more axes; also returns the axis of the rows."""
     axis = axes[0] if axes[0] is not None else axes[1]
     if before.shape == after.shape:
         return before, after, axis
-    if before.size == after.size and layout_of(before.shape, after.shape) is LayoutChange.JOINED:
+    if before.size == after.size:
         if before.ndim >= after.ndim:
             return before, after.reshape(before.shape), axes[0]
         return before.reshape(after.shape), after, axes[1]
-    if before.ndim > after.ndim:
-        copies = _copies_axis(before.shape, after.shape, axes[0])
-        return before, np.broadcast_to(np.expand_dims(after, copies), before.shape), copies
-    copies = _copies_axis(after.shape, before.shape, axes[1])
-    return np.broadcast_to(np.expand_dims(before, copies), after.shape), after, copies
-
-
-def _copies_axis(more: Shape, fewer: Shape, axis: int | None) -> int:
-    if axis is not None and (*more[:axis], *more[axis + 1 :]) == fewer:
-        return axis
-    found = _drops(more, fewer)
-    assert found is not None
-    return found
+    more, fewer, axis = _by_length(before.shape, after.shape, axes)
+    copies = _drops(more, fewer, axis)
+    assert copies is not None, "only arrays whose layouts fit are compared"
+    left, right = (
+        x if x.shape == more else np.broadcast_to(np.expand_dims(x, copies), more)
+        for x in (before, after)
+    )
+    return left, right, copies

@@ -288,6 +288,7 @@ class Sample:
     inside: Values | None = None
     replayed: Values | None = None
     error: str = ""
+    hidden: str = ""  # why some of its collectives were not recorded
 
 
 class SiteKind(StrEnum):

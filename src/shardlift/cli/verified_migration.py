@@ -156,7 +156,9 @@ class _Prover:
         )
         sites = self._judged(again).sites
         return {
-            site.name for site in sites if site.verdict not in (Verdict.IDENTICAL, Verdict.CLOSE)
+            site.name
+            for site in sites
+            if site.verdict not in (Verdict.IDENTICAL, Verdict.CLOSE, Verdict.PARTLY_COMPARED)
         }
 
     # ---- which places stay

@@ -28,8 +28,8 @@ and replicated arrays are converted to one layout. Everything is compared bit by
 identical, close (within --tolerance) or different. In the first calls the values that collectives
 exchange are compared too, so that an optimiser cannot hide a wrong scale.
 
-Exit status: 0, all the same; 1, a difference, or a site in one program only; 2, nothing could be
-compared.
+Exit status: 0, everything was compared and is the same; 1, a difference, a site in one program
+only, or something that was not compared; 2, nothing could be compared.
 """
 
 
@@ -92,7 +92,7 @@ compared.
     type=click.IntRange(0),
     default=2,
     metavar="CALLS",
-    help="How many calls per site to compare the collectives of.",
+    help="How many calls per site to compare the collectives of; 0 compares outputs only.",
 )
 @click.option(
     "--replay/--no-replay",

@@ -20,6 +20,7 @@ from shardlift.verify.compare.verdicts import (
     place_of,
 )
 from shardlift.verify.compare.verdicts import Place as Called
+from shardlift.verify.verdict_text import gap_lines
 
 UNKNOWN = "the numbers of the program differ with it, or it fails"
 SAME_AS_ITSELF = "not comparable: it differs between two runs of the program before"
@@ -155,7 +156,7 @@ def _is_bad(site: SiteVerdict, unstable: Collection[str], only_verified: bool) -
 def reason(site: SiteVerdict) -> str:
     """Why the change of a site is undone."""
     if site.verdict == Verdict.NOT_COMPARED:
-        return f"not compared: {'; '.join(site.notes) or 'its outputs could not be read'}"
+        return f"not compared: {'; '.join(gap_lines(site)) or 'its outputs could not be read'}"
     if site.causes:
         return f"numbers differ: {site.causes[0]}"
     if site.first is not None:

@@ -73,7 +73,7 @@ class ReferenceRun:
 
 def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
     """The array in the layout of another shape; None if that is impossible."""
-    kind = layout_of(array.shape, shape)
+    kind = layout_of(array.shape, shape, (form.axis, None))
     if kind is None:
         return None
     if kind in (LayoutChange.SAME, LayoutChange.JOINED):

@@ -361,7 +361,8 @@ def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[st
     """The sites that differ between two runs of one program."""
     alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
     outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
-    return [site.name for site in outcome.sites if site.verdict != Verdict.IDENTICAL]
+    same = (Verdict.IDENTICAL, Verdict.PARTLY_COMPARED)
+    return [site.name for site in outcome.sites if site.verdict not in same]
 
 
 def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:

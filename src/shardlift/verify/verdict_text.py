@@ -15,6 +15,8 @@ from shardlift._escape import escape_control
 from shardlift.capture.schema import Part
 from shardlift.verify.compare.verdicts import (
     Finding,
+    Gap,
+    GapKind,
     Outcome,
     Side,
     SiteVerdict,
@@ -27,6 +29,18 @@ COLOURS = {
     Verdict.DIFFERENT: "red",
     Verdict.NOT_REACHED: "yellow",
     Verdict.NOT_COMPARED: "yellow",
+    Verdict.PARTLY_COMPARED: "yellow",
+}
+GAPS = {
+    GapKind.ONLY_BEFORE: "only before, not compared: {what}",
+    GapKind.ONLY_AFTER: "only after, not compared: {what}",
+    GapKind.VALUES_NOT_KEPT: "not compared, differs at least in rounding, and the values were not "
+    "kept (--keep-bytes): {what}",
+    GapKind.COLLECTIVES_NOT_RECORDED: "collectives were not recorded {what}",
+    GapKind.OUTPUTS_NOT_READ: "calls whose outputs could not be read are not compared",
+    GapKind.NO_BYTES: "{what} was not compared: its bytes were not recorded",
+    GapKind.TRANSFORMED: "called inside grad, vmap or another transform, outside any jit or pmap: "
+    "such calls are not recorded",
 }
 MOST_LINES = 4  # findings of a site that are shown
 KEEP = "\n\t"  # characters of a program's output that are not escaped
@@ -44,14 +58,19 @@ def describe_comparison(site: SiteVerdict) -> str:
     """The number of arrays and calls that were compared."""
     if not site.calls:
         return "no call was compared"
+    if not site.leaves and site.verdict != Verdict.NOT_COMPARED:
+        return f"the inputs of {site.calls} call{'s' * (site.calls != 1)} without outputs compared"
     parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
     if site.collectives:
-        parts.append(f"{site.collectives} arrays exchanged by collectives")
+        calls = site.collective_calls
+        of_calls = f" in {calls} call{'s' * (calls != 1)}" if calls != site.calls else ""
+        parts.append(f"{site.collectives} results of collectives{of_calls}")
     text = " and ".join(parts) + " compared"
     if site.replays:
         text += f"; {site.replays} calls run again on the inputs of the program before"
-    worst = [finding.distance.ulps or 0 for finding in site.findings if finding.distance]
-    return f"{text}; at most {max(worst):,} ulps apart" if site.verdict == Verdict.CLOSE else text
+    worst = [f.distance.ulps or 0 for f in site.findings if f.distance and f.close]
+    is_close = worst and site.verdict in (Verdict.CLOSE, Verdict.PARTLY_COMPARED)
+    return f"{text}; at most {max(worst):,} ulps apart" if is_close else text
 
 
 def places(site: SiteVerdict) -> str:
@@ -75,6 +94,22 @@ def basis(site: SiteVerdict) -> str:
     """What a verdict is based on: what was compared, or why nothing was."""
     is_missing = site.verdict == Verdict.NOT_REACHED
     return describe_missing(site) if is_missing else describe_comparison(site)
+
+
+def heading(site: SiteVerdict) -> str:
+    """The verdict, with its restriction if only outputs were asked for."""
+    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
+    return f"{site.verdict} (outputs only)" if equal and site.outputs_only else site.verdict
+
+
+def gap_lines(site: SiteVerdict) -> list[str]:
+    """What was not compared, and how often."""
+    return [_gap_line(gap) for gap in site.gaps]
+
+
+def _gap_line(gap: Gap) -> str:
+    text = GAPS[gap.kind].format(what=gap.what)
+    return f"{text} ({gap.count} times)" if gap.count > 1 else text
 
 
 def sentence(finding: Finding) -> str:
@@ -101,7 +136,8 @@ def advice(outcome: Outcome) -> list[str]:
         return ["AFTER failed under plain python; --patch-after restores what JAX removed"]
     differing = [site for site in outcome.sites if site.verdict == Verdict.DIFFERENT]
     if not differing:
-        return []
+        partly = any(site.verdict == Verdict.PARTLY_COMPARED for site in outcome.sites)
+        return ["To compare outputs only, and no collectives: --collectives 0"] * partly
     only_bits = all(
         finding.distance is not None and finding.distance.relative < 1e-5
         for site in differing
@@ -142,14 +178,14 @@ def _show_side(name: str, side: Side, console: Console) -> None:
 
 def _show_site(site: SiteVerdict, console: Console) -> None:
     colour = COLOURS[site.verdict]
-    console.print(f"\n[bold {colour}]{site.verdict}[/]  [bold]{escape(site.name)}[/]", end="  ")
+    console.print(f"\n[bold {colour}]{heading(site)}[/]  [bold]{escape(site.name)}[/]", end="  ")
     console.print(f"[dim]{escape(places(site))}[/]")
     _indented(escape(basis(site)), console)
     for cause in site.causes:
         _indented(f"[bold]likely cause[/]  {escape(cause)}", console)
     for line in finding_lines(site):
         _indented(escape(line), console)
-    for note in site.notes:
+    for note in (*gap_lines(site), *site.notes):
         _indented(f"[dim]{escape(note)}[/]", console)
 
 
@@ -175,8 +211,11 @@ def markdown(outcome: Outcome) -> str:
     for site in outcome.sites:
         first = sentence(site.first) if site.first else ""
         row = (f"{code(site.name)}, {text(places(site))}", text(basis(site)))
-        lines.append("| " + " | ".join((site.verdict, *row, text(first))) + " |")
+        lines.append("| " + " | ".join((heading(site), *row, text(first))) + " |")
     causes = [f"- {code(s.name)}: {text(cause)}" for s in outcome.sites for cause in s.causes]
+    gaps = [f"- {code(s.name)}: {text(line)}" for s in outcome.sites for line in gap_lines(s)]
+    if gaps:
+        lines += ["", "Not compared:", "", *gaps]
     if causes:
         lines += ["", "Likely causes:", "", *causes]
     if outcome.notes:

@@ -29,8 +29,8 @@ def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
     )
-    held, notes = taps.look(mapped, JitAdapter(body, {}).flatten(args or (X,), {}))
-    return {(one.form.path, one.form.about): np.asarray(one.values) for one in held}, notes
+    held, hidden = taps.look(mapped, JitAdapter(body, {}).flatten(args or (X,), {}))
+    return {(one.form.path, one.form.about): np.asarray(one.values) for one in held}, hidden
 
 
 def only(found, path):
@@ -40,25 +40,50 @@ def only(found, path):
 
 
 @pytest.mark.parametrize("check_vma", [False, True])
-def test_operands_and_results(check_vma):
+def test_results(check_vma):
     def body(x):
         return x + lax.psum(2 * x[0], "i")  # the line
 
-    found, notes = look(body, check_vma=check_vma)
-    np.testing.assert_array_equal(only(found, "psum #1, operand"), 2 * X)
+    found, hidden = look(body, check_vma=check_vma)
     np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([2 * SUM] * N))
     assert {about for _, about in found} == {'return x + lax.psum(2 * x[0], "i")  # the line'}
-    assert notes == []
+    assert hidden == ""
 
 
 def test_no_collectives():
-    assert look(lambda x: x * 2) == ({}, [])
+    assert look(lambda x: x * 2) == ({}, "")
 
 
 def test_several_on_a_line_are_counted():
     found, _ = look(lambda x: x + sum(lax.psum((x[0], 3 * x[0]), "i")))
-    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
-    np.testing.assert_array_equal(only(found, "psum #2, operand"), 3 * X)
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)
+    np.testing.assert_array_equal(only(found, "psum #2, result")[0], 3 * SUM)
+
+
+@pytest.mark.parametrize("check_vma", [False, True])
+@pytest.mark.parametrize(
+    ("mean", "factor"),
+    [
+        (lambda x: lax.pmean(x, "i"), 1 / 8),
+        (lambda x: lax.psum(x, "i") / 8, 1 / 8),
+        (lambda x: lax.psum(x, "i") * 0.125, 1 / 8),
+        (lambda x: 8 * lax.pmean(x, "i"), 1),
+        (lambda x: lax.psum(x, "i"), 1),
+        (lambda x: 0.1 * lax.psum(x, "i"), 1),  # not the number of devices: no mean
+        (lambda x: lax.pmean(x, "i") + lax.psum(2 * x, "i"), 1 / 8),
+    ],
+    ids=["pmean", "divided", "multiplied", "sum again", "psum", "rate", "two"],
+)
+def test_the_result_of_a_mean_is_the_mean(mean, factor, check_vma):
+    found, hidden = look(lambda x: x + mean(x[0]), check_vma=check_vma)
+    assert hidden == ""
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], factor * SUM)
+
+
+def test_a_mean_over_groups():
+    pairs = [[0, 1], [2, 3], [4, 5], [6, 7]]
+    found, _ = look(lambda x: x + lax.pmean(x[0], "i", axis_index_groups=pairs))
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], X[:2].mean(0))
 
 
 @pytest.mark.parametrize(
@@ -72,8 +97,8 @@ def test_several_on_a_line_are_counted():
 )
 def test_inside_of_other_functions(wrap):
     inner = wrap(lambda x: lax.psum(x, "i"))
-    found, notes = look(lambda x: x + inner(x[0]))
-    assert notes == []
+    found, hidden = look(lambda x: x + inner(x[0]))
+    assert hidden == ""
     result = only(found, "psum #1, result")
     np.testing.assert_array_equal(result.reshape(N, 2), np.stack([SUM] * N))
 
@@ -95,9 +120,9 @@ def test_custom_rules():
         return lax.psum(x, "i")
 
     f.defvjp(lambda x: (f(x), x), lambda x, g: (g * x,))
-    found, notes = look(lambda x: x + f(x[0]))
-    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
-    assert notes == []
+    found, hidden = look(lambda x: x + f(x[0]))
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)
+    assert hidden == ""
 
 
 @pytest.mark.parametrize("check_vma", [False, True])
@@ -106,11 +131,10 @@ def test_a_branch(check_vma):
         y = lax.cond(x[0, 0] < 99, lambda: lax.psum(3 * x[0], "i"), lambda: lax.pmax(x[0], "i"))
         return x + y
 
-    found, notes = look(body, check_vma=check_vma)
-    assert notes == []
-    np.testing.assert_array_equal(only(found, "psum #1, operand"), 3 * X)
+    found, hidden = look(body, check_vma=check_vma)
+    assert hidden == ""
     np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([3 * SUM] * N))
-    assert not only(found, "pmax #1, operand").any()  # not taken
+    assert not only(found, "pmax #1, result").any()  # not taken
 
 
 @pytest.mark.slow
@@ -122,10 +146,10 @@ def test_branches_of_one_line_that_devices_take_apart():
         return x + lax.switch(index // 4, sums)
 
     found, _ = look(body)
-    first = only(found, "psum #1, operand")
-    np.testing.assert_array_equal(first[:4], X[:4])
+    first = only(found, "psum #1, result")
+    np.testing.assert_array_equal(first[:2], [X[0] + X[1]] * 2)
     assert not first[4:].any()
-    np.testing.assert_array_equal(only(found, "psum #2, operand")[4:], 2 * X[4:])
+    np.testing.assert_array_equal(only(found, "psum #2, result")[4:6], [2 * (X[4] + X[5])] * 2)
 
 
 @pytest.mark.slow
@@ -142,15 +166,15 @@ def test_the_first_turns_of_a_loop(turns, check_vma):
         zero = lax.axis_index("i") * 0
         return x + lax.while_loop(more, turn, (zero, x[0]))[1]
 
-    found, notes = look(body, check_vma=check_vma)
-    assert notes == []
-    operand = only(found, "psum #1, operand")
-    assert operand.shape == (N, taps.TURNS, 2)
+    found, hidden = look(body, check_vma=check_vma)
+    assert hidden == ""
+    result = only(found, "psum #1, result")
+    assert result.shape == (N, taps.TURNS, 2)
     value, expected = X, np.zeros((N, taps.TURNS, 2), np.float32)
     for turn in range(min(turns, taps.TURNS)):
-        expected[:, turn] = value
+        expected[:, turn] = value.mean(0)
         value = value.mean(0) + value
-    np.testing.assert_allclose(operand, expected, rtol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
     asked = only(found, "pmax #1, result")
     assert asked[0].tolist() == [k + 1 if k < turns else 0 for k in range(taps.TURNS)]
 
@@ -166,13 +190,13 @@ def test_a_branch_in_a_loop_in_a_scan():
 
         return x + lax.scan(turn, x[0], None, length=2)[0]
 
-    found, notes = look(body)
-    assert notes == []
-    operand = only(found, "psum #1, operand")
-    assert operand.shape == (N, 2, taps.TURNS, 2)
-    np.testing.assert_array_equal(operand[:, 0, 0], 0 * X)
-    np.testing.assert_array_equal(operand[:, 0, 1], 2 * X)
-    np.testing.assert_array_equal(operand[:, 0, 2], np.stack([2 * SUM] * N))
+    found, hidden = look(body)
+    assert hidden == ""
+    result = only(found, "psum #1, result")
+    assert result.shape == (N, 2, taps.TURNS, 2)
+    np.testing.assert_array_equal(result[:, 0, 0], 0 * X)
+    np.testing.assert_array_equal(result[:, 0, 1], np.stack([2 * SUM] * N))
+    np.testing.assert_array_equal(result[:, 0, 2], np.stack([N * 2 * SUM] * N))
 
 
 def test_keys_and_the_index_of_the_device():
@@ -182,8 +206,8 @@ def test_keys_and_the_index_of_the_device():
         k = 2 * lax.axis_index("i") + 1
         return jax.random.uniform(key[0], (1, 3)) * k.astype(np.float32)
 
-    found, notes = look(body, keys)
-    assert notes == []
+    found, hidden = look(body, keys)
+    assert hidden == ""
     np.testing.assert_array_equal(only(found, "random key #1, value"), jax.random.key_data(keys))
     assert only(found, "axis_index #1, value").tolist() == [2 * k + 1 for k in range(N)]
 
@@ -195,11 +219,10 @@ def test_gradients_of_unvarying_values_are_summed_in_the_backward_pass():
 
     specs = (P(), P("i"))
     found, _ = look(body, SUM, X, check_vma=True, specs=specs, out=P())
-    np.testing.assert_array_equal(only(found, "psum (backward pass) #1, operand"), X)
-    np.testing.assert_array_equal(only(found, "psum #1, result")[0], N * SUM)
-    found, _ = look(body, SUM, X, specs=specs, out=P())
-    np.testing.assert_array_equal(only(found, "psum #1, operand"), X)
+    np.testing.assert_array_equal(only(found, "psum (backward pass) #1, result")[0], SUM)
     np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)
+    found, _ = look(body, SUM, X, specs=specs, out=P())
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM / N)
 
 
 def test_nothing_is_printed_twice_and_nobody_is_called_back(capfd):
@@ -207,10 +230,10 @@ def test_nothing_is_printed_twice_and_nobody_is_called_back(capfd):
         jax.debug.print("said {}", x.sum())
         return x + lax.psum(x, "i")
 
-    found, notes = look(loud)
+    found, hidden = look(loud)
     jax.effects_barrier()
     assert "said" not in capfd.readouterr().out
-    assert (len(found), notes) == (2, [])
+    assert (len(found), hidden) == (1, "")
 
     called = []
 
@@ -219,9 +242,9 @@ def test_nothing_is_printed_twice_and_nobody_is_called_back(capfd):
         y = jax.experimental.io_callback(lambda x: x, jax.typeof(x), x)
         return y + lax.psum(x, "i")
 
-    found, notes = look(calling)
+    found, hidden = look(calling)
     assert (found, called) == ({}, [])
-    assert "calls back to the host" in notes[0]
+    assert "calls back to the host" in hidden
 
 
 def test_nested_maps():
@@ -239,4 +262,4 @@ def test_nested_maps():
     )
     held, _ = taps.look(mapped, JitAdapter(outer, {}).flatten((X,), {}))
     shapes = {one.form.path: one.form.shape for one in held}
-    assert shapes["psum #1, operand"][0] == 2
+    assert shapes["psum #1, result"][0] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -69,30 +70,50 @@ def _rows_of(leaf: jax.Array, axis: int | None) -> tuple[Array, int | None, bool
     """The values, the device axis, and whether copies on several devices agree."""
     if axis is None:
         axis = split_axis(leaf)
-    shards = leaf.addressable_shards
-    if axis is None and len(shards) > 1 and leaf.sharding.is_fully_replicated:
-        copies = [host_bits(shard.data) for shard in shards]
-        if any(copy.tobytes() != copies[0].tobytes() for copy in copies[1:]):
-            return np.stack(copies), 0, False
-        return copies[0], None, True
-    return host_bits(leaf), axis, True
+    if has_copies(leaf) and not copies_agree(leaf):
+        return _all_shards(leaf)
+    return host_bits(leaf if axis is not None else leaf.addressable_shards[0].data), axis, True
 
 
 def _own_rows_of(leaf: jax.Array) -> tuple[Array, int | None, bool] | None:
-    """Of an array of many processes the part of this one; None where it is no stretch of rows."""
+    """The part of this process of a global array; None if it is not a range of rows."""
+    if not copies_agree(leaf):
+        return _all_shards(leaf)
     axis = split_axis(leaf)
     shards = leaf.addressable_shards
     if axis is None:
-        copies = [host_bits(shard.data) for shard in shards]
-        if any(copy.tobytes() != copies[0].tobytes() for copy in copies[1:]):
-            return np.stack(copies), 0, False
-        return copies[0], None, True
+        return host_bits(shards[0].data), None, True
     rows = {shard.index[axis].start or 0: shard for shard in shards}
     block = leaf.sharding.shard_shape(leaf.shape)
     if any(k != axis and block[k] != leaf.shape[k] for k in range(leaf.ndim)):
         return None
     parts = [host_bits(rows[start].data) for start in sorted(rows)]
     return np.concatenate(parts, axis), axis, True
+
+
+def _all_shards(leaf: jax.Array) -> tuple[Array, int | None, bool]:
+    """What each device holds, where devices that should have copies disagree."""
+    return np.stack([host_bits(shard.data) for shard in leaf.addressable_shards]), 0, False
+
+
+def has_copies(leaf: jax.Array) -> bool:
+    """Do several devices hold the same part of an array?"""
+    block = leaf.sharding.shard_shape(leaf.shape)
+    parts = math.prod(
+        -(-whole // part) for whole, part in zip(leaf.shape, block, strict=True) if part
+    )
+    return parts < len(leaf.sharding.device_set)
+
+
+def copies_agree(leaf: jax.Array) -> bool:
+    """Are the copies of each part of an array equal, bit by bit?"""
+    first: dict[Any, Array] = {}
+    for shard in leaf.addressable_shards:
+        bits = host_bits(shard.data)
+        place = tuple((part.start, part.stop) for part in shard.index)
+        if first.setdefault(place, bits) is not bits and first[place].tobytes() != bits.tobytes():
+            return False
+    return True
 
 
 def split_axis(leaf: jax.Array) -> int | None:

@@ -32,7 +32,12 @@ class Tape:
         self, options: TapeOptions | None = None, reference: Reference | None = None
     ) -> None:
         self.options, self.reference = options or TapeOptions(), reference
-        self.room = {Part.OUTPUTS: self.options.keep, Part.INPUTS: self.options.keep_inputs}
+        keep = self.options.keep
+        self.room = {
+            Part.OUTPUTS: keep,
+            Part.INSIDE: keep,
+            Part.INPUTS: self.options.keep_inputs,
+        }
         self.arrays: dict[str, values.Bytes] = {}
         self.reader = Reader()
         self._lock = threading.RLock()
@@ -52,7 +57,7 @@ class Tape:
             return Values(number, tuple(array.digest for array in arrays))
 
     def _keep(self, name: str, part: Part, array: HostArray) -> None:
-        purse = Part.INPUTS if part == Part.INPUTS else Part.OUTPUTS
+        purse = Part.OUTPUTS if part == Part.REPLAYED else part
         assert array.values is not None
         if array.values.nbytes and self.room[purse] > 0:
             bits = bits_of(root(array.values, array.form.axis))

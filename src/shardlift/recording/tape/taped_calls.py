@@ -83,15 +83,14 @@ class TapedFunction:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tape, site = self._tape, self._site
         number = tape.next_number(site)
-        flat, inputs, inside = self._before(number, args, kwargs)
+        flat, inputs, inside, hidden = self._before(number, args, kwargs)
         try:
             if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
                 _compat.raise_if_deleted((args, kwargs))
             out = self._mapped(*args, **kwargs)
         except BaseException as error:
-            first = str(error).partition("\n")[0][:200]
-            message = f"{type(error).__name__}{f': {first}' * bool(first)}"
-            tape.add(site, Sample(number, True, inputs, None, inside, error=message))
+            message = _first_line(error, 200)
+            tape.add(site, Sample(number, True, inputs, None, inside, None, message, hidden))
             raise
         outputs = replayed = None
         try:
@@ -101,36 +100,40 @@ class TapedFunction:
                 replayed = self._replay(number, flat, inputs)
         except Exception as error:
             _note_fault(site, "outputs", error)
-        tape.add(site, Sample(number, False, inputs, outputs, inside, replayed))
+        sample = Sample(number, False, inputs, outputs, inside, replayed, hidden=hidden)
+        tape.add(site, sample)
         return out
 
     def _before(
         self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[FlatCall | None, Values | None, Values | None]:
-        """The inputs, and what the collectives exchange: before the call, which may free them."""
+    ) -> tuple[FlatCall | None, Values | None, Values | None, str]:
+        """The inputs and the results of collectives, before the call, which may free the inputs.
+
+        The text says why some of the collectives were not recorded.
+        """
         tape, site = self._tape, self._site
         try:
             flat = self._adapter.flatten(args, kwargs)
         except Exception:  # wrong arguments: the call itself will say so
-            return None, None, None
-        inputs = inside = None
+            return None, None, None, ""
+        inputs, inside, hidden = None, None, ""
         try:
             arrays = tape.read(flat.rows, want=tape.room[Part.INPUTS] > 0)
             inputs = tape.put(site, number, Part.INPUTS, arrays)
-            if number < tape.options.tapped and tape.options.oracle != "vmap":
-                inside = self._tap(number, flat)
         except Exception as error:
             _note_fault(site, "inputs", error)
-        return flat, inputs, inside
+        if number < tape.options.tapped:
+            inside, hidden = self._tap(number, flat)
+        return flat, inputs, inside, hidden
 
-    def _tap(self, number: int, flat: FlatCall) -> Values | None:
+    def _tap(self, number: int, flat: FlatCall) -> tuple[Values | None, str]:
+        if self._tape.options.oracle == "vmap":
+            return None, "vmap has no collectives"
         try:
-            arrays, notes = taps.look(self._mapped, flat)
+            arrays, hidden = taps.look(self._mapped, flat)
+            return self._tape.put(self._site, number, Part.INSIDE, arrays), hidden
         except Exception as error:
-            _note_fault(self._site, "collectives", error)
-            return None
-        self._site.unseen.update(dict.fromkeys(notes))
-        return self._tape.put(self._site, number, Part.INSIDE, arrays)
+            return None, _first_line(error)
 
     def _replay(self, number: int, flat: FlatCall, inputs: Values) -> Values | None:
         """The outputs for the inputs that the other program had in this call."""
@@ -146,8 +149,12 @@ class TapedFunction:
 
 
 def _note_fault(site: SiteRecord, what: str, error: BaseException) -> None:
-    first = str(error).partition("\n")[0][:120]
-    site.unseen[f"{what} of a call, because of {type(error).__name__}: {first}"] = None
+    site.unseen[f"{what} of a call, because of {_first_line(error)}"] = None
+
+
+def _first_line(error: BaseException, most: int = 120) -> str:
+    first = str(error).partition("\n")[0][:most]
+    return f"{type(error).__name__}{f': {first}' * bool(first)}"
 
 
 def _devices(out: Any) -> int:

@@ -1,22 +1,24 @@
-"""What the collectives of a call exchange: their operands and results, a row a device.
+"""The results of the collectives of a call, with one row per device.
 
-The function is traced, and its jaxpr run once more on the same inputs by an interpreter that keeps
-what goes into each collective and what comes out. An optimiser that does not care for the scale
-of a gradient hides a wrong one from the outputs; here it shows. Loops are followed, a `scan` turn
-by turn, a `while` for its first turns; so are branches. Random keys that are drawn from, and what
-is computed of the index of the device, are kept too: they tell why numbers differ.
+The function is traced, and its jaxpr is run once more on the same inputs by an interpreter that
+keeps the result of each collective. An optimiser that does not depend on the scale of a gradient
+hides a wrong one from the outputs; here it shows. Every iteration of a `scan` is kept, the first
+ones of a `while`, and the branches that are taken. Random keys that are drawn from, and values
+computed from the index of the device, are kept too: they explain why numbers differ.
 """
 
 from __future__ import annotations
 
 import linecache
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.sharding import PartitionSpec
 
 from shardlift import _compat
@@ -34,8 +36,8 @@ SILENT = {"debug_callback", "debug_print"}  # would print once more
 TURNS = 4  # of a loop that ends by a condition
 
 
-def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], list[str]]:
-    """Operands and results of the collectives of one call, and what was not seen."""
+def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], str]:
+    """The results of the collectives of one call, and why some are missing, if any are."""
 
     def program(leaves: list[Any]) -> Any:
         args, kwargs = call.rebuild(leaves)
@@ -43,9 +45,9 @@ def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], list[str]]:
 
     traced = jax.make_jaxpr(program)(call.leaves)
     if not has(traced.jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
-        return [], []
+        return [], ""
     if any("callback" in str(effect).lower() for effect in loud_effects(traced.jaxpr)):
-        return [], ["collectives: the function calls back to the host, and is not run once more"]
+        return [], "the function calls back to the host, and is not run once more"
     walk = Walk()
 
     def run(consts: list[Any], leaves: list[Any]) -> list[Any]:
@@ -54,7 +56,8 @@ def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], list[str]]:
 
     arrays = jax.jit(run)(traced.consts, jax.tree.leaves(call.leaves))
     hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
-    return hosts, sorted(walk.unseen)
+    inside = ", ".join(sorted(walk.unseen))
+    return hosts, f"those inside of {inside} are not followed" if inside else ""
 
 
 class Kept(NamedTuple):
@@ -113,6 +116,7 @@ class Walk:
         self.about: list[Kept] = []
         self.unseen: set[str] = set()
         self.axes: tuple[Any, ...] = ()  # of the maps around
+        self.sizes: dict[Any, int] = {}  # of these axes
         self.calls: list[Any] = []  # of functions around
 
     def inside(
@@ -121,7 +125,7 @@ class Walk:
         """Outputs of the jaxpr, and the arrays kept."""
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
-        index = Index()
+        index, means = Index(), Means(jaxpr, self.sizes)
         kept: list[Any] = []
         for eqn in jaxpr.eqns:
             operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
@@ -130,17 +134,15 @@ class Walk:
             outputs, new = self._run(eqn, operands, around)
             kept += new
             names.update(zip(eqn.outvars, outputs, strict=True))
+            for collective, var in means.ready(eqn):
+                kept += self._keep_result(collective, names[var], around)
         return [names[v] if not hasattr(v, "val") else v.val for v in jaxpr.outvars], kept
 
     def _run(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
         kind = eqn.primitive.name
         around = f"{around}/{_compat.transforms_of(eqn)}"
         if kind in EXCHANGES:
-            outputs = _compat.run_equation(eqn, operands)
-            arrays = [(ArrayRole.OPERAND, x) for x in operands]
-            arrays += [(ArrayRole.RESULT, x) for x in outputs]
-            collective = kind.removesuffix("_invariant")
-            return outputs, self._keep(eqn, arrays, around, collective)
+            return _compat.run_equation(eqn, operands), []
         if kind in DRAWS:
             key = jax.random.key_data(operands[0])
             kept = self._keep(self._drawing(eqn), [(ArrayRole.RANDOM_KEY, key)], around)
@@ -156,7 +158,7 @@ class Walk:
             return follow(eqn, operands, around)
         inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
         if inner is None:
-            self.unseen.add(f"collectives inside of {kind}")
+            self.unseen.add(kind)
             return _compat.run_equation(eqn, operands), []
         self.calls.append(eqn)
         found = self.inside(inner, _consts(eqn), operands, around)
@@ -170,6 +172,11 @@ class Walk:
                 break
             eqn = call
         return eqn
+
+    def _keep_result(self, eqn: Any, result: Any, around: str) -> list[Any]:
+        around = f"{around}/{_compat.transforms_of(eqn)}"
+        collective = eqn.primitive.name.removesuffix("_invariant")
+        return self._keep(eqn, [(ArrayRole.RESULT, result)], around, collective)
 
     def _keep(
         self,
@@ -198,7 +205,9 @@ class Walk:
 
     def _map(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
         params = eqn.params
-        axes = tuple(_compat.map_axes(eqn) or ())
+        sizes = _compat.map_axes(eqn) or {}
+        axes = tuple(sizes)
+        self.sizes = {**self.sizes, **sizes}
 
         def body(blocks: list[Any]) -> Any:
             before, self.axes = self.axes, (*self.axes, *axes)
@@ -299,6 +308,56 @@ class Walk:
     def _branch(self, closed: Any, around: str, *args: Any) -> tuple[list[Any], list[Any]]:
         outputs, kept = self.inside(*_opened(closed), args, around)
         return outputs, [self._varying(array) for array in kept]
+
+
+class Means:
+    """Finds where the result of each collective of a jaxpr is ready.
+
+    A pmean is a psum and a division. Its result is that of the division: otherwise nothing would
+    tell it from a psum.
+    """
+
+    def __init__(self, jaxpr: Any, sizes: Mapping[Any, int]) -> None:
+        self.sizes = sizes  # of the axes of the maps around
+        self.users: dict[Any, list[Any]] = {}
+        for eqn in jaxpr.eqns:
+            for var in eqn.invars:
+                if not hasattr(var, "val"):
+                    self.users.setdefault(var, []).append(eqn)
+        self.returned = {var for var in jaxpr.outvars if not hasattr(var, "val")}
+        self.waiting: dict[Any, Any] = {}  # the result, and its collective
+
+    def ready(self, eqn: Any) -> list[tuple[Any, Any]]:
+        """The collectives whose results are ready after this equation, with these results."""
+        if eqn.primitive.name in EXCHANGES:
+            devices = self._devices(eqn)
+            self.waiting.update({self._result(var, devices): eqn for var in eqn.outvars})
+        return [(self.waiting.pop(v), v) for v in eqn.outvars if v in self.waiting]
+
+    def _devices(self, eqn: Any) -> int:
+        """The number of devices that a collective goes over."""
+        groups = eqn.params.get("axis_index_groups")
+        if groups:
+            return len(groups[0])
+        return math.prod(self.sizes.get(axis, 1) for axis in _compat.collective_axes(eqn))
+
+    def _result(self, var: Any, devices: int) -> Any:
+        users = self.users.get(var, [])
+        while var not in self.returned and len(users) == 1 and _scales(users[0], devices):
+            (var,) = users[0].outvars
+            users = self.users.get(var, [])
+        return var
+
+
+def _scales(eqn: Any, devices: int) -> bool:
+    """Does an equation multiply or divide an array by the number of devices?"""
+    literals = [v.val for v in eqn.invars if hasattr(v, "val")]
+    if eqn.primitive.name not in ("div", "mul") or len(literals) != 1:
+        return False
+    return any(
+        np.array_equal(literals[0], np.asarray(n).astype(literals[0].dtype))
+        for n in (devices, 1 / devices)
+    )
 
 
 class Index:

@@ -6,8 +6,15 @@ from shardlift.capture.schema import Capture, Site, SiteKind
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.pairs import pair
 from shardlift.verify.compare.recorded import Recorded
-from shardlift.verify.compare.site_comparison import TRANSFORMED, SiteComparison
-from shardlift.verify.compare.verdicts import Place, SiteVerdict, Verdict, place_of
+from shardlift.verify.compare.site_comparison import SiteComparison
+from shardlift.verify.compare.verdicts import (
+    Gap,
+    GapKind,
+    Place,
+    SiteVerdict,
+    Verdict,
+    place_of,
+)
 
 
 def judge(
@@ -20,7 +27,9 @@ def judge(
     verdicts = [SiteComparison(before, after, i, j, tolerance).verdict() for i, j in pairs]
     paired = {i for i, _ in pairs}, {j for _, j in pairs}
     for k, site in enumerate(left):
-        if k not in paired[0] and site.kind is SiteKind.PMAP:
+        if k not in paired[0] and (
+            site.kind is SiteKind.PMAP or (site.samples and site.kind is SiteKind.SHARD_MAP)
+        ):
             verdicts += _without_partner(site, right)
     for k, site in enumerate(right):
         if k not in paired[1] and site.samples and site.kind is not SiteKind.JIT:
@@ -52,7 +61,8 @@ def _without_partner(site: Site, others: tuple[Site, ...]) -> list[SiteVerdict]:
         return [SiteVerdict(Verdict.NOT_REACHED, *places)]
     if not site.transformed:
         return []
-    return [SiteVerdict(Verdict.NOT_COMPARED, *places, notes=(TRANSFORMED,))]
+    gap = Gap(GapKind.TRANSFORMED, count=sum(site.transformed.values()))
+    return [SiteVerdict(Verdict.NOT_COMPARED, *places, gaps=(gap,))]
 
 
 def _namesake(site: Site, others: tuple[Site, ...]) -> Place | None:

@@ -10,7 +10,7 @@ import numpy as np
 from shardlift.capture.layouts import Array
 from shardlift.capture.pairs import Pairs
 from shardlift.capture.schema import ArrayRole, Form
-from shardlift.verify.compare.pairs import pair_collectives
+from shardlift.verify.compare.pairs import pair_by_line
 
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
 
@@ -27,7 +27,7 @@ def pair_keys_and_indices(before: Sequence[Form], after: Sequence[Form]) -> Pair
         places = [
             [k for k, form in enumerate(forms) if form.role is role] for forms in (before, after)
         ]
-        same = pair_collectives([before[k] for k in places[0]], [after[k] for k in places[1]])
+        same = pair_by_line([before[k] for k in places[0]], [after[k] for k in places[1]])
         pairs += [(places[0][i], places[1][j]) for i, j in same]
         if not same:
             pairs += list(zip(*places, strict=False))

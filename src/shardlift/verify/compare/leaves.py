@@ -16,26 +16,31 @@ from shardlift.verify.compare.bits import (
 MOST_ULPS = 2**16  # a larger number of ulps is not shown
 
 
-def structure(before: Form, after: Form) -> tuple[str, str] | None:
+def fitting(before: Form, after: Form, devices: int) -> LayoutChange | None:
+    """How the shapes of two leaves hold the same array."""
+    return layout_of(before.shape, after.shape, (before.axis, after.axis), devices)
+
+
+def structure(before: Form, after: Form, devices: int = 0) -> tuple[str, str] | None:
     """Why two leaves cannot be compared: the difference and its cause; None if they can."""
     if before.dtype != after.dtype:
         return f"{before.dtype} before, {after.dtype} after", "the dtype changed"
-    if layout_of(before.shape, after.shape) is None:
-        return (
-            f"shape {before.shape} before, {after.shape} after",
-            "the shapes do not fit, whether stacked, joined or copied over the devices",
-        )
     if before.agree and not after.agree:
         return (
             "one value before; the copies on the devices disagree after",
             "out_specs=P() or out_axes=None for a value that varies (not checked: check_vma=False)",
         )
+    if fitting(before, after, devices) is None:
+        return (
+            f"shape {before.shape} before, {after.shape} after",
+            "the shapes do not fit, whether stacked, joined or copied over the devices",
+        )
     return None
 
 
-def identical(forms: tuple[Form, Form], digests: tuple[str, str]) -> bool:
+def identical(forms: tuple[Form, Form], digests: tuple[str, str], devices: int = 0) -> bool:
     """Whether the bytes are equal. If only one side has copies, their common value counts."""
-    if layout_of(forms[0].shape, forms[1].shape) is LayoutChange.COPIES:
+    if fitting(*forms, devices) is LayoutChange.COPIES:
         return same_digest(*digests)
     return digests[0].partition("/")[0] == digests[1].partition("/")[0]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from shardlift.capture.layouts import layout_of
 from shardlift.capture.pairs import Pairs, pair_sites
-from shardlift.capture.schema import Form, Site, SiteKind
+from shardlift.capture.schema import ArrayRole, Form, Site, SiteKind
+from shardlift.verify.compare.leaves import fitting
 
 
 def names_of(site: Site) -> set[str]:
@@ -56,7 +58,8 @@ def _alike(before: Site, after: Site) -> bool:
     if left is None or right is None or len(left) != len(right):
         return False
     pairs = zip(left, right, strict=True)
-    return all(a.dtype == b.dtype and layout_of(a.shape, b.shape) for a, b in pairs)
+    devices = max(before.axis_size, after.axis_size)
+    return all(a.dtype == b.dtype and fitting(a, b, devices) for a, b in pairs)
 
 
 def _first_outputs(site: Site) -> tuple[Form, ...] | None:
@@ -69,26 +72,75 @@ def pair_leaves(
 ) -> tuple[Pairs, list[str], list[str]]:
     """Pairs of leaves, and the paths that only one side has.
 
-    Leaves are paired by path, or by order if paths differ and both sides have the same number.
+    Leaves are paired by path; those that are left are paired in order if both sides have the same
+    number of them.
     """
     places = {form.path: k for k, form in enumerate(after)}
     pairs = [(k, places[form.path]) for k, form in enumerate(before) if form.path in places]
-    if len(pairs) < len(before) and len(before) == len(after):
-        return [(k, k) for k in range(len(before))], [], []
-    used = ({i for i, _ in pairs}, {j for _, j in pairs})
-    missing = [form.path for k, form in enumerate(before) if k not in used[0]]
-    more = [form.path for k, form in enumerate(after) if k not in used[1]]
-    return pairs, missing, more
+    used = {i for i, _ in pairs}, {j for _, j in pairs}
+    left = [k for k in range(len(before)) if k not in used[0]]
+    right = [k for k in range(len(after)) if k not in used[1]]
+    if len(left) == len(right):
+        return sorted([*pairs, *zip(left, right, strict=True)]), [], []
+    return pairs, [before[k].path for k in left], [after[k].path for k in right]
 
 
-def pair_collectives(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
-    """Pairs of arrays of collectives: by source line, and by order within a line."""
-    places: dict[tuple[str, str], list[int]] = {}
-    for k, form in enumerate(after):
-        places.setdefault((form.path, form.about), []).append(k)
+def pair_by_line(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
+    """Pairs of arrays inside of calls: by source line, and by order within a line."""
+    return _pair_by(_numbered(before), _numbered(after), lambda form: (form.path, form.about))
+
+
+def pair_collectives(
+    before: Sequence[Form],
+    after: Sequence[Form],
+    digests: tuple[Sequence[str], Sequence[str]],
+) -> tuple[Pairs, list[int], list[int]]:
+    """Pairs of results of collectives, and those of each side that have no partner.
+
+    Equal arrays are paired first, then those on the same line, then those of the same kind and
+    size: an axis may have another name, and a line may be formatted differently.
+    """
+    left, right = _numbered(before, digests[0]), _numbered(after, digests[1])
+    pairs: Pairs = []
+    for key in _COLLECTIVE_KEYS:
+        new = _pair_by(left, right, key)
+        pairs += new
+        for side, used in ((left, {i for i, _ in new}), (right, {j for _, j in new})):
+            for k in used:
+                del side[k]
+    return sorted(pairs), sorted(left), sorted(right)
+
+
+def _numbered(forms: Sequence[Form], digests: Sequence[str] = ()) -> dict[int, Any]:
+    """The forms with their numbers; with digests, the results of collectives with these."""
+    if not digests:
+        return dict(enumerate(forms))
+    pairs = enumerate(zip(forms, digests, strict=True))
+    return {k: pair for k, pair in pairs if pair[0].role is ArrayRole.RESULT}
+
+
+def _pair_by(left: Mapping[int, Any], right: Mapping[int, Any], key: Callable[[Any], Any]) -> Pairs:
+    """Pairs of numbers with equal keys, in order."""
+    places: dict[Any, list[int]] = {}
+    for k, item in right.items():
+        places.setdefault(key(item), []).append(k)
     pairs = []
-    for k, form in enumerate(before):
-        waiting = places.get((form.path, form.about), [])
+    for k, item in left.items():
+        waiting = places.get(key(item))
         if waiting:
             pairs.append((k, waiting.pop(0)))
     return pairs
+
+
+def _kind(form: Form) -> tuple[str, tuple[int, ...]]:
+    """The collective, and the shape of its result without axes of length 1."""
+    return form.collective, tuple(n for n in form.shape if n != 1)
+
+
+_COLLECTIVE_KEYS: tuple[Callable[[tuple[Form, str]], Any], ...] = (
+    lambda item: (_kind(item[0]), item[0].dtype, item[1]),
+    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[0].path, item[0].about),
+    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype),
+    lambda item: _kind(item[0]),
+    lambda item: (item[0].collective, math.prod(item[0].shape)),
+)

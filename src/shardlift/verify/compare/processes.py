@@ -47,9 +47,11 @@ def _merge(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerd
         worst,
         calls=max(site.calls for site in sites),
         leaves=sum(site.leaves for site in sites),
+        collectives=sum(site.collectives for site in sites),
         differing_calls=max(site.differing_calls for site in sites),
         findings=findings,
         causes=tuple(dict.fromkeys(cause for site in sites for cause in site.causes)),
         notes=notes,
+        gaps=tuple(dict.fromkeys(gap for site in sites for gap in site.gaps)),
         itself=True if True in known else False if False in known else None,
     )

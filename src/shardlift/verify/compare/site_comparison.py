@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
 
 from shardlift.capture.layouts import Array, same_arrays, same_digest, together
@@ -13,17 +17,21 @@ from shardlift.verify.compare.explanation import Clues, explain
 from shardlift.verify.compare.leaves import identical, is_array, nearly, structure, words
 from shardlift.verify.compare.pairs import pair_collectives, pair_leaves
 from shardlift.verify.compare.recorded import Recorded
-from shardlift.verify.compare.verdicts import Finding, SiteVerdict, Verdict, place_of
+from shardlift.verify.compare.verdicts import (
+    Finding,
+    Gap,
+    GapKind,
+    SiteVerdict,
+    Verdict,
+    place_of,
+)
 
 SUMMED_TWICE = (
     "check_vma with unvarying parameters: shard_map has already summed the gradient over the "
     "devices before this line"
 )
 SUMMED_LESS = "the backward pass sums over the devices less often than before"
-TRANSFORMED = (
-    "called inside grad, vmap or another transform, outside any jit or pmap: such calls are not "
-    "recorded"
-)
+_OUTPUTS = (GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES)  # not even the outputs were compared
 MOST_CALLS = 200  # differing calls of a site whose values are compared
 
 
@@ -38,7 +46,9 @@ class SiteComparison:
         self.devices = max(site.axis_size for site in self.sites)
         self.findings: dict[tuple[Part, str], Finding] = {}
         self.notes: dict[str, None] = {}
-        self.leaves = self.collectives = self.differing = self.uncompared = self.calls = 0
+        self.gaps: Counter[tuple[GapKind, str]] = Counter()
+        self.leaves = self.collectives = self.differing = self.calls = 0
+        self.collective_calls = 0
         kinds = [site.kind for site in self.sites]
         is_whole = kinds == [SiteKind.PMAP, SiteKind.JIT] and self.devices > 1
         self.clues = Clues(whole_batch=is_whole)
@@ -51,7 +61,7 @@ class SiteComparison:
         for site in self.sites:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
             if site.transformed and site.kind is SiteKind.PMAP:
-                self.notes[TRANSFORMED] = None
+                self.gaps[GapKind.TRANSFORMED, ""] += sum(site.transformed.values())
         return SiteVerdict(
             self._verdict(),
             place_of(self.sites[0]),
@@ -59,11 +69,14 @@ class SiteComparison:
             calls=self.calls,
             leaves=self.leaves,
             collectives=self.collectives,
+            collective_calls=self.collective_calls,
             replays=self.clues.replays,
             differing_calls=self.differing,
             findings=tuple(self.findings.values()),
             causes=tuple(explain(self.findings.values(), self.clues)),
             notes=tuple(self.notes),
+            gaps=tuple(Gap(*gap, count) for gap, count in self.gaps.items()),
+            outputs_only=not any(_asked(one) for site in self.sites for one in site.samples),
             itself=self.clues.itself,
         )
 
@@ -71,8 +84,11 @@ class SiteComparison:
         counted = [f for f in self.findings.values() if f.part != Part.REPLAYED]
         if any(not finding.close for finding in counted):
             return Verdict.DIFFERENT
-        if self.uncompared or not self.leaves:
+        unread = any(kind in _OUTPUTS for kind, _ in self.gaps)
+        if unread or not self.calls:
             return Verdict.NOT_COMPARED
+        if self.gaps:
+            return Verdict.PARTLY_COMPARED
         return Verdict.CLOSE if counted else Verdict.IDENTICAL
 
     def _compare_counts(self) -> None:
@@ -86,19 +102,15 @@ class SiteComparison:
 
     def _compare_call(self, left: Sample, right: Sample) -> None:
         if left.failed or right.failed:
-            if left.failed != right.failed:
-                which = "before" if left.failed else "after"
-                error = left.error or right.error
-                what = f"the call raised an error {which}{f': {error}' * bool(error)}"
-                cause = causes.of_error(error)
-                self._add(Finding("", left.call, Part.CALLS, what, cause=cause))
-                self.clues.own |= _same_arrays(left.inputs, right.inputs)
+            self._compare_errors(left, right)
             return
         if left.outputs is None or right.outputs is None:
-            self.uncompared += 1
-            self.notes["calls whose outputs could not be read are not compared"] = None
+            self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
             return
         same_inputs = _same_arrays(left.inputs, right.inputs)
+        if not (left.outputs.digests or right.outputs.digests):
+            self._compare_without_outputs(left, right)
+            return
         bad = self._compare_outputs(left, right, Part.OUTPUTS, right.outputs)
         self.calls += 1
         self.differing += bad
@@ -108,12 +120,40 @@ class SiteComparison:
             self._explain_inputs(left, right)
         if bad and same_inputs:
             self._find_exchanged_arguments(left.inputs, right.inputs)
-        if left.inside is not None and right.inside is not None and same_inputs:
-            self._compare_collectives(left, right, left.inside, right.inside)
+        if same_inputs or not bad:
+            self._compare_inside(left, right)
         if right.replayed is not None:
             self.clues.replays += 1
             bad = self._compare_outputs(left, right, Part.REPLAYED, right.replayed)
             self.clues.differing_replays += bad
+
+    def _compare_errors(self, left: Sample, right: Sample) -> None:
+        """Compare calls of which at least one raised an error."""
+        self.calls += 1
+        if left.failed and right.failed:
+            if _without_addresses(left.error) == _without_addresses(right.error):
+                self.notes["calls that raise the same error in both programs are equal"] = None
+                return
+            what = f"the call raised {left.error} before, and {right.error} after"
+        else:
+            error = left.error or right.error
+            which = "before" if left.failed else "after"
+            what = f"the call raised an error {which}{f': {error}' * bool(error)}"
+        self.differing += 1
+        self._add(Finding("", left.call, Part.CALLS, what, cause=causes.of_error(right.error)))
+        self.clues.own |= _same_arrays(left.inputs, right.inputs)
+
+    def _compare_without_outputs(self, left: Sample, right: Sample) -> None:
+        """Compare the inputs of a call without outputs, which prints or calls back to the host."""
+        if left.inputs is None or right.inputs is None:
+            self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
+            return
+        self.calls += 1
+        if not _same_arrays(left.inputs, right.inputs):
+            what = "it has no outputs, and its inputs differ"
+            self._add(Finding("", left.call, Part.CALLS, what))
+            self.differing += 1
+        self._compare_inside(left, right)
 
     def _find_exchanged_arguments(self, before: Values | None, after: Values | None) -> None:
         """Find pairs of arguments that have each other's values."""
@@ -134,6 +174,10 @@ class SiteComparison:
         assert left.outputs is not None
         forms = self._forms(0, left.outputs), self._forms(1, values)
         pairs, missing, more = pair_leaves(*forms)
+        for i, j in pairs:
+            if forms[0][i].path != forms[1][j].path:
+                renamed = f"{forms[0][i].path} before is compared with {forms[1][j].path} after"
+                self.notes[f"outputs have other names: {renamed}"] = None
         for paths, which in ((missing, "before"), (more, "after")):
             for path in paths:
                 self._add(Finding(path, left.call, part, f"this output is only {which}"))
@@ -158,15 +202,16 @@ class SiteComparison:
         """Compare one leaf; None if it is identical."""
         path, call = forms[0].path, samples[0].call
         if not digests[0] and not digests[1]:
-            note = f"{path} ({forms[0].dtype}) was not compared: its bytes were not recorded"
-            self.notes[note] = None
-            self.uncompared += is_array(forms[0])
+            if is_array(forms[0]):
+                self.gaps[GapKind.NO_BYTES, f"{path} ({forms[0].dtype})"] += 1
+            else:
+                self.notes[f"{path} ({forms[0].dtype}) was not compared: it is no array"] = None
             return None
         self.leaves += part == Part.OUTPUTS
-        mismatch = structure(*forms)
+        mismatch = structure(*forms, self.devices)
         if mismatch is not None:
             return Finding(path, call, part, mismatch[0], cause=mismatch[1])
-        if identical(forms, digests):
+        if identical(forms, digests, self.devices):
             return None
         arrays = self._arrays(samples, part, places, forms)
         if arrays is None:
@@ -226,30 +271,109 @@ class SiteComparison:
 
     # ---- collectives
 
+    def _compare_inside(self, left: Sample, right: Sample) -> None:
+        """Compare what the collectives of a call exchange, as far as it was recorded."""
+        for name, sample in (("before", left), ("after", right)):
+            if sample.hidden:
+                what = f"{name}: {sample.hidden}"
+                self.gaps[GapKind.COLLECTIVES_NOT_RECORDED, what] += 1
+        if left.inside is not None and right.inside is not None:
+            self._compare_collectives(left, right, left.inside, right.inside)
+            return
+        sides = ("before", left, right, 1), ("after", right, left, 0)
+        for name, own, other, number in sides:
+            has_results = other.inside is not None and any(
+                form.role is ArrayRole.RESULT for form in self._forms(number, other.inside)
+            )
+            if own.inside is None and not own.hidden and has_results:
+                what = f"{name}: this was not asked for"
+                self.gaps[GapKind.COLLECTIVES_NOT_RECORDED, what] += 1
+
     def _compare_collectives(
         self, left: Sample, right: Sample, before: Values, after: Values
     ) -> None:
         """Compare results of collectives up to rounding: outputs show other differences."""
         forms = self._forms(0, before), self._forms(1, after)
         self._compare_keys_and_indices(left, right, forms)
-        for i, j in pair_collectives(*forms):
-            if key_and_index_checks.is_key_or_index(forms[0][i]):
-                continue
-            self.collectives += 1
-            pair_forms = forms[0][i], forms[1][j]
-            digests = before.digests[i], after.digests[j]
-            if pair_forms[0].role is ArrayRole.OPERAND or identical(pair_forms, digests):
-                continue
-            if structure(*pair_forms):
-                continue
-            arrays = self._arrays((left, right), Part.INSIDE, (i, j), pair_forms)
-            if arrays is None or nearly(*together(*arrays)[:2]):
-                continue
-            path = pair_forms[0].path
-            finding = self._compare_arrays(path, left.call, Part.INSIDE, arrays, pair_forms)
-            if finding is not None and not finding.close:
-                self.clues.own = True
-                self._add(_with_cause(finding, forms, *together(*arrays)[:2]))
+        pairs, *alone = pair_collectives(*forms, (before.digests, after.digests))
+        if not (left.hidden or right.hidden):
+            kinds = GapKind.ONLY_BEFORE, GapKind.ONLY_AFTER
+            for kind, side, numbers in zip(kinds, forms, alone, strict=True):
+                self.gaps.update((kind, _name(side[k])) for k in numbers)
+        far: list[tuple[int, int, Finding]] = []
+        compared = self.collectives
+        for i, j in pairs:
+            digests, of_pair = (before.digests[i], after.digests[j]), (forms[0][i], forms[1][j])
+            finding = self._compare_result((left, right), (i, j), of_pair, digests)
+            if finding is not None:
+                far.append((i, j, finding))
+        self.collective_calls += self.collectives > compared
+        for finding in self._without_exchanged((left, right), far, forms):
+            self.clues.own = True
+            self._add(finding)
+
+    def _compare_result(
+        self,
+        samples: tuple[Sample, Sample],
+        places: tuple[int, int],
+        forms: tuple[Form, Form],
+        digests: tuple[str, str],
+    ) -> Finding | None:
+        """Compare the results of two collectives; None if they are equal or cannot be compared."""
+        self.collectives += 1
+        path, call, about = forms[0].path, samples[0].call, forms[0].about
+        if forms[0].dtype != forms[1].dtype:
+            what = f"{forms[0].dtype} before, {forms[1].dtype} after"
+            cause = "the dtype changed"
+            return Finding(path, call, Part.INSIDE, what, cause=cause, about=about)
+        if digests[0] == digests[1]:
+            return None
+        arrays = self._results(samples, places, forms)
+        if arrays is None:
+            self.collectives -= 1
+            self.gaps[GapKind.VALUES_NOT_KEPT, _name(forms[0])] += 1
+            return None
+        if nearly(*arrays):
+            return None
+        finding = self._compare_arrays(path, call, Part.INSIDE, arrays, forms)
+        return None if finding is None or finding.close else finding
+
+    def _results(
+        self, samples: tuple[Sample, Sample], places: tuple[int, int], forms: tuple[Form, Form]
+    ) -> tuple[Array, Array] | None:
+        """The results of two collectives of the same size, in one shape, if they were kept."""
+        arrays = self._arrays(samples, Part.INSIDE, places, forms)
+        return arrays and (arrays[0], arrays[1].reshape(arrays[0].shape))
+
+    def _without_exchanged(
+        self,
+        samples: tuple[Sample, Sample],
+        far: Sequence[tuple[int, int, Finding]],
+        forms: tuple[tuple[Form, ...], tuple[Form, ...]],
+    ) -> list[Finding]:
+        """The findings, without results that are equal but in another order."""
+        rights = [j for _, j, _ in far]
+        findings = []
+        for i, j, finding in far:
+            partner = next((k for k in rights if self._nearly_equal(samples, (i, k), forms)), None)
+            if partner is None:
+                arrays = self._results(samples, (i, j), (forms[0][i], forms[1][j]))
+                findings.append(_with_cause(finding, forms, arrays))
+            else:
+                rights.remove(partner)
+        return findings
+
+    def _nearly_equal(
+        self,
+        samples: tuple[Sample, Sample],
+        places: tuple[int, int],
+        forms: tuple[tuple[Form, ...], tuple[Form, ...]],
+    ) -> bool:
+        pair = forms[0][places[0]], forms[1][places[1]]
+        if pair[0].dtype != pair[1].dtype or math.prod(pair[0].shape) != math.prod(pair[1].shape):
+            return False
+        arrays = self._results(samples, places, pair)
+        return arrays is not None and nearly(*arrays)
 
     def _compare_keys_and_indices(
         self, left: Sample, right: Sample, forms: tuple[tuple[Form, ...], tuple[Form, ...]]
@@ -270,7 +394,7 @@ class SiteComparison:
         for i, j in pair_leaves(*forms)[0]:
             pair_forms = forms[0][i], forms[1][j]
             digests = left.inputs.digests[i], right.inputs.digests[j]
-            if structure(*pair_forms) or identical(pair_forms, digests):
+            if structure(*pair_forms, self.devices) or identical(pair_forms, digests, self.devices):
                 continue
             arrays = self._arrays((left, right), Part.INPUTS, (i, j), pair_forms)
             if arrays is not None:
@@ -290,16 +414,32 @@ class SiteComparison:
 def _with_cause(
     finding: Finding,
     forms: tuple[tuple[Form, ...], tuple[Form, ...]],
-    before: Array,
-    after: Array,
+    arrays: tuple[Array, Array] | None,
 ) -> Finding:
     """The finding with its cause, if the number of collectives in the backward pass changed."""
     counts = [sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms]
-    factor = causes.constant_factor(before, after)
-    if factor is None or counts[0] == counts[1]:
+    if arrays is None or finding.distance is None or counts[0] == counts[1]:
+        return finding
+    factor = causes.constant_factor(*arrays)
+    if factor is None:
         return finding
     why = SUMMED_TWICE if counts[1] > counts[0] else SUMMED_LESS
     return dataclasses.replace(finding, cause=f"{causes.size_of(factor)}: {why}")
+
+
+def _name(form: Form) -> str:
+    """The name of a collective: ``psum: grads = lax.pmean(grads, "i")``."""
+    what = form.collective + " (backward pass)" * form.backward
+    return f"{what}: {form.about}" if form.about else what
+
+
+def _without_addresses(error: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "0x", error)
+
+
+def _asked(sample: Sample) -> bool:
+    """Whether the collectives of a call were to be recorded."""
+    return sample.inside is not None or bool(sample.hidden)
 
 
 def _same_arrays(before: Values | None, after: Values | None) -> bool:

@@ -15,6 +15,7 @@ class Verdict(StrEnum):
     DIFFERENT = "different"
     NOT_REACHED = "not reached"
     NOT_COMPARED = "not compared"
+    PARTLY_COMPARED = "partly compared"  # no difference in what was compared
     CLOSE = "close"
     IDENTICAL = "identical"
 
@@ -52,6 +53,27 @@ class Finding:
     about: str = ""  # the source line of a collective
 
 
+class GapKind(StrEnum):
+    """A part of a site that was not compared."""
+
+    ONLY_BEFORE = "collective only before"
+    ONLY_AFTER = "collective only after"
+    VALUES_NOT_KEPT = "values of a collective not kept"
+    COLLECTIVES_NOT_RECORDED = "collectives not recorded"
+    OUTPUTS_NOT_READ = "outputs not read"
+    NO_BYTES = "output without bytes"
+    TRANSFORMED = "calls under a transformation"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something that was not compared: what it is or why, and how often."""
+
+    kind: GapKind
+    what: str = ""
+    count: int = 1
+
+
 @dataclass(frozen=True)
 class SiteVerdict:
     """One site, before and after."""
@@ -61,12 +83,15 @@ class SiteVerdict:
     after: Place | None
     calls: int = 0  # compared calls
     leaves: int = 0  # compared outputs of all calls
-    collectives: int = 0  # compared arrays of collectives
+    collectives: int = 0  # compared results of collectives
+    collective_calls: int = 0  # calls whose collectives were compared
     replays: int = 0  # calls that were run again on the same inputs
     differing_calls: int = 0
     findings: tuple[Finding, ...] = ()  # the first of each leaf
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()  # what was not compared
+    outputs_only: bool = False  # collectives were not asked for (--collectives 0)
     # Whether the function itself differs, and not only its inputs; None if not known.
     itself: bool | None = None
 
@@ -115,14 +140,17 @@ class Outcome:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 if all is equal, 1 for a difference, 2 if nothing was compared."""
-        if any(site.verdict in (Verdict.DIFFERENT, Verdict.NOT_COMPARED) for site in self.sites):
+        """0 if everything was compared and is equal, 1 if not, 2 if nothing was compared."""
+        if any(site.verdict in _UNEQUAL for site in self.sites):
             return 1
         if any(site.verdict == Verdict.NOT_REACHED and in_one_only(site) for site in self.sites):
             return 1
         if not any(site.calls for site in self.sites):
             return 2
         return 1 if self.failed else 0
+
+
+_UNEQUAL = (Verdict.DIFFERENT, Verdict.NOT_COMPARED, Verdict.PARTLY_COMPARED)
 
 
 def in_one_only(site: SiteVerdict) -> bool:

@@ -1,0 +1,233 @@
+"""Collectives: each is compared with its partner, and what has none is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.verify.compare.verdicts import GapKind, Outcome, Side
+from tests.verify.recording import compared, one, program
+
+pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
+
+# An optimiser that takes the sign of a gradient: outputs do not show its scale.
+START = """
+rng = np.random.default_rng(0)
+W, X = np.stack([rng.normal(size=3).astype("f4")] * 8), rng.normal(size=(8, 3)).astype("f4")
+"""
+STEP = """
+def step(w, x):
+    g = jax.grad(lambda w: jnp.sum(x * w))(w)
+    g = lax.pmean(g, "i")
+    return w - 0.1 * jnp.sign(g)
+"""
+BEFORE = START + STEP + 'jax.pmap(step, axis_name="i")(W, X)'
+AFTER = START + STEP + "on_rows(step)(W, X)"
+MEAN = 'g = lax.pmean(g, "i")'
+WRONG_SCALE = {"jnp.sum(x * w)": "8 * jnp.sum(x * w)"}
+
+# Changes that leave the numbers as they are, and change the lines of the collectives.
+HARMLESS = {
+    "nothing": {},
+    "comment": {MEAN: MEAN + "  # of all devices"},
+    "split": {MEAN: 'g = lax.pmean(\n        g,\n        "i",\n    )'},
+    "axis": {'"i"': '"j"', "on_rows(step)": 'on_rows(step, "j")'},
+    "variable": {MEAN: 'mean = lax.pmean(g, "i")', "sign(g)": "sign(mean)"},
+    "sum and division": {MEAN: 'g = lax.psum(g, "i") / 8'},
+    "divided before": {MEAN: 'g = lax.psum(g / 8, "i")'},
+    "argument": {"step(w, x)": "step(w, x, y)", "(W, X)": "(W, X, X)"},
+    "function": {
+        MEAN: "g = mean(g)",
+        "def step": "def mean(g): return lax.pmean(g, 'i')\ndef step",
+    },
+    "tree": {MEAN: 'g = lax.pmean({"w": g}, "i")["w"]'},
+    "block": {MEAN: 'g = lax.pmean(g[None], "i")[0]'},
+}
+
+
+def after(*changes: dict[str, str]) -> str:
+    text = AFTER
+    for change in changes:
+        for old, new in change.items():
+            assert old in text
+            text = text.replace(old, new)
+    return text
+
+
+def verdict(text: str, **options: object):
+    return one(compared(program(BEFORE), program(text), **options))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_harmless_change_of_a_line(name: str) -> None:
+    found = verdict(after(HARMLESS[name]))
+    assert (found.verdict, found.collectives, found.gaps) == ("identical", 1, ())
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_wrong_scale_beside_a_harmless_change(name: str) -> None:
+    found = verdict(after(WRONG_SCALE, HARMLESS[name]))
+    assert (found.verdict, found.leaves) == ("different", 1)
+    assert "8.000 times too large" in found.causes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({MEAN: 'g = lax.psum(g, "i")'}, "8.000 times too large"),
+        ({MEAN: 'g = 8 * lax.pmean(g, "i")'}, "8.000 times too large"),
+        (
+            {MEAN: 'g = lax.pmean(g.astype(jnp.bfloat16), "i").astype(g.dtype)'},
+            "float32 before, bfloat16 after",
+        ),
+        ({MEAN: 'g = lax.pmean(g * lax.axis_index("i").astype("f4"), "i")'}, "elements differ"),
+    ],
+    ids=["psum for pmean", "scaled after", "dtype", "weighted"],
+)
+def test_another_collective(change: dict[str, str], words: str) -> None:
+    found = verdict(after(change))
+    assert found.verdict == "different"
+    assert words in " ".join([*found.causes, *(finding.what for finding in found.findings)])
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds"),
+    [
+        ({MEAN: "pass"}, {GapKind.ONLY_BEFORE}),
+        ({MEAN: MEAN + '; n = lax.psum(x.sum(), "i")'}, {GapKind.ONLY_AFTER}),
+        (
+            {MEAN: 'g = lax.all_gather(g, "i").mean(0)'},
+            {GapKind.ONLY_BEFORE, GapKind.ONLY_AFTER},
+        ),
+    ],
+    ids=["missing", "more", "another kind"],
+)
+def test_a_collective_without_partner(change: dict[str, str], kinds: set[GapKind]) -> None:
+    same_rows = {"rng.normal(size=(8, 3)).astype": "np.stack([rng.normal(size=3)] * 8).astype"}
+    before = BEFORE
+    for old, new in same_rows.items():
+        before = before.replace(old, new)
+    found = one(compared(program(before), program(after(same_rows, change))))
+    assert found.verdict == "partly compared"
+    assert {gap.kind for gap in found.gaps} == kinds
+    assert Outcome(Side("a"), Side("b"), (found,)).status == 1
+
+
+@pytest.mark.parametrize("keep", [0, 10**6])
+@pytest.mark.parametrize("change", [{}, WRONG_SCALE], ids=["right", "wrong"])
+def test_values_that_are_not_kept_are_not_counted(keep: int, change: dict[str, str]) -> None:
+    found = verdict(after(change), keep=keep)
+    if not change:
+        assert (found.verdict, found.collectives) == ("identical", 1)
+    elif keep:
+        assert (found.verdict, found.collectives) == ("different", 1)
+    else:
+        assert (found.verdict, found.collectives) == ("partly compared", 0)
+        assert [gap.kind for gap in found.gaps] == [GapKind.VALUES_NOT_KEPT]
+
+
+def test_results_in_another_order_are_the_same() -> None:
+    """Rounded differently, so that their digests do not pair them."""
+    two = """
+def step(w, x):
+    a, b = lax.psum(x * 0.1 * 0.7, "i"), lax.psum(w * 0.3, "i")
+    return jnp.sign(a) + jnp.sign(b)
+"""
+    other = """
+def step(w, x):
+    b = lax.psum(w * 0.1 * 3, "i")
+    a = lax.psum(x * 0.07, "i")
+    return jnp.sign(a) + jnp.sign(b)
+"""
+    before = START + two + 'jax.pmap(step, axis_name="i")(W, X)'
+    found = one(compared(program(before), program(START + other + "on_rows(step)(W, X)")))
+    assert (found.verdict, found.collectives) == ("identical", 2)
+
+
+def test_collectives_that_are_not_recorded_are_said() -> None:
+    text = START + STEP.replace(MEAN, f"{MEAN}; io_callback(print, None)")
+    text = "from jax.experimental import io_callback\n" + text
+    old, new = (
+        text + call for call in ('jax.pmap(step, axis_name="i")(W, X)', "on_rows(step)(W, X)")
+    )
+    found = one(compared(program(old), program(new)))
+    assert found.verdict == "partly compared"
+    assert {gap.kind for gap in found.gaps} == {GapKind.COLLECTIVES_NOT_RECORDED}
+    found = one(compared(program(old), program(new), tapped=0))
+    assert (found.verdict, found.outputs_only) == ("identical", True)
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_functions_without_outputs(scale: int) -> None:
+    """Their inputs are compared."""
+    step = "def step(x): jax.debug.print('{}', x[0])\n"
+    found = one(
+        compared(
+            program(START + step + "jax.pmap(step)(X)"),
+            program(START + step + f"on_rows(step)({scale} * X)"),
+        )
+    )
+    assert found.verdict == ("identical" if scale == 1 else "different")
+
+
+# ---- outputs
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ('{"acc": x, "loss": 2 * x}', "identical"),
+        ('{"accuracy": x, "loss": 2 * x}', "identical"),
+        ('{"loss": 2 * x, "z_acc": x}', "identical"),
+        ('{"loss": x, "z_acc": 2 * x}', "different"),
+        ('{"loss": x}', "different"),
+        ("(x, 2 * x)", "identical"),
+    ],
+)
+def test_renamed_outputs(after: str, found: str) -> None:
+    old = START + 'def f(x): return {"acc": x, "loss": 2 * x}\njax.pmap(f)(X)'
+    new = START + f"def f(x): return {after}\non_rows(f)(X)"
+    assert one(compared(program(old), program(new))).verdict == found
+
+
+@pytest.mark.parametrize("specs", [("a", "a"), ("b", "b"), (None, None)])
+def test_copies_that_disagree_on_some_devices(specs: tuple[str | None, str]) -> None:
+    """Of an array that is split over one axis of the mesh, and copied over the other."""
+    text = """
+mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
+X = np.arange(16, dtype="f4").reshape(8, 2)
+def step(x):
+    return x * 2 + jnp.where(lax.axis_index(("a", "b")) == DEVICE, 1, 0).astype(x.dtype)
+f = jax.shard_map(step, mesh=mesh, in_specs=P(AXIS), out_specs=P(AXIS), check_vma=False)
+jax.jit(f)(X)
+"""
+    text = text.replace("AXIS", repr(specs[0]))
+    none, some = text.replace("DEVICE", "8"), text.replace("DEVICE", "5")
+    assert one(compared(program(none), program(none))).verdict == "identical"
+    assert one(compared(program(none), program(some))).verdict == "different"
+    assert one(compared(program(some), program(none))).verdict == "different"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("raise ArithmeticError('a')", "identical"),
+        ("raise ArithmeticError('b')", "different"),
+        ("raise ZeroDivisionError('a')", "different"),
+        ("return x", "different"),
+    ],
+)
+def test_calls_that_fail_in_both_programs(body: str, found: str) -> None:
+    text = """
+def step(x): BODY
+def fine(x): return x
+f = MAP(step)
+MAP(fine)(np.ones((8, 2)))
+try: f(np.ones((8, 2)))
+except ArithmeticError: pass
+"""
+    old = text.replace("BODY", "raise ArithmeticError('a')").replace("MAP", "jax.pmap")
+    new = text.replace("BODY", body).replace("MAP", "on_rows")
+    verdicts = {site.name: site.verdict for site in compared(program(old), program(new))}
+    assert verdicts == {"fine": "identical", "step": found}

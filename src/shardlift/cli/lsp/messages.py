@@ -11,7 +11,7 @@ from pygls import uris
 from shardlift.check.rules import all_rules
 from shardlift.cli.lsp.analysis import Rewrite, line_edits
 from shardlift.cli.lsp.positions import Positions
-from shardlift.migrate.engine import FileResult
+from shardlift.migrate.results import FileResult
 from shardlift.source.model import Edit, Effect, Finding, Rule
 
 SOURCE = "shardlift"

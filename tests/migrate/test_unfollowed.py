@@ -68,7 +68,7 @@ def test_a_backend_table() -> None:
     [
         "import objax\nstep = objax.Parallel(f, vc)\n",
         "from flax import nnx\nstep = nnx.pmap(f)\n",
-        "import equinox as eqx\nstep = eqx.filter_pmap(f)\n",
+        "import equinox as eqx\nstep = eqx.filter_pmap(f, in_axes=axes)\n",
     ],
 )
 def test_other_libraries_are_sites_with_what_to_do(text: str) -> None:

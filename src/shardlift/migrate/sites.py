@@ -12,6 +12,7 @@ import io
 import tokenize
 from collections.abc import Iterator, Mapping
 
+from shardlift.migrate import equinox_sites
 from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
 from shardlift.migrate.forms import PER_DEVICE, Form, call_text, form_of
 from shardlift.migrate.helpers import CACHED, UNCACHED
@@ -54,7 +55,9 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     inside = tangled(file)
     done: set[ast.AST] = set()
     for mention in file.mentions:
-        if mention.name not in done:
+        if mention.path == equinox_sites.PATH:
+            yield equinox_sites.rewrite_mention(file, mention)
+        elif mention.name not in done:
             reason = _why_not(file, mention, inside)
             if reason is not None:
                 yield Match(mention.node, reason, kind=kind_of(mention))
@@ -97,8 +100,7 @@ def _not_own(path: str) -> str:
 
 
 _OTHER = {
-    "equinox.filter_pmap": "maps only the arrays of a tree, and splits them by rules of its own: "
-    "use eqx.filter_jit with eqx.filter_shard",
+    equinox_sites.PATH: "maps only the arrays of a tree: use eqx.filter_jit with eqx.filter_shard",
     "flax.nnx.pmap": "carries nnx objects in and out: use nnx.jit with nnx.shard_map",
     "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
     "objax.Parallel": "carries objax variables in and out: use jax.shard_map over their values",

@@ -37,7 +37,8 @@ def show(view: View, console: Console) -> None:
         for text in view.unseen:
             console.print(_indented(Text(f"- {text}"), 2))
     console.print(Text(overhead(view.capture), style="dim"))
-    console.print(Text(f"Next: {_next(view)}"), soft_wrap=True)
+    if view.path:
+        console.print(Text(f"Next: {_next(view)}"), soft_wrap=True)
 
 
 def _site(view: SiteView) -> RenderableType:

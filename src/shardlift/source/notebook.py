@@ -14,7 +14,7 @@ from typing import Any
 from shardlift.source.edits import LINE_END
 
 # Cell magics whose body is ordinary Python that runs in the notebook's own namespace.
-_PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px")
+_PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px", "%%shardlift")
 # Line magics that run the rest of their line, and the options before it.
 _OPTION = r"-(?:[slDT]\s*\S+|[a-zA-Z]\s*\d*)\s+"
 _RUNS_LINE = re.compile(rf"^(\s*)(%(?:time|timeit|prun)\s+(?:{_OPTION})*)(\S.*)$")

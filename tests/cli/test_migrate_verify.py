@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main, transaction
-from shardlift.migrate import passes, sites
+from shardlift.migrate import output_reads, passes, sites
 from shardlift.source.model import Edit
 from tests import children
 from tests.cli.interrupting import tree
@@ -267,6 +267,65 @@ def test_what_is_printed_stays(project: Path, goal: str, status: int) -> None:
     assert ("unreplicate(g(" in text) == (goal != "shim")
     assert "first output [0. 1. 2. 3. 4. 5. 6. 7.] (8,)" in before
     assert _printed(project / "t.py") == before
+
+
+WRITES = """\
+import pathlib, sys, time
+import jax, numpy as np
+
+
+def last(x):
+    return jax.tree.map(lambda a: a + 1, x)
+
+
+f = jax.pmap(lambda x: x / 2)
+g = jax.pmap(lambda x: x * (time.time_ns() % 9973))
+shown = jax.device_get(f(np.arange(2.0))[0])
+g(np.arange(2.0))
+try:
+    jax.pmap(lambda x: x[9, 9, 9])(np.arange(2.0))
+except IndexError:
+    print("caught")
+WHERE
+print("took", time.perf_counter())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("print('x', shown)", "stdout, line 2: 'x 0.0' before, 'x 1.0' after"),
+        ("print('x', shown, file=sys.stderr)", "stderr, line 1: 'x 0.0' before"),
+        ("pathlib.Path('out/x').write_text(f'{shown}')", "file x, line 1: '0.0' before"),
+        ("sys.exit(int(shown) + 3)", "the program fails with it"),
+    ],
+)
+def test_what_is_printed_and_written_is_compared(
+    project: Path, monkeypatch: pytest.MonkeyPatch, where: str, told: str
+) -> None:
+    """A wrong rewrite outside the mapped functions; a function that differs excuses nothing."""
+    for path in project.iterdir():
+        path.unlink()
+    text = WRITES.replace("WHERE", where)
+    (project / "t.py").write_text(text)
+    (project / "out").mkdir()
+    _plant(monkeypatch, output_reads, "f(", "last")
+    result = _run("--verify", "python t.py", "--outputs", "out")
+    assert "t.py:11:24: left as it is: " in result.stdout, result.output
+    assert told in result.stdout
+    assert "shown = jax.device_get(f(np.arange(2.0))[0])\n" in (project / "t.py").read_text()
+    assert "last(" not in (project / "t.py").read_text().partition("f = ")[2]
+    assert os.listdir(project / "out") == []
+
+
+def test_a_folder_of_outputs_with_something_in_it(project: Path) -> None:
+    result = _run("--verify", "python train.py", "--outputs", ".")
+    assert result.exit_code == 2
+    assert "--outputs . is not empty" in result.output
+    result = _run("--verify", "python train.py", "--mask", "(")
+    assert "'(' is not a regular expression" in result.output
 
 
 def _printed(path: Path) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.capture.schema import SiteKind
-from shardlift.verify.bisect import Trial, reached, search, trial_of
+from shardlift.verify.bisect import Trial, reached, search, trial_of, unstable_sites
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import Outcome, Side, SiteVerdict, Verdict, in_one_only
 from shardlift.verify.compare.verdicts import Place as Called
@@ -113,10 +113,27 @@ def test_a_program_that_fails_names_only_what_raised():
 
 @pytest.mark.parametrize("verdict", ["not compared", "different"])
 def test_what_cannot_be_compared(verdict):
-    unstable = {"one"} if verdict == "different" else set()
     found = outcome(site("one", verdict, 1))
+    unstable = unstable_sites(found)
+    assert len(unstable) == (verdict == "different")
     assert trial_of(found, PLACES, unstable).holds
     assert not trial_of(found, PLACES, unstable, only_verified=True).holds
+
+
+def test_a_function_that_differs_from_itself_excuses_no_other_of_its_name():
+    """Neither one in another line, nor the next one in the same line."""
+    same, differs = ("identical", "different")
+    again = outcome(site("<lambda>", differs, 1), *(site("<lambda>", same, k) for k in (1, 2)))
+    unstable = unstable_sites(again)
+    for wrong in (0, 1, 2):
+        verdicts = [differs if k == wrong else same for k in range(3)]
+        sites = [site("<lambda>", v, line) for v, line in zip(verdicts, (1, 1, 2), strict=True)]
+        assert trial_of(outcome(*sites), PLACES, unstable).holds is (wrong == 0)
+
+
+def test_a_function_that_fails_is_not_one_that_differs_from_itself():
+    again = outcome(site("<lambda>", "not compared", 1), site("<lambda>", "identical", 2))
+    assert unstable_sites(again) == set()
 
 
 def test_a_site_of_one_program_only():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,10 +21,13 @@ from shardlift.verify import runs as running
 from shardlift.verify.bisect import (
     SAME_AS_ITSELF,
     Found,
+    SiteId,
     Trial,
+    identify,
     reached,
     search,
     trial_of,
+    unstable_sites,
 )
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.verdicts import (
@@ -32,6 +36,8 @@ from shardlift.verify.compare.verdicts import (
     Verdict,
 )
 from shardlift.verify.compare.verdicts import Place as Called
+from shardlift.verify.output_comparison import DEFAULT_MASKS, Difference, Mask, OutputComparison
+from shardlift.verify.program_output import empty_folder
 from shardlift.verify.verdict_text import basis
 
 # What ends a proof without a result.
@@ -102,12 +108,26 @@ class Wanted:
     most_runs: int
     only_verified: bool = False
     strict_vma: bool = False
+    output: OutputComparison | None = None  # None: what the program prints is not compared
 
 
 def prove(wanted: Wanted, tell: running.Tell) -> Proved:
     """Run the program before and after, back out what differs, until the rest holds."""
-    with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
-        return _Prover(wanted, folder, tell).proved()
+    outputs = wanted.settings.outputs
+    existed = outputs is not None and os.path.isdir(outputs)
+    if outputs is not None and existed and os.listdir(outputs):
+        raise running.CannotRunError(
+            f"--outputs {outputs} is not empty: it is emptied before each run of the command. "
+            "Name an empty folder, or one that does not exist."
+        )
+    try:
+        with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
+            return _Prover(wanted, folder, tell).proved()
+    finally:
+        if outputs is not None:
+            empty_folder(outputs)
+            if not existed and os.path.isdir(outputs):
+                os.rmdir(outputs)
 
 
 class _Prover:
@@ -120,7 +140,9 @@ class _Prover:
         self.runs = 0
         self.notes: dict[str, None] = {}
         self.refused: list[Candidate] = []
-        self.unstable_sites: set[str] = set()  # as far as the program had to be run once more
+        # What differs between two runs of the program before, if it had to be run once more.
+        self.unstable_sites: set[SiteId] = set()
+        self.unstable_output: tuple[Difference, ...] = ()
 
     def proved(self) -> Proved:
         full = self.wanted.project.render(self.settled)
@@ -133,7 +155,8 @@ class _Prover:
             self._strict(places, found)
         migration, outcome = self.holding or (self.wanted.project.render(self.settled), None)
         fates = tuple(self._fates(places, found, outcome))
-        return Proved(migration, fates, self.runs, outcome, tuple(self.notes))
+        notes = (*self.notes, *self._output_notes())
+        return Proved(migration, fates, self.runs, outcome, notes)
 
     # ---- the program before
 
@@ -147,19 +170,13 @@ class _Prover:
         return run
 
     @cached_property
-    def unstable(self) -> set[str]:
-        """Sites that differ from themselves; the program is run once more to know it."""
+    def unstable(self) -> tuple[set[SiteId], tuple[Difference, ...]]:
+        """What differs if the program before is run once more: it cannot be compared."""
         path = os.path.join(self.folder, "again.json")
         settings = replace(self.wanted.settings, replay=False)
-        again = running.record(
-            self.wanted.command, settings, path, lambda text: self.tell(f"{text} (once more)")
-        )
-        sites = self._judged(again).sites
-        return {
-            site.name
-            for site in sites
-            if site.verdict not in (Verdict.IDENTICAL, Verdict.CLOSE, Verdict.PARTLY_COMPARED)
-        }
+        tell = lambda text: self.tell(f"{text} (once more)")  # noqa: E731
+        again = running.record(self.wanted.command, settings, path, tell)
+        return unstable_sites(self._judged(again)), tuple(self._differences(again))
 
     # ---- which places stay
 
@@ -222,14 +239,46 @@ class _Prover:
             after = transaction.during(changes, self.wanted.root, lambda: self._after(left))
         except running.CannotRunError as error:
             return Trial(False, problem=f"the program fails with it: {_last_line(str(error))}")
-        outcome, strictly = self._judged(after), self.wanted.only_verified
-        trial = trial_of(outcome, kept, (), strictly)
+        outcome = self._judged(after)
+        trial = self._compared(outcome, after, kept)
         if not trial.holds and after.side.status == self.before.side.status:
-            self.unstable_sites = self.unstable
-            trial = trial_of(outcome, kept, self.unstable, strictly)
+            self.unstable_sites, self.unstable_output = self.unstable
+            trial = self._compared(outcome, after, kept)
         if trial.holds:
             self.holding = (migration, outcome)
         return trial
+
+    def _compared(
+        self, outcome: Outcome, after: running.Run, kept: frozenset[Candidate]
+    ) -> Trial[Candidate]:
+        """What the functions returned, and then what the program printed and wrote."""
+        trial = trial_of(outcome, kept, self.unstable_sites, self.wanted.only_verified)
+        if not trial.holds:
+            return trial
+        for difference in self._differences(after):
+            return Trial(False, problem=f"the output of the program differs with it: {difference}")
+        return trial
+
+    def _differences(self, other: running.Run) -> list[Difference]:
+        if self.wanted.output is None:
+            return []
+        unstable = {one.place for one in self.unstable_output}
+        return self.wanted.output.differences(self.before.output, other.output, unstable)
+
+    def _output_notes(self) -> Iterable[str]:
+        """What of the output was compared, masked and left out."""
+        comparison, output = self.wanted.output, self.before.output
+        if comparison is None:
+            yield "the output was not compared (--ignore-output)"
+            return
+        masked = ", ".join(f"{name} ({n})" for name, n in comparison.masked(output).items())
+        if masked or self.wanted.settings.verbose or output.files:
+            but = f", but for what may differ: {masked}" if masked else ""
+            yield f"the output is the same, {output.extent}{but}"
+        if self.unstable_output:
+            places = dict.fromkeys(one.at for one in self.unstable_output)
+            shown = "; ".join([*places][:3]) + (f" and {len(places) - 3} more" * (len(places) > 3))
+            yield f"of the output, not comparable: {shown}; two runs of the program before differ"
 
     def _judged(self, after: running.Run) -> Outcome:
         return running.judge_runs(self.before, after, self.wanted.settings.tolerance)
@@ -268,6 +317,10 @@ class _Prover:
         self, places: list[Candidate], found: Found[Candidate], outcome: Outcome | None
     ) -> Iterable[Fate]:
         there = self._reached(outcome, places) if outcome else {}
+        unstable = [
+            site for one, site in identify(outcome.sites if outcome else ())
+            if one in self.unstable_sites
+        ]  # fmt: skip
         values = sum(place.by_value for place in (*places, *self.refused))
         for place in sorted(places):
             site = there.get(place)
@@ -282,7 +335,7 @@ class _Prover:
             elif site is None:
                 said = "as a part of what was compared"
                 yield Fate(place.id, "verified", said, self._form(place.id))
-            elif site.name in self.unstable_sites:
+            elif site in unstable:
                 yield Fate(place.id, "not compared", SAME_AS_ITSELF)
             else:
                 word = Verdict.NOT_COMPARED if site.verdict == Verdict.NOT_COMPARED else "verified"
@@ -346,6 +399,7 @@ def wanted(
         processes=options.processes if isinstance(options.processes, int) else 1,
         stuck_after=options.stuck_after,
         verbose=verbose,
+        outputs=options.outputs,
     )
     return Wanted(
         project,
@@ -356,4 +410,11 @@ def wanted(
         options.max_runs,
         options.only_verified,
         options.strict_vma,
+        None if options.ignore_output else _output_comparison(options, settings.tolerance),
     )
+
+
+def _output_comparison(options: VerifyOptions, tolerance: Tolerance) -> OutputComparison:
+    given = [Mask(f"--mask {text}", re.compile(text)) for text in options.mask]
+    default = () if options.no_default_masks else DEFAULT_MASKS
+    return OutputComparison((*given, *default), tolerance)

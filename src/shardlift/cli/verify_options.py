@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -32,6 +33,20 @@ class Tolerance(click.ParamType[Any]):
             except (KeyError, ValueError):
                 self.fail(f"{part!r} is not ulps=N, rtol=X or atol=X", param, ctx)
         return given
+
+
+class Pattern(click.ParamType[Any]):
+    """A regular expression."""
+
+    name = "regex"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The text, if it is one."""
+        try:
+            re.compile(value)
+        except re.error as error:
+            self.fail(f"{value!r} is not a regular expression: {error}", param, ctx)
+        return value
 
 
 class Processes(click.ParamType[Any]):
@@ -73,6 +88,28 @@ _OPTIONS = (
         type=Tolerance(),
         metavar="ulps=N,rtol=X,atol=X",
         help="With --verify: what passes for close; nothing.",
+    ),
+    click.option(
+        "--outputs",
+        type=click.Path(file_okay=False),
+        metavar="FOLDER",
+        help="With --verify: an empty folder that COMMAND writes to. It is emptied before each "
+        "run, and its files are compared too.",
+    ),
+    click.option(
+        "--mask",
+        type=Pattern(),
+        multiple=True,
+        metavar="REGEX",
+        help="With --verify: what may differ in what COMMAND prints and writes. Dates, times of "
+        "day, durations, rates, addresses, line numbers and temporary paths may.",
+    ),
+    click.option("--no-default-masks", is_flag=True, help="With --verify: only --mask may differ."),
+    click.option(
+        "--ignore-output",
+        is_flag=True,
+        help="With --verify: compare what mapped functions return, not what COMMAND prints and "
+        "writes.",
     ),
     click.option(
         "--devices",
@@ -123,6 +160,10 @@ class VerifyOptions:
     processes: int | str | None
     stuck_after: float
     strict_vma: bool
+    outputs: str | None = None
+    mask: tuple[str, ...] = ()
+    no_default_masks: bool = False
+    ignore_output: bool = False
 
     @property
     def many_processes(self) -> bool | None:
@@ -136,6 +177,7 @@ class VerifyOptions:
                 "--verify runs the new text, so it has to be written: add --write"
             )
         needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
+        needing += ["outputs", "mask", "no_default_masks", "ignore_output"]
         for name in needing:
             if getattr(self, name) and self.verify is None:
                 option = f"--{name.replace('_', '-')}"

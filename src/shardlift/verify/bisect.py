@@ -7,9 +7,10 @@ the mapped functions differs, the changes are halved until it is found. No I/O h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from shardlift.capture.schema import Capture, SiteKind
 from shardlift.verify.compare.verdicts import (
@@ -45,6 +46,34 @@ class Candidate(Protocol):
 
 
 C = TypeVar("C", bound=Candidate)
+
+
+class SiteId(NamedTuple):
+    """Identifies a site in several comparisons with one program before: by place, not by name."""
+
+    file: str
+    line: int
+    function: str
+    kind: SiteKind
+    number: int  # among those with all of these in common
+
+
+def identify(sites: Sequence[SiteVerdict]) -> list[tuple[SiteId, SiteVerdict]]:
+    """The sites of a comparison, each with what identifies it."""
+    seen: Counter[tuple[str, int, str, SiteKind]] = Counter()
+    identified = []
+    for site in sites:
+        place = site.before or site.after
+        assert place is not None, "a site is in one of the programs"
+        key = (place.file, place.line, place.function, place.kind)
+        identified.append((SiteId(*key, seen[key]), site))
+        seen[key] += 1
+    return identified
+
+
+def unstable_sites(again: Outcome) -> set[SiteId]:
+    """The sites that differ between two runs of one program."""
+    return {one for one, site in identify(again.sites) if _differs(site)}
 
 
 @dataclass(frozen=True)
@@ -118,7 +147,7 @@ def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
 def trial_of(
     outcome: Outcome,
     places: Collection[C],
-    unstable: Collection[str] = (),
+    unstable: Collection[SiteId] = (),
     only_verified: bool = False,
 ) -> Trial[C]:
     """Whether a comparison holds, and if not, which changes it blames.
@@ -127,7 +156,11 @@ def trial_of(
     sites that could not be compared count as different.
     """
     failed = outcome.after.status != outcome.before.status
-    bad = [site for site in outcome.sites if _is_bad(site, unstable, only_verified)]
+    bad = [
+        site
+        for one, site in identify(outcome.sites)
+        if (only_verified if one in unstable else _is_bad(site, only_verified))
+    ]
     if not bad and not failed:
         return Trial(True)
     # Sites that differ on equal inputs come first: others may differ because of them. If the
@@ -143,11 +176,11 @@ def trial_of(
     return Trial(False, blamed, _problem(outcome, bad, failed))
 
 
-def _is_bad(site: SiteVerdict, unstable: Collection[str], only_verified: bool) -> bool:
-    if site.name in unstable:
-        return only_verified
-    if site.verdict == Verdict.NOT_COMPARED:
-        return only_verified
+def _is_bad(site: SiteVerdict, only_verified: bool) -> bool:
+    return only_verified if site.verdict == Verdict.NOT_COMPARED else _differs(site)
+
+
+def _differs(site: SiteVerdict) -> bool:
     return site.verdict == Verdict.DIFFERENT or (
         site.verdict == Verdict.NOT_REACHED and in_one_only(site)
     )

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,12 @@ from shardlift.verify.compare.judge import judge, notes_on_jits
 from shardlift.verify.compare.processes import merge_verdicts
 from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
+from shardlift.verify.program_output import (
+    ProgramOutput,
+    empty_folder,
+    read_folder,
+    run_and_read,
+)
 
 DEVICES = 8
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
@@ -63,6 +68,7 @@ class Settings:
     patch_after: bool = False
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)  # additional variables of AFTER
+    outputs: str | None = None  # a folder that the program writes to, emptied before each run
 
 
 @dataclass(frozen=True)
@@ -190,28 +196,26 @@ def has_accelerator() -> bool:
 def run_taped(
     source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str],
     reference: str | None,
-) -> tuple[int, str]:  # fmt: skip
-    """Run a program. Returns its exit status and, if it failed, the end of its output."""
+) -> tuple[int, ProgramOutput, str]:  # fmt: skip
+    """Run a program. Returns its exit status, its output and, if it failed, the end of that."""
     assert source.program is not None
     if settings.processes > 1:
         return _run_in_many(source, options, settings, env)
     argument = to_json(source.program, options, reference)
     command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
-    if settings.verbose:
-        return subprocess.run(command, env=env, stdout=sys.stderr).returncode, ""
-    done = subprocess.run(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
-    )
-    return done.returncode, _end_of(done.stdout) if done.returncode else ""
+    status, output = run_and_read(command, env, settings.verbose)
+    return status, output, output.end if status and not settings.verbose else ""
 
 
 def _run_in_many(
     source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str]
-) -> tuple[int, str]:
+) -> tuple[int, ProgramOutput, str]:
     assert source.program is not None
     lines: list[str] = []
+    streams: dict[str, list[str]] = {}
 
-    def emit(process: int, _: str, line: str) -> None:
+    def emit(process: int, stream: str, line: str) -> None:
+        streams.setdefault(f"{stream} of process {process}", []).append(line)
         lines.append(f"[{process}] {line}")
         if settings.verbose:
             print(lines[-1], file=sys.stderr)
@@ -230,7 +234,9 @@ def _run_in_many(
     if done.stuck:
         raise _stuck_error(source, done.stuck)
     why = done.failure.traceback if done.failure else ""
-    return done.status, _end_of(why or "\n".join(lines)) if done.status else ""
+    end = "\n".join((why.rstrip().splitlines() or lines)[-12:]) if done.status else ""
+    output = ProgramOutput({name: "\n".join(text) for name, text in streams.items()})
+    return done.status, output, end
 
 
 def _end_when_stuck(after: float) -> WhenStuck | None:
@@ -247,10 +253,6 @@ def _stuck_error(source: Source, diagnosis: Diagnosis) -> CannotRunError:
     return error
 
 
-def _end_of(text: str) -> str:
-    return "\n".join(text.rstrip().splitlines()[-12:])
-
-
 class Run(NamedTuple):
     """A program that was run, or a capture that was read."""
 
@@ -258,6 +260,7 @@ class Run(NamedTuple):
     recorded: Recorded
     path: str  # the path of the capture
     others: tuple[Recorded, ...] = ()  # the other processes
+    output: ProgramOutput = ProgramOutput()
 
     @property
     def parts(self) -> tuple[Recorded, ...]:
@@ -335,13 +338,17 @@ def record(
     reference = before.path if before is not None and replay else None
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
-    status, error = run_taped(source, options, settings, env, reference)
+    if settings.outputs is not None:
+        empty_folder(settings.outputs)
+    status, output, error = run_taped(source, options, settings, env, reference)
+    if settings.outputs is not None:
+        output = replace(output, files=read_folder(settings.outputs))
     parts = [part_path(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""
         raise CannotRunError(f"{source.text} {how} without a recorded call of JAX{why}")
-    return _read(Side(source.text, status=status, error=error), *parts)
+    return _read(Side(source.text, status=status, error=error), *parts)._replace(output=output)
 
 
 def _read(side: Side, *paths: str) -> Run:

@@ -1,0 +1,225 @@
+"""Compares what two programs print and write, line by line, with times and the like masked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import NamedTuple
+
+from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.program_output import Content, ProgramOutput
+
+
+class Mask(NamedTuple):
+    """Text that may differ: it is replaced by the name of the mask in both programs."""
+
+    name: str
+    pattern: re.Pattern[str]
+
+
+_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+_NUMBER_OF = r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)? ?"
+DEFAULT_MASKS = (
+    Mask("date", re.compile(rf"\b\d{{4}}-\d\d-\d\d(?:[T _]+{_CLOCK})?(?:Z|[+-]\d\d:?\d\d)?")),
+    Mask("date", re.compile(rf"\b[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ {_CLOCK}(?: \w+)? \d{{4}}")),
+    Mask("time of day", re.compile(rf"\b{_CLOCK}\b")),
+    Mask("rate", re.compile(rf"{_NUMBER_OF}(?:[a-z]+/s(?:ec)?|s/[a-z]+)\b")),
+    Mask("duration", re.compile(rf"{_NUMBER_OF}(?:[nuµm]s|s|secs?|seconds)\b")),
+    Mask("address", re.compile(r"\b0x[0-9a-f]{6,}\b")),
+    Mask("line number", re.compile(r"(?<=\.py:)\d+|(?<=\", line )\d+")),
+    Mask("temporary path", re.compile(r"(?:/tmp|/var/folders)/[^\s'\":,)\]]+")),
+)  # fmt: skip
+
+
+class Difference(NamedTuple):
+    """The first difference at one place."""
+
+    where: str  # a stream, or a file
+    line: int | None  # from 0; None if there is no such line on one side, or no lines
+    before: str | None
+    after: str | None
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """What identifies it in another comparison."""
+        return self.where, self.line
+
+    @property
+    def at(self) -> str:
+        """Where it is."""
+        return self.where if self.line is None else f"{self.where}, line {self.line + 1}"
+
+    def __str__(self) -> str:
+        at = self.at
+        if self.before is None or self.after is None:
+            side, text = ("after", self.after) if self.before is None else ("before", self.before)
+            return f"{at}: only {side}: {_clip(text or '')}"
+        return f"{at}: {_clip(self.before)} before, {_clip(self.after)} after"
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """How output is compared.
+
+    Args:
+      masks: what may differ.
+      tolerance: of numbers in the text; nothing by default.
+    """
+
+    masks: Sequence[Mask] = DEFAULT_MASKS
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+    def differences(
+        self,
+        before: ProgramOutput,
+        after: ProgramOutput,
+        unstable: Collection[tuple[str, int | None]] = (),
+    ) -> list[Difference]:
+        """All differences but those at ``unstable`` places, such as `Difference.place`."""
+        found = [*self._streams(before.streams, after.streams), *self._files(before, after)]
+        return [
+            one for one in found if one.place not in unstable and (one.where, None) not in unstable
+        ]
+
+    def _streams(self, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
+        for name in sorted(before.keys() | after.keys()):
+            texts = [side.get(name, "") for side in (before, after)]
+            if name.startswith("stderr"):
+                texts = [own_lines(text) for text in texts]
+            yield from self._texts(name, *texts)
+
+    def _files(self, before: ProgramOutput, after: ProgramOutput) -> Iterator[Difference]:
+        left, right = (self._by_masked_name(side.files) for side in (before, after))
+        for name in sorted(left.keys() | right.keys()):
+            one, two, where = left.get(name), right.get(name), f"file {name}"
+            if one is None or two is None:
+                sides = [None if side is None else "this file" for side in (one, two)]
+                yield Difference(where, None, *sides)
+            elif one.digest == two.digest:
+                continue
+            elif one.text is None or two.text is None:
+                yield Difference(where, None, f"{one.digest[:12]}…", f"{two.digest[:12]}…")
+            else:
+                yield from self._texts(where, one.text, two.text)
+
+    def _by_masked_name(self, files: Mapping[str, Content]) -> dict[str, Content]:
+        return {self.mask(name): content for name, content in files.items()}
+
+    def _texts(self, where: str, before: str, after: str) -> Iterator[Difference]:
+        left, right = shown_lines(before), shown_lines(after)
+        for number, (one, two) in enumerate(zip_longest(left, right)):
+            if one is not None and two is not None and self._same(one, two):
+                continue
+            # Lines that one side has more: everything after the first of them is out of step.
+            if len(left) != len(right):
+                yield Difference(where, None, one, two)
+                return
+            yield Difference(where, number, one, two)
+
+    def _same(self, before: str, after: str) -> bool:
+        if before == after:
+            return True
+        before, after = self.mask(before), self.mask(after)
+        return before == after or _close(before, after, self.tolerance)
+
+    def mask(self, text: str) -> str:
+        """The text with the names of masks in place of what they match."""
+        for mask in self.masks:
+            text = mask.pattern.sub(f"<{mask.name}>", text)
+        return text
+
+    def masked(self, output: ProgramOutput) -> Counter[str]:
+        """How often each mask matched."""
+        counts: Counter[str] = Counter()
+        texts = [own_lines(t) if k.startswith("stderr") else t for k, t in output.streams.items()]
+        for text in (*texts, *(one.text or "" for one in output.files.values())):
+            for mask in self.masks:
+                text, count = mask.pattern.subn(f"<{mask.name}>", text)
+                counts[mask.name] += count
+        return +counts
+
+
+def shown_lines(text: str) -> list[str]:
+    """The lines as a terminal shows them: what follows a carriage return replaces the line."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+
+
+def _clip(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:79]}…")
+
+
+# ---- standard error
+
+_LOG = re.compile(
+    r"[IWEF]\d{4} \d\d:|WARNING: All log messages before absl|shardlift: |-{20}$|"
+    r"For simplicity, JAX has removed its internal frames"
+)
+_WARNING = re.compile(r"(?P<file>.+):\d+: (?P<category>\w*Warning): ")
+_OF_LIBRARY = re.compile(r"(^|/)(site|dist)-packages/|/lib/python3|<frozen |^sys$")
+_ABOUT_NAMES = ("DeprecationWarning", "FutureWarning", "PendingDeprecationWarning")
+_ERROR = re.compile(r"(?P<type>(?:\w+\.)*\w+)(?:: |$)")
+
+
+def own_lines(text: str) -> str:
+    """Standard error without what libraries write there.
+
+    These are log lines of XLA, warnings of installed packages and about names that go away, and of
+    tracebacks everything but the types of the errors: the rest names functions of JAX.
+    """
+    kept: list[str] = []
+    skip_source, traceback = False, False
+    for line in text.split("\n"):
+        warning = _WARNING.match(line)
+        if traceback:
+            if line.startswith(" ") or not line.strip():
+                continue
+            error = _ERROR.match(line)
+            kept.append(error["type"] if error else line)
+            traceback = False
+        elif line.startswith("Traceback (most recent call last)"):
+            traceback = True
+        elif skip_source and line.startswith("  "):
+            skip_source = False
+        elif warning and _is_of_library(warning):
+            skip_source = True
+        elif not _LOG.match(line):
+            kept.append(line)
+            skip_source = False
+    return "\n".join(kept)
+
+
+def _is_of_library(warning: re.Match[str]) -> bool:
+    return warning["category"] in _ABOUT_NAMES or bool(_OF_LIBRARY.search(warning["file"]))
+
+
+# ---- numbers
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+def _close(before: str, after: str, tolerance: Tolerance) -> bool:
+    """Whether two lines differ only in numbers that are within the tolerance."""
+    relative = tolerance.rtol + tolerance.ulps * 2.0**-23
+    if not (relative or tolerance.atol) or _NUMBER.sub("#", before) != _NUMBER.sub("#", after):
+        return False
+    pairs = zip(_NUMBER.findall(before), _NUMBER.findall(after), strict=True)
+    return all(_near(one, two, relative, tolerance.atol) for one, two in pairs)
+
+
+def _near(one: str, two: str, relative: float, absolute: float) -> bool:
+    x, y = float(one), float(two)
+    limit = absolute + relative * max(abs(x), abs(y)) + max(_last_place(one), _last_place(two))
+    return one == two or abs(x - y) <= limit
+
+
+def _last_place(number: str) -> float:
+    """The unit of the last digit that was printed; 0 for an integer."""
+    digits, _, exponent = number.lower().partition("e")
+    _, point, fraction = digits.partition(".")
+    return float(10.0 ** (int(exponent or 0) - len(fraction))) if point or exponent else 0.0

@@ -1,0 +1,148 @@
+"""What two programs print and write, compared."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.output_comparison import Mask, OutputComparison, own_lines, shown_lines
+from shardlift.verify.program_output import Content, ProgramOutput
+
+
+def printed(out: str = "", err: str = "", **files: str) -> ProgramOutput:
+    contents = {name: Content(str(hash(text)), text) for name, text in files.items()}
+    return ProgramOutput({"stdout": out, "stderr": err}, contents)
+
+
+def differences(before: ProgramOutput, after: ProgramOutput, **options: object) -> list[str]:
+    return [str(one) for one in OutputComparison(**options).differences(before, after)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss 1.0", "loss 0.5 min 0.2", "[1. 2. 3.]", "(8, 3)", "step 12", "3 steps", "10:3",
+        "acc 0.98 %", "s 3", "line 4", "x = 0x1f", "1e-3", "/data/run1", "2026",
+    ],
+)  # fmt: skip
+def test_every_number_counts(line: str) -> None:
+    changed = re.sub(r"\d", lambda digit: str((int(digit[0]) + 1) % 10), line, count=1)
+    assert differences(printed(line), printed(line)) == []
+    assert differences(printed(line), printed(changed)) == [
+        f"stdout, line 1: {line!r} before, {changed!r} after"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("2026-11-16 10:37:53,123 INFO go", "2026-11-17 00:00:00,9 INFO go"),
+        ("2026-11-16T10:37:53Z", "2026-11-16T10:38:53Z"),
+        ("Mon Nov 16 10:37:53 2026", "Tue Nov  3 10:37:54 2026"),
+        ("at 10:37:53.5", "at 9:37:53.51"),
+        ("took 1.25 s", "took 0.9 s"),
+        ("took 3ms, 1.5e-05 seconds", "took 41ms, 2e-06 seconds"),
+        ("12.5 steps/s", "9 steps/s"),
+        ("12.5it/s 3.2s/it", "3it/s 4s/it"),
+        ("<object at 0x7f00a1b2c3d4>", "<object at 0x7f00a1b2ffff>"),
+        ("train.py:12: here", "train.py:60: here"),
+        ("wrote /tmp/tmpabc/x.npz", "wrote /tmp/tmpdef/x.npz"),
+        ("\r 1%|#\r100%|##", "100%|##"),
+    ],
+)
+def test_what_may_differ(one: str, two: str) -> None:
+    assert differences(printed(one), printed(two)) == []
+    if "\r" not in one:
+        assert differences(printed(one), printed(two), masks=())
+        assert OutputComparison().masked(printed(one))
+
+
+def test_masks_of_the_user() -> None:
+    masks = [Mask("--mask", re.compile(r"id=\w+"))]
+    assert differences(printed("id=a loss 1"), printed("id=b loss 1"), masks=masks) == []
+    assert differences(printed("id=a loss 1"), printed("id=b loss 2"), masks=masks)
+
+
+def test_lines_that_one_program_has_more() -> None:
+    (said,) = differences(printed("a\nb\nc\n"), printed("a\nc\n"))
+    assert said == "stdout: 'b' before, 'c' after"
+    (said,) = differences(printed("a\n"), printed("a\nb\n"))
+    assert said == "stdout: only after: 'b'"
+    assert differences(printed("a\n"), printed("a\n\n"))
+
+
+def test_a_line_that_differs_from_itself_excuses_no_other() -> None:
+    comparison = OutputComparison()
+    before, again = printed("x 1\ny 1\n"), printed("x 2\ny 1\n")
+    unstable = {one.place for one in comparison.differences(before, again)}
+    assert comparison.differences(before, printed("x 3\ny 1\n"), unstable) == []
+    (one,) = comparison.differences(before, printed("x 3\ny 2\n"), unstable)
+    assert one.at == "stdout, line 2"
+    assert comparison.differences(before, printed("x 3\n"), unstable)
+
+
+def test_files() -> None:
+    before = printed(log="1\n2\n", same="x")
+    assert differences(before, before) == []
+    assert differences(before, printed(log="1\n3\n", same="x")) == [
+        "file log, line 2: '2' before, '3' after"
+    ]
+    assert differences(before, printed(log="1\n2\n")) == ["file same: only before: 'this file'"]
+    one, two = (ProgramOutput(files={"x.npz": Content(digest)}) for digest in ("ab", "cd"))
+    assert differences(one, two) == ["file x.npz: 'ab…' before, 'cd…' after"]
+    early, late = (ProgramOutput(files={f"run-{day}": Content("ab")}) for day in
+                   ("2026-11-16", "2026-11-17"))  # fmt: skip
+    assert differences(early, late) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "tolerance", "same"),
+    [
+        ("loss 1.0000000", "loss 1.0000001", Tolerance(ulps=4), True),
+        ("loss 1.0000000", "loss 1.0001000", Tolerance(ulps=4), False),
+        ("loss 1.0000000", "loss 1.0001000", Tolerance(rtol=1e-3), True),
+        ("loss 1.0", "gain 1.0", Tolerance(rtol=1e-3), False),
+        ("step 3", "step 4", Tolerance(rtol=1e-3), False),
+        ("loss 1.0000000", "loss 1.0000001", Tolerance(), False),
+        ("[1. 2.]", "[1. 2. 3.]", Tolerance(rtol=1.0), False),
+    ],
+)
+def test_numbers_within_the_tolerance(one: str, two: str, tolerance: Tolerance, same: bool) -> None:
+    assert (differences(printed(one), printed(two), tolerance=tolerance) == []) is same
+
+
+STDERR = """\
+W1116 10:00:00.000000 1 cpu_client.cc:1] something
+mine
+/env/lib/python3.11/site-packages/jax/x.py:3: UserWarning: donated
+  warnings.warn(
+train.py:3: DeprecationWarning: jax.pmap goes away
+  jax.pmap(f)
+train.py:9: UserWarning: mine too
+  warnings.warn("mine too")
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    f()
+ValueError: no
+after
+"""
+
+
+def test_standard_error_of_the_program_itself() -> None:
+    assert own_lines(STDERR).splitlines() == [
+        "mine",
+        "train.py:9: UserWarning: mine too",
+        '  warnings.warn("mine too")',
+        "ValueError",
+        "after",
+    ]
+    moved = STDERR.replace("train.py:9", "train.py:40").replace("line 3", "line 7")
+    assert differences(printed(err=STDERR), printed(err=moved)) == []
+    assert differences(printed(err=STDERR), printed(err=STDERR.replace("mine\n", "")))
+
+
+def test_lines_as_a_terminal_shows_them() -> None:
+    assert shown_lines("") == []
+    assert shown_lines("a\r\nb\rc\n\n") == ["a", "c", ""]

@@ -63,7 +63,10 @@ class Child(subprocess.Popen[str]):
         given.write(text or "")
         given.seek(0)
         options = {"stdin": given, "stdout": out, "stderr": err, **options}
-        env = {**(os.environ if env is None else env), "PYTHONFAULTHANDLER": "1"}
+        given_env = os.environ if env is None else env
+        # A pytest that a test starts is no worker of this one.
+        env = {k: v for k, v in given_env.items() if not k.startswith("PYTEST_XDIST_")}
+        env["PYTHONFAULTHANDLER"] = "1"
         super().__init__(list(command), env=env, text=True, start_new_session=True, **options)
         self.running.add(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import pathlib
 import pkgutil
 import re
@@ -18,7 +19,20 @@ from tests import children
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "shardlift"
-MODULES = [info.name for info in pkgutil.walk_packages(shardlift.__path__, "shardlift.")]
+# Modules that need an extra.
+EXTRAS = {
+    "shardlift.cli.lsp.": "pygls",
+    "shardlift.migrate.helper_texts.equinox": "equinox",
+}
+
+
+def _is_importable(module: str) -> bool:
+    needed = (extra for prefix, extra in EXTRAS.items() if module.startswith(prefix))
+    return all(importlib.util.find_spec(extra) is not None for extra in needed)
+
+
+FOUND = [info.name for info in pkgutil.walk_packages(shardlift.__path__, "shardlift.")]
+MODULES = [name for name in FOUND if _is_importable(name)]
 
 
 def run_python(code: str) -> str:

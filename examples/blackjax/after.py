@@ -25,8 +25,8 @@ def spmd_map(fun, axis_name="devices", *, in_axes=0, static_broadcasted_argnums=
     def mesh_for(args, kwargs):
         args = tuple(None if k in static else x for k, x in enumerate(args))
         count = jax.tree.leaves(_at_axes(_sizes, in_specs, (args, kwargs)))[0]
-        chosen = jax.devices()[:count]
-        return jax.sharding.Mesh(chosen, (axis_name,))
+        chosen = jax.devices()
+        return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):

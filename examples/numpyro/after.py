@@ -26,8 +26,8 @@ def spmd_map(fun, axis_name="devices", *, in_axes=0):
 
     def mesh_for(args, kwargs):
         count = jax.tree.leaves(_at_axes(_sizes, in_specs, (args, kwargs)))[0]
-        chosen = jax.devices()[:count]
-        return jax.sharding.Mesh(chosen, (axis_name,))
+        chosen = jax.devices()
+        return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):

@@ -20,9 +20,9 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     def mesh_for(args, kwargs):
         count = jax.tree.leaves((args, kwargs))[0].shape[0]
         hosts = range(jax.process_count())
+        count *= len(hosts)
         chosen = [d for k in hosts for d in jax.local_devices(k)]
-        chosen = chosen[: count * len(hosts)]
-        return jax.sharding.Mesh(chosen, (axis_name,))
+        return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
@@ -91,7 +91,7 @@ def _stitched(mesh, spec, tree):
             return x  # a number: jit puts it on every device
         x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
         whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
-        x._whole = whole  # if it is passed again, it need not be stitched again
+        x._whole = whole  # passed again, it need not be stitched again
         return whole
 
     return jax.tree.map(stitch, tree)

@@ -19,8 +19,8 @@ def spmd_map(fun, axis_name="devices"):
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         count = jax.tree.leaves((args, kwargs))[0].shape[0]
-        chosen = jax.devices()[:count]
-        mesh = jax.sharding.Mesh(chosen, (axis_name,))
+        chosen = jax.devices()
+        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
 
         @jax.shard_map(mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         def on_device(*blocks):

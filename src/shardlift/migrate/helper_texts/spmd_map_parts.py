@@ -59,7 +59,7 @@ def _stitched(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
             return x  # a number: jit puts it on every device
         x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
         whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
-        x._whole = whole  # if it is passed again, it need not be stitched again
+        x._whole = whole  # passed again, it need not be stitched again
         return whole
 
     return jax.tree.map(stitch, tree)

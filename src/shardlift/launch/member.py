@@ -57,7 +57,6 @@ class Member:
         self.record = session.options.record
         self.place: tuple[int, int] | None = None  # once it has joined: its number, and of all
         self._ended, self._status = False, 0
-        self._sigterm = Sigterm()
         if self.record is not None:
             session.path = self._part(place_by_scheduler(os.environ))
         # Before JAX registers its handler, which waits for all processes: so this one runs later.
@@ -121,21 +120,24 @@ class Member:
     # ---- while the program runs
 
     def _keep_writing(self) -> None:
+        sigterm = Sigterm()
         if threading.current_thread() is threading.main_thread():
-            self._sigterm.listen()
-            self._sigterm.take_over()
-        threading.Thread(target=self._serve, daemon=True, name="shardlift-parts").start()
+            sigterm.listen()
+            sigterm.take_over()
+        writer = threading.Thread(target=self._serve, args=(sigterm,), daemon=True)
+        writer.name = "shardlift-parts"
+        writer.start()
 
-    def _serve(self) -> None:
+    def _serve(self, sigterm: Sigterm) -> None:
         interval = _FIRST
         while not self._ended:
-            came, _, _ = select.select([self._sigterm.source], [], [], interval)
-            terminated = bool(came) and self._sigterm.received()
+            came, _, _ = select.select([sigterm.source], [], [], interval)
+            terminated = bool(came) and sigterm.received()
             if not self._ended and (terminated or not came):
                 self.session.write(quiet=True)
                 interval = min(2 * interval, _LONGEST)
             if terminated:
-                self._sigterm.note_preemption()
+                sigterm.note_preemption()
 
     # ---- when it ends
 

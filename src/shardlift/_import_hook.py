@@ -57,7 +57,10 @@ class _Loader(importlib.abc.Loader):
         self.inner.exec_module(module)
         # The program must see the module as plain Python loads it: some pickle or compare
         # `__loader__`, or read resources through it.
-        module.__loader__ = self.inner
+        own = self.inner
+        while isinstance(own, _Loader):  # of another hook for the same module
+            own = own.inner
+        module.__loader__ = own
         if module.__spec__ is not None:
-            module.__spec__.loader = self.inner
+            module.__spec__.loader = own
         self.then(module)

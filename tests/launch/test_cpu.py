@@ -49,3 +49,21 @@ def test_where_there_is_neither(monkeypatch):
     monkeypatch.setattr(cpu, "_PROC", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     assert cpu.cpu_seconds([1]) is None
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="no /proc")
+def test_own_time_counts_children_that_run():
+    with children.Child([sys.executable, "-c", BURN], stdin=children.PIPE) as child:
+        deadline = time.monotonic() + 60
+        while cpu.own_cpu_seconds() - time.process_time() < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert child.poll() is None
+
+
+def test_own_time_without_proc(monkeypatch: pytest.MonkeyPatch):
+    def read_stats():
+        raise FileNotFoundError("/proc")
+
+    monkeypatch.setattr(cpu, "read_stats", read_stats)
+    assert cpu.own_cpu_seconds() > 0

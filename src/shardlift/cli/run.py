@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
@@ -20,6 +21,7 @@ from shardlift.launch import (
     Member,
     Program,
     RunOptions,
+    StuckOptions,
     WhenStuck,
     launch,
     report_uncaught,
@@ -79,13 +81,13 @@ what each of them waits for.
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="With --processes: after how long without CPU use and output to say what each process "
-    "waits for; 0 turns it off.",
+    help="In a job of many processes: after how long without CPU use and output to say what each "
+    "process waits for; 0 turns it off.",
 )
 @click.option(
     "--end-when-stuck",
     is_flag=True,
-    help=f"With --processes: end a job then, with exit status {STUCK_STATUS}.",
+    help=f"End the job then, with exit status {STUCK_STATUS}.",
 )
 @click.option("-m", "module", is_flag=True, help="PROGRAM is the name of a module.")
 @click.argument("program", type=click.Path())
@@ -115,8 +117,8 @@ def run(
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and (record is None or processes > 1):
         raise click.UsageError("--record-inputs needs --record and one process")
-    if end_when_stuck and (processes == 1 or not stuck_after):
-        raise click.UsageError("--end-when-stuck needs --processes, and --stuck-after above 0")
+    if end_when_stuck and not stuck_after:
+        raise click.UsageError("--end-when-stuck needs --stuck-after above 0")
     stop_if_jax_is_too_old()
     what = Program(program, args, module)
     tape = None
@@ -124,20 +126,28 @@ def run(
         tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs, jit=False)
     options = RunOptions(patch=not no_patch, record=record, quiet=quiet, tape=tape)
     if processes == 1:
-        run_here(what, devices, options)
+        stuck = StuckOptions(stuck_after, _report, end_when_stuck) if stuck_after else None
+        run_here(what, devices, options, stuck)
     else:
-        when_stuck = WhenStuck(stuck_after, _report, end_when_stuck) if stuck_after else None
+        report = functools.partial(_report, ended=False)
+        when_stuck = WhenStuck(stuck_after, report, end_when_stuck) if stuck_after else None
         run_many(what, processes, devices, start_timeout, options, when_stuck)
 
 
-def run_here(program: Program, devices: int | None, options: RunOptions) -> None:
-    """Run the program in this process, and exit with its status."""
+def run_here(
+    program: Program, devices: int | None, options: RunOptions, stuck: StuckOptions | None = None
+) -> None:
+    """Run the program in this process, and exit with its status.
+
+    It may be one of many in a job; ``stuck`` says what to do if that is stuck.
+    """
     if devices is not None:
         virtual_devices(devices, os.environ)
         _tell_jax(devices)
     session = options.begin(program)
-    member = Member(session)
+    member = Member(session, stuck)
     status: Any = 0
+    raised: BaseException | None = None
     try:
         program.run()
     except SystemExit as error:
@@ -146,9 +156,10 @@ def run_here(program: Program, devices: int | None, options: RunOptions) -> None
         report_uncaught(error)
         raise Interrupted from None
     except BaseException as error:
-        status = report_uncaught(error)[0]
+        member.wait_if_ending()
+        status, raised = report_uncaught(error)[0], error
     finally:
-        written = member.end(failed=status not in (0, None))
+        written = member.end(status, raised)
     sys.exit(status if status or written else 2)
 
 
@@ -210,8 +221,8 @@ def _merge(record: str, processes: int, quiet: bool) -> None:
         click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
 
 
-def _report(diagnosis: Diagnosis) -> None:
-    click.echo(explain_stuck(diagnosis, ended=False), err=True)
+def _report(diagnosis: Diagnosis, ended: bool) -> None:
+    click.echo(explain_stuck(diagnosis, ended=ended), err=True)
 
 
 def _emit(process: int, stream: str, line: str) -> None:

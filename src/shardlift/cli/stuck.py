@@ -12,6 +12,7 @@ __all__ = ["explain_error", "explain_stuck"]
 
 _MOST_LINES = 8  # of a stack
 _NAMED = 3  # processes that are described in one sentence
+_MOST_NAMES, _MOST_PROCESSES = 16, 8  # processes that are named, and whose stacks are shown
 _WIDEST = 60  # letters of an expression
 
 _WAITS = {
@@ -35,6 +36,7 @@ _WAITS = {
     Wait.UNKNOWN: "waits",
     Wait.NO_ANSWER: "does not say what it waits for",
     Wait.GONE: "has ended",
+    Wait.FAILED: "has failed",
 }
 _NOT_IN_STEP = (
     "one process skipped a call, or made one more: look for `if jax.process_index() == ...:`, for "
@@ -67,9 +69,11 @@ _WAYS_OUT = {
 def explain_stuck(diagnosis: Diagnosis, *, ended: bool) -> str:
     """Everything that is known of a job that `run` found stuck, for people."""
     count = len(diagnosis.states)
+    # What a process prints, a launcher sees; a scheduler does not tell.
+    printed = "" if any(state.host for state in diagnosis.states) else " or printed anything"
     first = (
-        f"shardlift: for {diagnosis.seconds:.0f} s none of the {count} processes has used the CPU "
-        "or printed anything"
+        f"shardlift: for {diagnosis.seconds:.0f} s none of the {count} processes has used the CPU"
+        f"{printed}"
     )
     last = f"shardlift: {_next(diagnosis, ended)}"
     return "\n".join([first, *_explain_states(diagnosis), last])
@@ -82,14 +86,22 @@ def explain_error(error: Exception) -> str:
 
 
 def _explain_states(diagnosis: Diagnosis) -> Iterator[str]:
-    for state in diagnosis.states:
+    apart = [state for state in diagnosis.states if state.process in diagnosis.apart]
+    rest = [state for state in diagnosis.states if state.process in diagnosis.rest]
+    # Of those that are apart, and of those that are not.
+    kept = sorted(apart[:_MOST_PROCESSES] + rest[:_MOST_PROCESSES], key=lambda s: s.process)
+    for state in kept:
         yield from _describe(state)
+    if more := len(diagnosis.states) - len(kept):
+        yield f"  ... and {more} more processes"
     yield f"shardlift: {_summary(diagnosis)}"
     yield from _advice(diagnosis)
 
 
 def _describe(state: ProcessState) -> Iterator[str]:
-    yield f"  process {state.process} (pid {state.pid}) {_WAITS[state.wait]}{_result(state)}"
+    where = f"pid {state.pid} on {state.host}" if state.host else f"pid {state.pid}"
+    error = f": {state.error}" if state.error else ""
+    yield f"  process {state.process} ({where}) {_WAITS[state.wait]}{error}{_result(state)}"
     if state.main and state.main.own:
         yield from _stack(state.main)
     for stack in state.threads:
@@ -146,6 +158,8 @@ def _summary(diagnosis: Diagnosis) -> str:
     apart = [states[process] for process in diagnosis.apart]
     rest = [states[process] for process in diagnosis.rest]
     match diagnosis.cause:
+        case Cause.SOME_FAILED:
+            return f"{_names(apart)} failed, and {_names(rest)} can only wait{_at(rest)}"
         case Cause.SOME_DO_NOT_ANSWER:
             return f"{_names(apart)} gave no answer"
         case Cause.OUTSIDE_JAX:
@@ -164,7 +178,8 @@ def _summary(diagnosis: Diagnosis) -> str:
 
 def _names(states: Sequence[ProcessState]) -> str:
     noun = "process" if len(states) == 1 else "processes"
-    return f"{noun} {', '.join(str(state.process) for state in states)}"
+    more = f" and {len(states) - _MOST_NAMES} more" if len(states) > _MOST_NAMES else ""
+    return f"{noun} {', '.join(str(state.process) for state in states[:_MOST_NAMES])}{more}"
 
 
 def _at(states: Sequence[ProcessState]) -> str:
@@ -182,9 +197,13 @@ def _advice(diagnosis: Diagnosis) -> list[str]:
 
 
 def _next(diagnosis: Diagnosis, ended: bool) -> str:
+    if ended and diagnosis.cause is Cause.SOME_FAILED:
+        return "the job was ended: it could not go on"
     if ended:
         return "the job was ended, because of --end-when-stuck"
+    first = diagnosis.states[0]
+    where = f" on {first.host}" if first.host else ""
     return (
         "the job is left as it is: Ctrl-C ends it, and --end-when-stuck does it by itself. To see "
-        f"C++ frames too: py-spy dump --native --pid {diagnosis.states[0].pid}"
+        f"C++ frames too{where}: py-spy dump --native --pid {first.pid}"
     )

@@ -2,7 +2,7 @@
 
 from shardlift.launch.diagnosis import Cause, Diagnosis, ProcessState
 from shardlift.launch.job import STUCK_STATUS, Emit, Failure, Outcome, launch
-from shardlift.launch.member import Member
+from shardlift.launch.member import Member, StuckOptions
 from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import Program, report_uncaught, virtual_devices
 from shardlift.launch.session import RunOptions
@@ -24,6 +24,7 @@ __all__ = [
     "Program",
     "RunOptions",
     "Stack",
+    "StuckOptions",
     "Wait",
     "WhenStuck",
     "launch",

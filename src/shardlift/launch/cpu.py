@@ -9,9 +9,10 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-__all__ = ["cpu_seconds"]
+__all__ = ["cpu_seconds", "own_cpu_seconds"]
 
 _PROC = "/proc/self/stat"
 
@@ -25,29 +26,55 @@ def cpu_seconds(leaders: Sequence[int]) -> tuple[float, ...] | None:
     return tuple(used[leader] for leader in leaders)
 
 
+def own_cpu_seconds() -> float:
+    """CPU seconds of this process and all that it started, as far as that is known."""
+    try:
+        table = {pid: (stat.parent, stat.ticks) for pid, stat in read_stats()}
+    except OSError:  # no /proc: children count when they have ended
+        return sum(os.times()[:4])
+    family = {os.getpid()}
+    while more := {pid for pid, (parent, _) in table.items() if parent in family} - family:
+        family |= more
+    tick: int = os.sysconf("SC_CLK_TCK")
+    return sum(table[pid][1] for pid in family if pid in table) / tick
+
+
 def by_session() -> Counter[int]:
     """From ``/proc``: threads, and children that were waited for, are counted with a process."""
     used: Counter[int] = Counter()
     tick: int = os.sysconf("SC_CLK_TCK")
+    for _, stat in read_stats():
+        used[stat.session] += stat.ticks / tick  # type: ignore[assignment]
+    return used
+
+
+class Stat(NamedTuple):
+    """A part of ``/proc/PID/stat``."""
+
+    parent: int
+    session: int
+    ticks: int
+
+
+def read_stats() -> Iterator[tuple[int, Stat]]:
+    """Every process of this machine."""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
                 line = file.read()
         except OSError:  # it has ended
             continue
-        session, ticks = parse_stat(line)
-        used[session] += ticks / tick  # type: ignore[assignment]
-    return used
+        yield int(pid), parse_stat(line)
 
 
-def parse_stat(line: str) -> tuple[int, int]:
-    """Session and ticks of a line of ``/proc/PID/stat``; the name, in (), may hold anything.
+def parse_stat(line: str) -> Stat:
+    """Read a line of ``/proc/PID/stat``; the name, in (), may hold anything.
 
     >>> parse_stat("7 (a (b) c) S 1 7 5 0 -1 0 9 9 9 9 100 20 3 4 20 0")
-    (5, 127)
+    Stat(parent=1, session=5, ticks=127)
     """
     fields = line.rpartition(")")[2].split()
-    return int(fields[3]), sum(map(int, fields[11:15]))
+    return Stat(int(fields[1]), int(fields[3]), sum(map(int, fields[11:15])))
 
 
 def by_group() -> Counter[int]:

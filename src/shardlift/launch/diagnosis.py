@@ -16,6 +16,7 @@ __all__ = ["Cause", "Diagnosis", "ProcessState", "diagnose"]
 class Cause(Enum):
     """Why a job may be stuck."""
 
+    SOME_FAILED = auto()  # while others wait for them
     SOME_DO_NOT_ANSWER = auto()
     SOME_FINISHED = auto()  # while others wait for them in JAX
     SOME_ARE_BUSY_ELSEWHERE = auto()  # sleep or wait for input, while others wait for them
@@ -32,6 +33,8 @@ class ProcessState:
     pid: int
     wait: Wait
     answer: Answer | None = None
+    host: str = ""  # its machine, if there may be several
+    error: str = ""  # with which its program ended
 
     @property
     def main(self) -> Stack | None:
@@ -80,15 +83,22 @@ def diagnose(
     seconds: float, pids: Sequence[int], answers: Sequence[Answer | None], gone: Sequence[int]
 ) -> Diagnosis:
     """Compare the processes; those in ``gone`` have ended, without an error."""
-    states = tuple(
+    states = [
         ProcessState(k, pid, Wait.GONE if k in gone else find_wait(answer), answer)
         for k, (pid, answer) in enumerate(zip(pids, answers, strict=True))
-    )
+    ]
+    return compare_states(seconds, states)
+
+
+def compare_states(seconds: float, states: Sequence[ProcessState]) -> Diagnosis:
+    """Say why processes in these states are stuck."""
     cause, apart = _compare(states)
-    return Diagnosis(seconds, states, cause, apart)
+    return Diagnosis(seconds, tuple(states), cause, apart)
 
 
 def _compare(states: Sequence[ProcessState]) -> tuple[Cause, tuple[int, ...]]:
+    if failed := _which(states, Wait.FAILED):
+        return Cause.SOME_FAILED, failed
     silent = _which(states, Wait.NO_ANSWER)
     finished = _which(states, Wait.END, Wait.GONE)
     busy = tuple(s.process for s in states if not s.wait.is_for_others and s.wait != Wait.GONE)

@@ -147,10 +147,16 @@ def _parsed(match: re.Match[str]) -> Frame:
 
 def without_runner(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Without the outermost frames, those that run the program or a thread."""
-    kept = list(frames)
+    # What is around the program may be anything: click, the script of a console command.
+    runner = next((k for k, frame in enumerate(frames) if _is_runner(frame)), None)
+    kept = list(frames if runner is None else frames[:runner])
     while kept and _runs_program(kept[-1]):
         kept.pop()
     return tuple(kept)
+
+
+def _is_runner(frame: Frame) -> bool:
+    return frame.module == "shardlift.launch.program" and frame.library == "shardlift"
 
 
 def _runs_program(frame: Frame) -> bool:

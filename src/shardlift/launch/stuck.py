@@ -38,7 +38,7 @@ class StuckClock:
         """A job is stuck when it has done nothing for ``limit`` seconds."""
         self.interval = min(LONGEST_INTERVAL, limit / 4)
         self.quiet = 0.0  # seconds in which nothing has happened
-        self._limit = self._next_limit = limit
+        self.limit = self._next_limit = limit
         self._last: Sample | None = None
         self._reported = False
 
@@ -54,7 +54,7 @@ class StuckClock:
         self.quiet += min(sample.at - last.at, 2 * self.interval)
         if self._reported or self.quiet < self._next_limit:
             return False
-        self._reported, self._next_limit = True, PATIENCE * self._limit
+        self._reported, self._next_limit = True, PATIENCE * self.limit
         self._last = None  # the processes use some CPU time to answer what they wait for
         return True
 

@@ -33,6 +33,7 @@ class Wait(Enum):
     UNKNOWN = auto()
     NO_ANSWER = auto()
     GONE = auto()  # the process has ended
+    FAILED = auto()  # the program ended with an error; the process waits for the others
 
     @property
     def is_for_others(self) -> bool:

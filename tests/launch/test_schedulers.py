@@ -1,0 +1,157 @@
+"""Jobs under real schedulers: what each leaves, and what happens when a rank goes wrong."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shardlift.capture.parts import read_whole
+from shardlift.launch.job import free_port
+from tests import children
+from tests.launch.schedulers import NAMES, Slurm, mpi_command, running_slurm
+
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
+each = pytest.mark.parametrize("scheduler", NAMES)
+# JAX finds Open MPI and Slurm by itself, MPICH only with mpi4py.
+START = """
+import os, signal, sys, time
+import jax
+import jax.numpy as jnp
+if "PMI_RANK" in os.environ:
+    place = int(os.environ["PMI_SIZE"]), int(os.environ["PMI_RANK"])
+    jax.distributed.initialize(os.environ["COORDINATOR"], *place)
+else:
+    jax.distributed.initialize()
+me = jax.process_index()
+step = jax.pmap(lambda x: jax.lax.psum(x, "i"), "i")
+x = jnp.ones(1)
+def train(steps):
+    for k in range(steps): step(x).block_until_ready()
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as started:
+        yield started
+
+
+class Cluster:
+    """One scheduler, in the folder of a test."""
+
+    def __init__(self, name: str, folder: Path, slurm: Slurm | None) -> None:
+        self.name, self.folder, self.slurm = name, folder, slurm
+
+    def run(self, body: str, *options: str, processes: int = 2) -> children.Done:
+        (self.folder / "program.py").write_text(START + textwrap.dedent(body))
+        how = self.slurm.command(processes) if self.slurm else mpi_command(self.name, processes)
+        more = {"JAX_PLATFORMS": "cpu", "COORDINATOR": f"127.0.0.1:{free_port()}"}
+        more |= self.slurm.environ if self.slurm else {}
+        ours = [sys.executable, "-m", "shardlift.cli", "run", "--record", "run.json", *options]
+        env = children.plain_environment(**more)
+        return children.run([*how, *ours, "program.py"], cwd=self.folder, env=env, timeout=90)
+
+    def report(self) -> str:
+        command = [sys.executable, "-m", "shardlift.cli", "report", "run.json"]
+        return children.run(command, cwd=self.folder, timeout=60).stdout
+
+    def parts(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("run*"))
+
+
+@pytest.fixture
+def cluster(scheduler: str, tmp_path: Path, request: pytest.FixtureRequest) -> Cluster:
+    slurm = request.getfixturevalue("slurm") if scheduler == "slurm" else None
+    return Cluster(scheduler, tmp_path, slurm)
+
+
+def ours(done: children.Done) -> list[str]:
+    return [line for line in done.stderr.splitlines() if line.startswith("shardlift:")]
+
+
+@each
+def test_a_job_leaves_one_record_and_one_summary(cluster: Cluster):
+    done = cluster.run("train(5)", processes=3)
+    assert done.returncode == 0, done.stderr
+    assert cluster.parts() == ["run.json"]
+    whole = read_whole(cluster.folder / "run.json")
+    assert [(p.index, p.count, p.ended) for p in whole.processes] == [
+        (k, 3, True) for k in range(3)
+    ]
+    assert whole.sites[0].calls == 15
+    assert [line.split(" ")[1] for line in ours(done)] == ["1", "restored", "next:"]
+    assert "3 processes" in cluster.report()
+
+
+@each
+def test_a_rank_that_is_killed(cluster: Cluster):
+    done = cluster.run("""
+        train(5)
+        while me == 1:
+            time.sleep(0.1)
+            if os.path.exists("run.json.1"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        step(x).block_until_ready()
+    """)
+    assert done.returncode != 0
+    assert "ill" in done.stderr + done.stdout  # Killed, KILLED, signal 9 (Killed): the scheduler's
+    whole = read_whole(cluster.folder / "run.json")
+    assert [process.index for process in whole.processes] == [0, 1]
+    assert whole.processes[1].ended is False
+    assert whole.sites[0].calls >= 5 + 5
+    assert "the rest of process" in cluster.report()
+
+
+@each
+def test_a_rank_that_raises(cluster: Cluster):
+    done = cluster.run(
+        """
+        train(5)
+        if me == 1:
+            raise ValueError("no more data")
+        step(x).block_until_ready()
+        """,
+        "--stuck-after",
+        "3",
+    )
+    assert done.returncode != 0
+    assert "ValueError: no more data" in done.stderr
+    assert f"its part of the record is {cluster.folder}/run.json.1" in done.stderr
+    # Process 0 waits in a collective: it says for whom, and both end.
+    assert "process 1 failed, and process 0 can only wait at program.py:" in done.stderr
+    assert "the job was ended: it could not go on" in done.stderr
+    whole = read_whole(cluster.folder / "run.json")
+    assert [process.index for process in whole.processes] == [0, 1]
+    assert whole.sites[0].calls >= 5 + 5
+
+
+@each
+def test_a_rank_that_never_calls_the_step(cluster: Cluster):
+    done = cluster.run("if me == 0: train(5)", "--stuck-after", "3", "--end-when-stuck")
+    assert done.returncode != 0
+    # The first call compiles, which all processes do together: the guard of shardlift.pmap waits.
+    assert "a deadlock: the end was reached by process 1, but not by process 0" in done.stderr
+    assert "Traceback" not in done.stderr
+    whole = read_whole(cluster.folder / "run.json")
+    assert [process.index for process in whole.processes] == [0, 1]
+
+
+@each
+def test_a_full_disk_for_one_part(cluster: Cluster):
+    done = cluster.run("""
+        import resource
+        if me == 1:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        train(5)
+    """)
+    assert done.returncode != 0
+    path = cluster.folder / "run.json"
+    assert f"shardlift: the record {path}.1 could not be written: File too large" in done.stderr
+    whole = read_whole(path)
+    assert whole.missing == (1,)
+    assert whole.sites[0].calls == 5
+    assert "process 1 of 2, which wrote no part of the record" in cluster.report()

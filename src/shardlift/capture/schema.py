@@ -379,6 +379,7 @@ class Capture:
     unseen: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     job: str = ""
+    children: int = 0  # child processes that used JAX; their calls are not recorded
 
     @property
     def missing(self) -> tuple[int, ...]:

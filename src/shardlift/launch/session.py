@@ -18,6 +18,7 @@ from shardlift._legacy import Recorder, Session, Uses
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.capture.parts import part_path
 from shardlift.launch.program import Program
+from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.options import TapeOptions
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class Observer(Recorder, Protocol):
 
     def summary(self) -> str:
         """A few lines for the end of a run."""
+
+    def note_devices(self) -> None:
+        """Note the devices, before JAX lets go of them at the end of the process."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,12 @@ class RunSession:
         self.uses = self.session.enter()
         if options.seed is not None:
             random.seed(options.seed)
+        self._children: Children | None = None
         if options.record is not None:
             self._write_when_terminated()
+            if options.tape is not None:
+                self._children = Children(options.record)
+                self._children.watch()
         self._filter_threads()
 
     def _prepare(self) -> Observer | None:
@@ -133,11 +141,9 @@ class RunSession:
             command=command, patched=options.patch, facts=options.facts, tape=self._tape()
         )
         if options.tape is not None:
-            import jax
-
             from shardlift._legacy.patches import Patches
 
-            Patches().set(jax, "shard_map", recorder.shard_map(jax.shard_map))
+            observe_more(recorder, Patches())
         return recorder
 
     def _tape(self) -> Tape | None:
@@ -145,7 +151,13 @@ class RunSession:
             return None
         from shardlift.recording.tape.tape import Tape
 
-        return Tape(self.options.tape, None if self.reference is None else self.reference())
+        reference = None if self.reference is None else self.reference()
+        return Tape(self.options.tape, reference, self._children)
+
+    def note_devices(self) -> None:
+        """Note the devices while there are some; to be called before exit handlers are."""
+        if self.observer is not None and os.getpid() == self.process:
+            self.observer.note_devices()
 
     def end(self, *, quiet: bool = False) -> bool:
         """Write the record and print what was used; in a child that the program forked, nothing.
@@ -219,6 +231,17 @@ class RunSession:
             stock(threading.ExceptHookArgs((args.exc_type, args.exc_value, frames, args.thread)))
 
         threading.excepthook = excepthook
+
+
+def observe_more(recorder: Any, patches: Any) -> None:
+    """Observe, besides pmap and jit, the other ways to run a function on devices."""
+    import jax
+    from jax import export
+    from jax.experimental import pjit
+
+    patches.set(jax, "shard_map", recorder.shard_map(jax.shard_map))
+    patches.set(pjit, "pjit", recorder.jit(pjit.pjit))
+    patches.set(export.Exported, "call", recorder.exported_call(export.Exported.call))
 
 
 def uses_text(uses: Uses, version: str, program: Program) -> list[str]:

@@ -12,6 +12,7 @@ from shardlift.capture.layouts import bits_of, root
 from shardlift.capture.schema import Part, Sample, Values
 from shardlift.recording.calls import FlatCall
 from shardlift.recording.site_records import SiteRecord
+from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.host_arrays import HostArray, Reader
 from shardlift.recording.tape.options import TapeOptions
 
@@ -29,9 +30,13 @@ class Tape:
     """The arrays of all calls of a program."""
 
     def __init__(
-        self, options: TapeOptions | None = None, reference: Reference | None = None
+        self,
+        options: TapeOptions | None = None,
+        reference: Reference | None = None,
+        children: Children | None = None,
     ) -> None:
         self.options, self.reference = options or TapeOptions(), reference
+        self.children = children
         keep = self.options.keep
         self.room = {
             Part.OUTPUTS: keep,
@@ -67,6 +72,8 @@ class Tape:
 
     def next_number(self, site: SiteRecord) -> int:
         """The number of the call that begins now."""
+        if self.children is not None:
+            self.children.note_call()
         with self._lock:
             site.taped += 1
             return site.taped - 1

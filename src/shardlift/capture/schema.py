@@ -289,6 +289,7 @@ class Sample:
     replayed: Values | None = None
     error: str = ""
     hidden: str = ""  # why some of its collectives were not recorded
+    order: int = 0  # among the calls of all sites, from 1; 0: not known
 
 
 class SiteKind(StrEnum):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import os
 import random
 import shlex
@@ -14,6 +16,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from shardlift._import_hook import AfterImport
 from shardlift._legacy import Recorder, Session, Uses
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.capture.parts import part_path
@@ -107,7 +110,7 @@ class RunSession:
         self.session = Session(patch=options.patch, prepare=self._prepare)
         self.uses = self.session.enter()
         if options.seed is not None:
-            random.seed(options.seed)
+            seed_random_numbers(options.seed)
         self._children: Children | None = None
         if options.record is not None:
             self._write_when_terminated()
@@ -120,12 +123,7 @@ class RunSession:
         from shardlift import _compat
 
         _compat.leave_out_of_tracebacks(_FOLDER)
-        options = self.options
-        if options.seed is not None:
-            import numpy as np
-
-            np.random.seed(options.seed)
-        if options.record is None:
+        if self.options.record is None:
             return None
         self.observer = self._recorder()
         return self.observer
@@ -242,6 +240,27 @@ def observe_more(recorder: Any, patches: Any) -> None:
     patches.set(jax, "shard_map", recorder.shard_map(jax.shard_map))
     patches.set(pjit, "pjit", recorder.jit(pjit.pjit))
     patches.set(export.Exported, "call", recorder.exported_call(export.Exported.call))
+
+
+def seed_random_numbers(seed: int) -> None:
+    """Seed ``random`` now, and ``numpy.random`` when it is imported."""
+    random.seed(seed)
+    if "numpy.random" in sys.modules:
+        _seed_numpy(sys.modules["numpy.random"], seed)
+    else:
+        AfterImport("numpy.random", lambda module: _seed_numpy(module, seed)).install()
+
+
+def _seed_numpy(module: Any, seed: int) -> None:
+    """Seed the global generator, and those that ``default_rng`` makes without a seed."""
+    module.seed(seed)
+    stock, first, numbers = module.default_rng, seed, itertools.count()
+
+    @functools.wraps(stock)
+    def default_rng(seed: Any = None) -> Any:
+        return stock([first, next(numbers)] if seed is None else seed)
+
+    module.default_rng = default_rng
 
 
 def uses_text(uses: Uses, version: str, program: Program) -> list[str]:

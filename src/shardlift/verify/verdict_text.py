@@ -135,6 +135,8 @@ def finding_lines(site: SiteVerdict) -> list[str]:
 
 def advice(outcome: Outcome) -> list[str]:
     """Options to try next."""
+    if any("EOFError" in side.error for side in (outcome.before, outcome.after)):
+        return ["Programs have no standard input here: give what they ask for as arguments"]
     if outcome.after.status and not outcome.before.status:
         return ["AFTER failed under plain python; --patch-after restores what JAX removed"]
     differing = [site for site in outcome.sites if site.verdict == Verdict.DIFFERENT]

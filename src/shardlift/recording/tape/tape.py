@@ -45,6 +45,7 @@ class Tape:
         }
         self.arrays: dict[str, values.Bytes] = {}
         self.reader = Reader()
+        self._calls = 0
         self._lock = threading.RLock()
 
     def read(self, rows: Any, want: bool = True) -> list[HostArray]:
@@ -70,13 +71,14 @@ class Tape:
                 self.room[purse] -= bits.nbytes
                 self.arrays[name] = bits.copy()  # the buffer may be donated by the next call
 
-    def next_number(self, site: SiteRecord) -> int:
-        """The number of the call that begins now."""
+    def next_number(self, site: SiteRecord) -> tuple[int, int]:
+        """The number of the call that begins now: of this site, and of all sites."""
         if self.children is not None:
             self.children.note_call()
         with self._lock:
             site.taped += 1
-            return site.taped - 1
+            self._calls += 1
+            return site.taped - 1, self._calls
 
     def add(self, site: SiteRecord, sample: Sample) -> None:
         """A call has ended."""

@@ -55,6 +55,7 @@ class TapedFunction:
         functools.update_wrapper(self, fun)
         self._mapped, self._tape, self._site, self._adapter = mapped, tape, site, adapter
         self._under = under
+        self._repeatable: bool | None = None  # not known yet
         # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
         for name in ("eval_shape", "clear_cache"):
             if hasattr(mapped, name):
@@ -119,25 +120,28 @@ class TapedFunction:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         tape, site = self._tape, self._site
-        number = tape.next_number(site)
-        flat, inputs, inside, hidden = self._before(number, args, kwargs)
+        number, order = tape.next_number(site)
+        with jax.transfer_guard("allow"):  # what the program forbids is not what is read here
+            flat, inputs, inside, hidden = self._before(number, args, kwargs)
         try:
             if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
                 _compat.raise_if_deleted((args, kwargs))
             out = run()
         except BaseException as error:
             message = _first_line(error, 200)
-            tape.add(site, Sample(number, True, inputs, None, inside, None, message, hidden))
+            tape.add(site, Sample(number, True, inputs, None, inside, None, message, hidden, order))
             raise
         outputs = replayed = None
         try:
-            outputs = tape.put(site, number, Part.OUTPUTS, tape.read(self._adapter.outputs(out)))
-            site.size = max(site.size, flat.size if flat else 0, _devices(out))
-            if flat is not None and inputs is not None:
-                replayed = self._replay(number, flat, inputs)
+            with jax.transfer_guard("allow"):
+                read = tape.read(self._adapter.outputs(out))
+                outputs = tape.put(site, number, Part.OUTPUTS, read)
+                site.size = max(site.size, flat.size if flat else 0, _devices(out))
+                if flat is not None and inputs is not None:
+                    replayed = self._replay(number, flat, inputs)
         except Exception as error:
             _note_fault(site, "outputs", error)
-        sample = Sample(number, False, inputs, outputs, inside, replayed, hidden=hidden)
+        sample = Sample(number, False, inputs, outputs, inside, replayed, "", hidden, order)
         tape.add(site, sample)
         return out
 
@@ -178,11 +182,19 @@ class TapedFunction:
         if tape.reference is None:
             return None
         leaves = tape.reference.inputs(self._site, number, flat, inputs)
-        if leaves is None:
+        if leaves is None or not self._may_run_again(flat):
             return None
         args, kwargs = flat.rebuild(leaves)
         arrays = tape.read(self._adapter.outputs(self._mapped(*args, **kwargs)))
         return tape.put(self._site, number, Part.REPLAYED, arrays)
+
+    def _may_run_again(self, flat: FlatCall) -> bool:
+        """Whether the function does nothing but compute: it may not call back to the host."""
+        if self._repeatable is None:
+            self._repeatable = not taps.calls_back(self._mapped, flat)
+            if not self._repeatable:
+                self._site.unseen["replays: the function calls back to the host"] = None
+        return self._repeatable
 
 
 def with_method(made: Any, name: str, method: Callable[..., Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from shardlift.capture.layouts import same_arrays
 from shardlift.capture.pairs import Pairs, pair_sites
 from shardlift.capture.schema import ArrayRole, Form, Site, SiteKind
-from shardlift.verify.compare.leaves import fitting
+from shardlift.verify.compare.leaves import Maps, fitting
 
 
 def names_of(site: Site) -> set[str]:
@@ -85,8 +85,8 @@ def _alike(before: Site, after: Site) -> bool:
     if left is None or right is None or len(left) != len(right):
         return False
     pairs = zip(left, right, strict=True)
-    devices = max(before.axis_size, after.axis_size)
-    return all(a.dtype == b.dtype and fitting(a, b, devices) for a, b in pairs)
+    maps = Maps(max(before.axis_size, after.axis_size))
+    return all(a.dtype == b.dtype and fitting(a, b, maps) for a, b in pairs)
 
 
 def _first_outputs(site: Site) -> tuple[Form, ...] | None:

@@ -11,6 +11,7 @@ import argparse
 import random
 import re
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -313,6 +314,7 @@ def main() -> int:
                 print(f"{kind}, {pair.name}, seed {seed}: {wrong}")
                 print(pair.new.text() if bad.total() < 4 else "", flush=True)
         seed += 1
+        print(f"{done.total()} pairs, {bad.total()} wrong verdicts", file=sys.stderr, flush=True)
     seconds = time.perf_counter() - began
     print(f"{done[False]} mistakes and {done[True]} harmless changes, {seconds:.0f} s: ", end="")
     print(f"{bad.total()} wrong verdicts")
@@ -324,4 +326,9 @@ def main() -> int:
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 8)
-    sys.exit(main())
+    jax.config.update("jax_disable_most_optimizations", True)  # compiles faster
+    with tempfile.TemporaryDirectory() as folder:  # and most of it once
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        sys.exit(main())

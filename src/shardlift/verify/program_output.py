@@ -51,7 +51,8 @@ def run_and_read(
 ) -> tuple[int, ProgramOutput]:
     """Run a command; ``echo`` copies what it prints to standard error while it runs.
 
-    It has no standard input: nobody would see what it asks for. Returns when the command ends, even if a process that it started lives on.
+    It has no standard input: nobody would see what it asks for. Returns when the command ends,
+    even if a process that it started lives on.
     """
     with ExitStack() as stack:
         out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))

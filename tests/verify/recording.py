@@ -101,12 +101,13 @@ def by_hand(
     axes: Mapping[str, int | None] | None = None,
     keep: int = KEEP,
     devices: int = 0,
+    kind: SiteKind = SiteKind.PMAP,
 ) -> Recorded:
     """A capture of sites and the outputs of their calls, by path."""
     tape = Tape(TapeOptions(keep, keep))
     recorder = Recorder(facts=False, tape=tape)
     for line, (name, outputs) in enumerate(calls.items()):
-        site = recorder._site(Key("by_hand.py", line + 1, name), SiteKind.PMAP)
+        site = recorder._site(Key("by_hand.py", line + 1, name), kind)
         assert site is not None
         site.names[name] = None
         site.size = devices

@@ -471,7 +471,7 @@ def test_what_jit_returns_is_what_it_was():
         assert decorated.eval_shape(jnp.ones(2), 3).shape == (2,)
 
     calls = {s.function: len(s.samples) for s in taped(program).capture.sites}
-    assert calls == {"double": 1, "<lambda>": 1}
+    assert calls == {"double": 1, "<lambda>": 2}  # one of them compiled by hand
 
 
 def test_the_vmap_oracle():

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import stat
 import types
 import typing
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from shardlift._files import replace_file
 from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, Capture
 from shardlift.capture.version1 import upgrade
 
-LARGEST_FILE = 256 * 2**20  # bytes; what a run writes stays far below
+LARGEST_STREAM = 256 * 2**20  # bytes that are read of what is no file
 LARGEST_NUMBER = 2**63
 
 
@@ -28,9 +29,10 @@ class CaptureError(ValueError):
 def read(path: str | os.PathLike[str]) -> Capture:
     """Read a capture from a file; raises `CaptureError` if it is damaged or is not one."""
     with open(path, "rb") as file:
-        data = file.read(LARGEST_FILE + 1)  # of a device there is no end
-    if len(data) > LARGEST_FILE:
-        raise CaptureError(f"{path} is too large; no capture is larger than {LARGEST_FILE} bytes")
+        is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        data = file.read() if is_file else file.read(LARGEST_STREAM + 1)  # a device has no end
+    if not is_file and len(data) > LARGEST_STREAM:
+        raise CaptureError(f"{path} is no file, and has more than {LARGEST_STREAM} bytes")
     try:
         return loads(data)
     except CaptureError as error:

@@ -289,6 +289,7 @@ class Sample:
     replayed: Values | None = None
     error: str = ""
     hidden: str = ""  # why some of its collectives were not recorded
+    order: int = 0  # among the calls of all sites, from 1; 0: not known
 
 
 class SiteKind(StrEnum):
@@ -379,6 +380,7 @@ class Capture:
     unseen: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     job: str = ""
+    children: int = 0  # child processes that used JAX; their calls are not recorded
 
     @property
     def missing(self) -> tuple[int, ...]:

@@ -33,7 +33,17 @@ only, or something that was not compared; 2, nothing could be compared.
 """
 
 
+class _Command(click.Command):
+    """Takes "-m pkg.train", in one word, for a program and not for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        words = [f"python {word}" if word.startswith("-m ") else word for word in args[:end]]
+        return super().parse_args(ctx, [*words, *args[end:]])
+
+
 @click.command(
+    cls=_Command,
     help=_HELP,
     short_help="Prove that a migrated program computes the same numbers.",
     epilog="Example: shardlift verify train.py train_new.py -- --steps 5",

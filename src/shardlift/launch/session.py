@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import os
 import random
 import shlex
@@ -14,10 +16,12 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from shardlift._import_hook import AfterImport
 from shardlift._legacy import Recorder, Session, Uses
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.capture.parts import part_path
 from shardlift.launch.program import Program
+from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.options import TapeOptions
 
 if TYPE_CHECKING:
@@ -39,6 +43,9 @@ class Observer(Recorder, Protocol):
 
     def summary(self) -> str:
         """A few lines for the end of a run."""
+
+    def note_devices(self) -> None:
+        """Note the devices, before JAX lets go of them at the end of the process."""
 
 
 @dataclass(frozen=True)
@@ -103,21 +110,20 @@ class RunSession:
         self.session = Session(patch=options.patch, prepare=self._prepare)
         self.uses = self.session.enter()
         if options.seed is not None:
-            random.seed(options.seed)
+            seed_random_numbers(options.seed)
+        self._children: Children | None = None
         if options.record is not None:
             self._write_when_terminated()
+            if options.tape is not None:
+                self._children = Children(options.record)
+                self._children.watch()
         self._filter_threads()
 
     def _prepare(self) -> Observer | None:
         from shardlift import _compat
 
         _compat.leave_out_of_tracebacks(_FOLDER)
-        options = self.options
-        if options.seed is not None:
-            import numpy as np
-
-            np.random.seed(options.seed)
-        if options.record is None:
+        if self.options.record is None:
             return None
         self.observer = self._recorder()
         return self.observer
@@ -133,11 +139,9 @@ class RunSession:
             command=command, patched=options.patch, facts=options.facts, tape=self._tape()
         )
         if options.tape is not None:
-            import jax
-
             from shardlift._legacy.patches import Patches
 
-            Patches().set(jax, "shard_map", recorder.shard_map(jax.shard_map))
+            observe_more(recorder, Patches())
         return recorder
 
     def _tape(self) -> Tape | None:
@@ -145,7 +149,13 @@ class RunSession:
             return None
         from shardlift.recording.tape.tape import Tape
 
-        return Tape(self.options.tape, None if self.reference is None else self.reference())
+        reference = None if self.reference is None else self.reference()
+        return Tape(self.options.tape, reference, self._children)
+
+    def note_devices(self) -> None:
+        """Note the devices while there are some; to be called before exit handlers are."""
+        if self.observer is not None and os.getpid() == self.process:
+            self.observer.note_devices()
 
     def end(self, *, quiet: bool = False) -> bool:
         """Write the record and print what was used; in a child that the program forked, nothing.
@@ -219,6 +229,38 @@ class RunSession:
             stock(threading.ExceptHookArgs((args.exc_type, args.exc_value, frames, args.thread)))
 
         threading.excepthook = excepthook
+
+
+def observe_more(recorder: Any, patches: Any) -> None:
+    """Observe, besides pmap and jit, the other ways to run a function on devices."""
+    import jax
+    from jax import export
+    from jax.experimental import pjit
+
+    patches.set(jax, "shard_map", recorder.shard_map(jax.shard_map))
+    patches.set(pjit, "pjit", recorder.jit(pjit.pjit))
+    patches.set(export.Exported, "call", recorder.exported_call(export.Exported.call))
+
+
+def seed_random_numbers(seed: int) -> None:
+    """Seed ``random`` now, and ``numpy.random`` when it is imported."""
+    random.seed(seed)
+    if "numpy.random" in sys.modules:
+        _seed_numpy(sys.modules["numpy.random"], seed)
+    else:
+        AfterImport("numpy.random", lambda module: _seed_numpy(module, seed)).install()
+
+
+def _seed_numpy(module: Any, seed: int) -> None:
+    """Seed the global generator, and those that ``default_rng`` makes without a seed."""
+    module.seed(seed)
+    stock, first, numbers = module.default_rng, seed, itertools.count()
+
+    @functools.wraps(stock)
+    def default_rng(seed: Any = None) -> Any:
+        return stock([first, next(numbers)] if seed is None else seed)
+
+    module.default_rng = default_rng
 
 
 def uses_text(uses: Uses, version: str, program: Program) -> list[str]:

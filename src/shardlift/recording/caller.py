@@ -8,8 +8,6 @@ import os
 import sys
 from types import FrameType
 
-from shardlift._compat import is_installed
-
 # Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
 # So do the functions that `shardlift migrate` writes into programs.
@@ -31,12 +29,13 @@ def user_line() -> tuple[str, int]:
 def is_users(frame: FrameType) -> bool:
     """Does the program call here, or a library for it? Not JAX or this package themselves.
 
-    What a library maps while it is imported is not the program's.
+    What one of the libraries above maps while it is imported is not the program's; any other
+    installed module may be a part of the program.
     """
     file = frame.f_code.co_filename
     if file.startswith(tuple(map(_folder, GLUE[:3]))):
         return False
-    return frame.f_code.co_name != "<module>" or not is_installed(file)
+    return frame.f_code.co_name != "<module>" or not is_glue(file)
 
 
 def _passes_on(frame: FrameType) -> bool:

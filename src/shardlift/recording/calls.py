@@ -6,7 +6,7 @@ import functools
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -35,6 +35,10 @@ class FlatCall(NamedTuple):
 class CallAdapter(Protocol):
     """Knows how the calls of one mapped function are taken apart."""
 
+    @property
+    def static(self) -> Collection[int]:
+        """The positions of static arguments."""
+
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """Take the arguments of a call apart."""
 
@@ -47,6 +51,7 @@ class PmapAdapter:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self.static: Collection[int] = site.options.static
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """Take the arguments of a call apart."""
@@ -74,7 +79,8 @@ class JitAdapter:
 
     def __init__(self, fun: Any, options: dict[str, Any]) -> None:
         self.fun = fun
-        self.static, self.static_names = _static(fun, options)
+        static, self.static_names = _static(fun, options)
+        self.static: Collection[int] = static
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """Take the arguments of a call apart."""

@@ -100,6 +100,24 @@ def hook_every(
     return _hook(transform, observed, fault)
 
 
+def hook_exported(call: Callable[..., Any], observe: Observe, fault: Fault) -> Callable[..., Any]:
+    """``jax.export.Exported.call``, whose functions go through ``observe`` when they are called."""
+
+    @functools.wraps(call)
+    def observed_call(exported: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            fun = functools.partial(call, exported)
+            key = Key(*user_line(), exported.fun_name)
+            mapped = Mapped(fun, fun, SiteKind.JIT, key, key.function, JitAdapter(fun, {}))
+            observed = observe(mapped)
+        except Exception as error:
+            fault(error)
+            observed = fun
+        return observed(*args, **kwargs)
+
+    return observed_call
+
+
 def _hook(
     transform: Callable[..., Any],
     replace: Callable[[Any, Any, dict[str, Any]], Any],

@@ -42,7 +42,13 @@ from shardlift.recording.caller import user_line
 from shardlift.recording.calls import assigned_name, names_of
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.completion_times import Waiter
-from shardlift.recording.hooks import Mapped, hook_every, hook_pmap, hook_shard_maps_in
+from shardlift.recording.hooks import (
+    Mapped,
+    hook_every,
+    hook_exported,
+    hook_pmap,
+    hook_shard_maps_in,
+)
 from shardlift.recording.origins import Origins
 from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
@@ -146,6 +152,12 @@ class Recorder:
     def shard_map(self, shard_map: Callable[..., Any]) -> Callable[..., Any]:
         """The given shard_map; its functions are sites where calls are on tape."""
         return self._hook_for_tape(shard_map, SiteKind.SHARD_MAP)
+
+    def exported_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The given ``jax.export.Exported.call``; exported functions are sites where it is used."""
+        if self._tape is None or not self._tape.options.jit:
+            return call
+        return hook_exported(call, self._observe, self._faulty)
 
     def _hook_for_tape(self, transform: Callable[..., Any], kind: SiteKind) -> Callable[..., Any]:
         if self._tape is None or not self._tape.options.jit:
@@ -463,7 +475,17 @@ class Recorder:
             unseen=tuple(self._unseen()),
             sources=sources() if calls and self._facts else {},
             job=job_name(),
+            children=self._count_children(),
         )
+
+    def _count_children(self) -> int:
+        children = None if self._tape is None else self._tape.children
+        return 0 if children is None else children.count()
+
+    def note_devices(self) -> None:
+        """Note the devices, before JAX lets go of them at the end of the process."""
+        if self._process is None and any(record.samples for record in self._sites.values()):
+            self._process = process_facts(True)
 
     def _unseen(self) -> Iterator[str]:
         if self._unsure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import sys
 from dataclasses import asdict
@@ -27,6 +28,8 @@ def main(argument: str) -> None:
     path = tree["reference"]
     reference = None if path is None else lambda: read_reference(path)
     session = RunOptions.from_tree(tree["options"]).begin(program, reference)
+    # The first handler is called last: after those of the program, and after all its threads.
+    atexit.register(session.end)
     try:
         program.run()
     except SystemExit:
@@ -34,7 +37,7 @@ def main(argument: str) -> None:
     except BaseException as error:
         sys.exit(report_uncaught(error)[0])
     finally:
-        session.end()
+        session.note_devices()
 
 
 def read_reference(path: str) -> Reference:

@@ -51,11 +51,14 @@ def run_and_read(
 ) -> tuple[int, ProgramOutput]:
     """Run a command; ``echo`` copies what it prints to standard error while it runs.
 
-    Returns when the command ends, even if a process that it started lives on.
+    It has no standard input: nobody would see what it asks for. Returns when the command ends,
+    even if a process that it started lives on.
     """
     with ExitStack() as stack:
         out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-        with subprocess.Popen(command, env=dict(env), stdout=out, stderr=err) as process:
+        with subprocess.Popen(
+            command, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        ) as process:
             try:
                 _wait(process, [out, err] if echo else [])
             except BaseException:

@@ -354,7 +354,8 @@ def record(
 def _read(side: Side, *paths: str) -> Run:
     first, *others = map(_recorded, paths)
     version = first.capture.processes[0].jax if first.capture.processes else ""
-    return Run(replace(side, jax=version), first, paths[0], tuple(others))
+    side = replace(side, jax=version, children=first.capture.children)
+    return Run(side, first, paths[0], tuple(others))
 
 
 def _recorded(path: str) -> Recorded:

@@ -51,7 +51,10 @@ def headline(outcome: Outcome) -> str:
     counts = [(outcome.count(word), word) for word in Verdict]
     parts = [f"{count} {word}" for count, word in counts if count]
     sites = f"{len(outcome.sites)} site{'s' * (len(outcome.sites) != 1)}"
-    return f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
+    children = outcome.before.children + outcome.after.children
+    rest = "; calls in child processes were not compared" if children else ""
+    text = f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
+    return text + rest
 
 
 def describe_comparison(site: SiteVerdict) -> str:
@@ -132,6 +135,8 @@ def finding_lines(site: SiteVerdict) -> list[str]:
 
 def advice(outcome: Outcome) -> list[str]:
     """Options to try next."""
+    if any("EOFError" in side.error for side in (outcome.before, outcome.after)):
+        return ["Programs have no standard input here: give what they ask for as arguments"]
     if outcome.after.status and not outcome.before.status:
         return ["AFTER failed under plain python; --patch-after restores what JAX removed"]
     differing = [site for site in outcome.sites if site.verdict == Verdict.DIFFERENT]
@@ -169,6 +174,9 @@ def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
 def _show_side(name: str, side: Side, console: Console) -> None:
     version = f"  [dim]JAX {escape(side.jax)}[/]" if side.jax else ""
     console.print(f"{name:6}  {escape(escape_control(side.command))}{version}")
+    if side.children:
+        several = f"{side.children} child process{'es' * (side.children != 1)}"
+        _indented(f"[yellow]{several} used JAX; their calls were not recorded[/]", console, 8)
     if side.status:
         _indented(
             f"[red]ended with status {side.status}[/]; calls up to then are compared", console, 8

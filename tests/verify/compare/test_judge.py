@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardlift.capture.schema import SiteKind
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.pairs import pair
@@ -26,7 +27,9 @@ AXES = {"output": 0, "output[0]": 0, "output[1]": 0}
 
 def verdict(before, after, tolerance=None, keep=2**20, **axes):
     """Of one leaf of one call."""
-    sides = [by_hand({"f": [{"output": x}]}, AXES, keep, devices=8) for x in (before, after)]
+    kind = SiteKind.SHARD_MAP  # whose arrays may have any layout
+    leaves = [{"f": [{"output": x}]} for x in (before, after)]
+    sides = [by_hand(one_side, AXES, keep, devices=8, kind=kind) for one_side in leaves]
     return one(judge(*sides, tolerance))
 
 
@@ -96,6 +99,14 @@ def test_typed_keys():
     assert "all devices have the value of the first" in found.causes[0]
     raw = jax.random.key_data(keys)
     assert "key<fry> before, uint32 after" in verdict(keys, raw).first.what
+
+
+def test_the_rows_of_a_pmap_have_no_other_layout():
+    """More axes after it are another shape on each device."""
+    before = by_hand({"f": [{"output": ROWS[:, 0]}]}, AXES, devices=8)
+    for more in (ROWS[:, :1], np.stack([ROWS[:, 0]] * 8)):
+        after = by_hand({"f": [{"output": more}]}, AXES, devices=8, kind=SiteKind.SHARD_MAP)
+        assert one(judge(before, after)).verdict == "different"
 
 
 def test_layouts():

@@ -6,6 +6,7 @@
 `taped_calls`      mapped functions whose calls are put on tape
 `host_arrays`      arrays of a call, read by the host
 `taps`             operands and results of the collectives inside a call
+`children`         processes that the program starts
 `oracles`          what stands in for a pmap that this JAX does not have
 =================  =========================================================================
 """

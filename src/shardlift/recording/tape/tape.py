@@ -12,6 +12,7 @@ from shardlift.capture.layouts import bits_of, root
 from shardlift.capture.schema import Part, Sample, Values
 from shardlift.recording.calls import FlatCall
 from shardlift.recording.site_records import SiteRecord
+from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.host_arrays import HostArray, Reader
 from shardlift.recording.tape.options import TapeOptions
 
@@ -29,9 +30,13 @@ class Tape:
     """The arrays of all calls of a program."""
 
     def __init__(
-        self, options: TapeOptions | None = None, reference: Reference | None = None
+        self,
+        options: TapeOptions | None = None,
+        reference: Reference | None = None,
+        children: Children | None = None,
     ) -> None:
         self.options, self.reference = options or TapeOptions(), reference
+        self.children = children
         keep = self.options.keep
         self.room = {
             Part.OUTPUTS: keep,
@@ -40,6 +45,7 @@ class Tape:
         }
         self.arrays: dict[str, values.Bytes] = {}
         self.reader = Reader()
+        self._calls = 0
         self._lock = threading.RLock()
 
     def read(self, rows: Any, want: bool = True) -> list[HostArray]:
@@ -65,11 +71,14 @@ class Tape:
                 self.room[purse] -= bits.nbytes
                 self.arrays[name] = bits.copy()  # the buffer may be donated by the next call
 
-    def next_number(self, site: SiteRecord) -> int:
-        """The number of the call that begins now."""
+    def next_number(self, site: SiteRecord) -> tuple[int, int]:
+        """The number of the call that begins now: of this site, and of all sites."""
+        if self.children is not None:
+            self.children.note_call()
         with self._lock:
             site.taped += 1
-            return site.taped - 1
+            self._calls += 1
+            return site.taped - 1, self._calls
 
     def add(self, site: SiteRecord, sample: Sample) -> None:
         """A call has ended."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
@@ -55,52 +55,93 @@ class TapedFunction:
         functools.update_wrapper(self, fun)
         self._mapped, self._tape, self._site, self._adapter = mapped, tape, site, adapter
         self._under = under
+        self._repeatable: bool | None = None  # not known yet
+        # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
+        for name in ("eval_shape", "clear_cache"):
+            if hasattr(mapped, name):
+                setattr(self, name, getattr(mapped, name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and put the call on tape."""
+        return self.record(args, kwargs, lambda: self._mapped(*args, **kwargs))
+
+    def record(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+        """The result of ``run``, which is put on tape as a call with these arguments."""
         outer = _here.site
         if outer is not None or _compat.tracing():
             self._under(self._site, outer is not None, (args, kwargs))
             if outer is not None:
                 outer.contain(self._site)
-            return self._mapped(*args, **kwargs)
+            return run()
         _here.site = self._site
         try:
-            return self._call(args, kwargs)
+            return self._call(args, kwargs, run)
         finally:
             _here.site = None
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Lower it; calls of what that is compiled to are put on tape."""
+        return self._taped_lowered(self._mapped.lower(*args, **kwargs), args)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace it; calls of what that is compiled to are put on tape."""
+        traced = self._mapped.trace(*args, **kwargs)
+
+        def lower(*options: Any, **named: Any) -> Any:
+            return self._taped_lowered(traced.lower(*options, **named), args)
+
+        return with_method(traced, "lower", lower)
+
+    def _taped_lowered(self, lowered: Any, args: tuple[Any, ...]) -> Any:
+        def compile_it(*options: Any, **named: Any) -> Any:
+            compiled = lowered.compile(*options, **named)
+
+            def call(*dynamic: Any, **named: Any) -> Any:
+                given = fill_static(args, self._adapter.static, dynamic)
+                return self.record(given, named, lambda: compiled(*dynamic, **named))
+
+            return with_method(compiled, "__call__", call)
+
+        return with_method(lowered, "compile", compile_it)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TapedFunction:
+        """The same function: copies are recorded together."""
+        return self
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method, where the mapped function is one."""
         return self if instance is None else types.MethodType(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        """``lower``, ``trace`` and the like; what they return is not on tape."""
+        """``eval_shape``, ``clear_cache`` and the like."""
         if name == "_mapped":  # a copy that has not been filled in yet
             raise AttributeError(name)
         return getattr(self._mapped, name)
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         tape, site = self._tape, self._site
-        number = tape.next_number(site)
-        flat, inputs, inside, hidden = self._before(number, args, kwargs)
+        number, order = tape.next_number(site)
+        with jax.transfer_guard("allow"):  # what the program forbids is not what is read here
+            flat, inputs, inside, hidden = self._before(number, args, kwargs)
         try:
             if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
                 _compat.raise_if_deleted((args, kwargs))
-            out = self._mapped(*args, **kwargs)
+            out = run()
         except BaseException as error:
             message = _first_line(error, 200)
-            tape.add(site, Sample(number, True, inputs, None, inside, None, message, hidden))
+            tape.add(site, Sample(number, True, inputs, None, inside, None, message, hidden, order))
             raise
         outputs = replayed = None
         try:
-            outputs = tape.put(site, number, Part.OUTPUTS, tape.read(self._adapter.outputs(out)))
-            site.size = max(site.size, flat.size if flat else 0, _devices(out))
-            if flat is not None and inputs is not None:
-                replayed = self._replay(number, flat, inputs)
+            with jax.transfer_guard("allow"):
+                read = tape.read(self._adapter.outputs(out))
+                outputs = tape.put(site, number, Part.OUTPUTS, read)
+                site.size = max(site.size, flat.size if flat else 0, _devices(out))
+                if flat is not None and inputs is not None:
+                    replayed = self._replay(number, flat, inputs)
         except Exception as error:
             _note_fault(site, "outputs", error)
-        sample = Sample(number, False, inputs, outputs, inside, replayed, hidden=hidden)
+        sample = Sample(number, False, inputs, outputs, inside, replayed, "", hidden, order)
         tape.add(site, sample)
         return out
 
@@ -141,11 +182,48 @@ class TapedFunction:
         if tape.reference is None:
             return None
         leaves = tape.reference.inputs(self._site, number, flat, inputs)
-        if leaves is None:
+        if leaves is None or not self._may_run_again(flat):
             return None
         args, kwargs = flat.rebuild(leaves)
         arrays = tape.read(self._adapter.outputs(self._mapped(*args, **kwargs)))
         return tape.put(self._site, number, Part.REPLAYED, arrays)
+
+    def _may_run_again(self, flat: FlatCall) -> bool:
+        """Whether the function does nothing but compute: it may not call back to the host."""
+        if self._repeatable is None:
+            self._repeatable = not taps.calls_back(self._mapped, flat)
+            if not self._repeatable:
+                self._site.unseen["replays: the function calls back to the host"] = None
+        return self._repeatable
+
+
+def with_method(made: Any, name: str, method: Callable[..., Any]) -> Any:
+    """An object of the same type with the same content, and another method of this name."""
+    kind = type(made)
+    methods = {name: lambda _, *args, **kwargs: method(*args, **kwargs)}
+    changed: Any = object.__new__(type(kind.__name__, (kind,), methods))
+    slots = [slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ())]
+    for slot in (*slots, *getattr(made, "__dict__", ())):
+        if hasattr(made, slot):
+            object.__setattr__(changed, slot, getattr(made, slot))
+    return changed
+
+
+def fill_static(
+    args: tuple[Any, ...], static: Collection[int], dynamic: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The arguments of a call of a compiled function, with the static ones of its lowering.
+
+    >>> fill_static((1, "relu", 2), {1}, (5, 6))
+    (5, 'relu', 6)
+    """
+    given = iter(dynamic)
+    fixed = {k % len(args) for k in static if -len(args) <= k < len(args)}
+    filled = [
+        args[k] if k in fixed else next(given)
+        for k in range(min(len(args), len(fixed) + len(dynamic)))
+    ]
+    return (*filled, *given)
 
 
 def _note_fault(site: SiteRecord, what: str, error: BaseException) -> None:

@@ -38,12 +38,7 @@ TURNS = 4  # of a loop that ends by a condition
 
 def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], str]:
     """The results of the collectives of one call, and why some are missing, if any are."""
-
-    def program(leaves: list[Any]) -> Any:
-        args, kwargs = call.rebuild(leaves)
-        return mapped(*args, **kwargs)
-
-    traced = jax.make_jaxpr(program)(call.leaves)
+    traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
     if not has(traced.jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
         return [], ""
     if any("callback" in str(effect).lower() for effect in loud_effects(traced.jaxpr)):
@@ -58,6 +53,17 @@ def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], str]:
     hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
     inside = ", ".join(sorted(walk.unseen))
     return hosts, f"those inside of {inside} are not followed" if inside else ""
+
+
+def calls_back(mapped: Any, call: FlatCall) -> bool:
+    """Does a call run functions of the host that may do more than compute?"""
+    traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
+    return bool(loud_effects(traced.jaxpr)) or has(traced.jaxpr, frozenset({"debug_callback"}))
+
+
+def _run(mapped: Any, call: FlatCall, leaves: list[Any]) -> Any:
+    args, kwargs = call.rebuild(leaves)
+    return mapped(*args, **kwargs)
 
 
 class Kept(NamedTuple):

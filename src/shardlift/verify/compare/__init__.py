@@ -3,6 +3,7 @@
 ======================  ==================================================================
 `recorded`              a capture and its arrays
 `pairs`                 which sites, leaves and collectives of two programs belong together
+`same_name_sites`       functions that have another number of sites in each program
 `bits`, `leaves`        the distance between two arrays, and whether they can be compared
 `causes`                likely causes of a difference between two arrays
 `key_and_index_checks`  changed keys, indices and collectives, which explain differences

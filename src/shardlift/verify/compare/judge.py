@@ -6,6 +6,7 @@ from shardlift.capture.schema import Capture, Site, SiteKind
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.pairs import pair
 from shardlift.verify.compare.recorded import Recorded
+from shardlift.verify.compare.same_name_sites import merge_same_names
 from shardlift.verify.compare.site_comparison import SiteComparison
 from shardlift.verify.compare.verdicts import (
     Gap,
@@ -22,6 +23,7 @@ def judge(
 ) -> list[SiteVerdict]:
     """The verdicts of all pairs of sites, then those of sites that only one program has."""
     tolerance = tolerance or Tolerance()
+    before, after = merge_same_names(before, after)
     left, right = before.capture.sites, after.capture.sites
     pairs = pair(left, right)
     verdicts = [SiteComparison(before, after, i, j, tolerance).verdict() for i, j in pairs]

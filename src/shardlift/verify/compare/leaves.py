@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from shardlift.capture.layouts import Array, LayoutChange, layout_of, same_digest
 from shardlift.capture.schema import Form
 from shardlift.verify.compare.bits import (
@@ -16,12 +18,27 @@ from shardlift.verify.compare.bits import (
 MOST_ULPS = 2**16  # a larger number of ulps is not shown
 
 
-def fitting(before: Form, after: Form, devices: int) -> LayoutChange | None:
+class Maps(NamedTuple):
+    """How two functions are mapped: over how many devices, and which of them is a pmap."""
+
+    devices: int = 0
+    pmaps: tuple[bool, bool] = (False, False)
+
+
+NO_MAPS = Maps()
+
+
+def fitting(before: Form, after: Form, maps: Maps = NO_MAPS) -> LayoutChange | None:
     """How the shapes of two leaves hold the same array."""
-    return layout_of(before.shape, after.shape, (before.axis, after.axis), devices)
+    axes = before.axis, after.axis
+    kind = layout_of(before.shape, after.shape, axes, maps.devices)
+    fewer = int(len(after.shape) < len(before.shape))
+    is_stacked = maps.pmaps[fewer] and axes[fewer] is not None
+    # The rows of a pmap are stacked already: more axes are another shape on each device.
+    return None if is_stacked and kind is not LayoutChange.SAME else kind
 
 
-def structure(before: Form, after: Form, devices: int = 0) -> tuple[str, str] | None:
+def structure(before: Form, after: Form, maps: Maps = NO_MAPS) -> tuple[str, str] | None:
     """Why two leaves cannot be compared: the difference and its cause; None if they can."""
     if before.dtype != after.dtype:
         return f"{before.dtype} before, {after.dtype} after", "the dtype changed"
@@ -30,7 +47,7 @@ def structure(before: Form, after: Form, devices: int = 0) -> tuple[str, str] | 
             "one value before; the copies on the devices disagree after",
             "out_specs=P() or out_axes=None for a value that varies (not checked: check_vma=False)",
         )
-    if fitting(before, after, devices) is None:
+    if fitting(before, after, maps) is None:
         return (
             f"shape {before.shape} before, {after.shape} after",
             "the shapes do not fit, whether stacked, joined or copied over the devices",
@@ -38,9 +55,9 @@ def structure(before: Form, after: Form, devices: int = 0) -> tuple[str, str] | 
     return None
 
 
-def identical(forms: tuple[Form, Form], digests: tuple[str, str], devices: int = 0) -> bool:
+def identical(forms: tuple[Form, Form], digests: tuple[str, str], maps: Maps = NO_MAPS) -> bool:
     """Whether the bytes are equal. If only one side has copies, their common value counts."""
-    if fitting(*forms, devices) is LayoutChange.COPIES:
+    if fitting(*forms, maps) is LayoutChange.COPIES:
         return same_digest(*digests)
     return digests[0].partition("/")[0] == digests[1].partition("/")[0]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from shardlift.capture.layouts import same_arrays
 from shardlift.capture.pairs import Pairs, pair_sites
 from shardlift.capture.schema import ArrayRole, Form, Site, SiteKind
-from shardlift.verify.compare.leaves import fitting
+from shardlift.verify.compare.leaves import Maps, fitting
 
 
 def names_of(site: Site) -> set[str]:
@@ -32,10 +34,7 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
     """Pairs of indices: by name, then by kind and outputs. Only called sites are paired."""
     left = [k for k, site in enumerate(before) if site.samples]
     right = [k for k, site in enumerate(after) if site.samples]
-    same = pair_sites([before[k] for k in left], [after[k] for k in right])
-    pairs = [(left[i], right[j]) for i, j in same]
-    left = [k for k in left if k not in {i for i, _ in pairs}]
-    right = [k for k in right if k not in {j for _, j in pairs}]
+    pairs: Pairs = []
 
     def take(fits: Callable[[Site, Site], bool]) -> None:
         for i in list(left):
@@ -45,11 +44,37 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
                 left.remove(i)
                 right.remove(partner)
 
+    several = _several(before, left) & _several(after, right)  # there the order may be another one
+    take(lambda a, b: a.function in several and a.file == b.file and _share_variable(a, b))
+    take(lambda a, b: a.function in several and _share_variable(a, b))
+    take(lambda a, b: a.function in several and a.function == b.function and _same_start(a, b))
+    same = pair_sites([before[k] for k in left], [after[k] for k in right])
+    pairs += [(left[i], right[j]) for i, j in same]
+    left = [k for k in left if k not in {i for i, _ in pairs}]
+    right = [k for k in right if k not in {j for _, j in pairs}]
     take(lambda a, b: a.function == b.function and a.function != "<lambda>")
     take(lambda a, b: a.function in names_of(b) or b.function in names_of(a))
     take(lambda a, b: bool(names_of(a) & names_of(b)))
     take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _alike(a, b))
     return sorted(pairs)
+
+
+def _several(sites: Sequence[Site], numbers: Sequence[int]) -> set[str]:
+    """The functions that have several sites."""
+    counts = Counter(sites[k].function for k in numbers)
+    return {name for name, count in counts.items() if count > 1}
+
+
+def _share_variable(before: Site, after: Site) -> bool:
+    """Whether two sites of one function are assigned to the same variable."""
+    shared = {*before.names} & {*after.names} - {before.function}
+    return before.function == after.function and bool(shared)
+
+
+def _same_start(before: Site, after: Site) -> bool:
+    """Whether the first calls have equal outputs."""
+    left, right = before.samples[0].outputs, after.samples[0].outputs
+    return left is not None and right is not None and same_arrays(left.digests, right.digests)
 
 
 def _alike(before: Site, after: Site) -> bool:
@@ -60,8 +85,8 @@ def _alike(before: Site, after: Site) -> bool:
     if left is None or right is None or len(left) != len(right):
         return False
     pairs = zip(left, right, strict=True)
-    devices = max(before.axis_size, after.axis_size)
-    return all(a.dtype == b.dtype and fitting(a, b, devices) for a, b in pairs)
+    maps = Maps(max(before.axis_size, after.axis_size))
+    return all(a.dtype == b.dtype and fitting(a, b, maps) for a, b in pairs)
 
 
 def _first_outputs(site: Site) -> tuple[Form, ...] | None:

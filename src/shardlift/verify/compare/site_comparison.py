@@ -14,7 +14,7 @@ from shardlift.capture.schema import ArrayRole, Form, Part, Sample, SiteKind, Va
 from shardlift.verify.compare import causes, key_and_index_checks
 from shardlift.verify.compare.bits import Tolerance, distance, within
 from shardlift.verify.compare.explanation import Clues, explain
-from shardlift.verify.compare.leaves import identical, is_array, nearly, structure, words
+from shardlift.verify.compare.leaves import Maps, identical, is_array, nearly, structure, words
 from shardlift.verify.compare.pairs import pair_collectives, pair_leaves
 from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import (
@@ -50,6 +50,8 @@ class SiteComparison:
         self.leaves = self.collectives = self.differing = self.calls = 0
         self.collective_calls = 0
         kinds = [site.kind for site in self.sites]
+        is_pmap = kinds[0] is SiteKind.PMAP, kinds[1] is SiteKind.PMAP
+        self.maps = Maps(self.devices, is_pmap)
         is_whole = kinds == [SiteKind.PMAP, SiteKind.JIT] and self.devices > 1
         self.clues = Clues(whole_batch=is_whole)
 
@@ -208,10 +210,10 @@ class SiteComparison:
                 self.notes[f"{path} ({forms[0].dtype}) was not compared: it is no array"] = None
             return None
         self.leaves += part == Part.OUTPUTS
-        mismatch = structure(*forms, self.devices)
+        mismatch = structure(*forms, self.maps)
         if mismatch is not None:
             return Finding(path, call, part, mismatch[0], cause=mismatch[1])
-        if identical(forms, digests, self.devices):
+        if identical(forms, digests, self.maps):
             return None
         arrays = self._arrays(samples, part, places, forms)
         if arrays is None:
@@ -394,7 +396,7 @@ class SiteComparison:
         for i, j in pair_leaves(*forms)[0]:
             pair_forms = forms[0][i], forms[1][j]
             digests = left.inputs.digests[i], right.inputs.digests[j]
-            if structure(*pair_forms, self.devices) or identical(pair_forms, digests, self.devices):
+            if structure(*pair_forms, self.maps) or identical(pair_forms, digests, self.maps):
                 continue
             arrays = self._arrays((left, right), Part.INPUTS, (i, j), pair_forms)
             if arrays is not None:

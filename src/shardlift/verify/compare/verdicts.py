@@ -116,6 +116,7 @@ class Side:
     jax: str = ""
     status: int | None = 0  # the exit status; None for a capture
     error: str = ""  # the end of the output, if it failed
+    children: int = 0  # child processes, whose calls were not recorded
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Outcome:
             return 1
         if not any(site.calls for site in self.sites):
             return 2
-        return 1 if self.failed else 0
+        return 1 if self.failed or self.before.children or self.after.children else 0
 
 
 _UNEQUAL = (Verdict.DIFFERENT, Verdict.NOT_COMPARED, Verdict.PARTLY_COMPARED)

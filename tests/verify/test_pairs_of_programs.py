@@ -1,0 +1,132 @@
+"""Pairs of programs in processes of their own: what only a whole run can show.
+
+Each pair is run by the command. `1` means that it must not say that they are the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import children
+
+HEAD = """
+import functools, os, sys
+{first}
+import numpy as np, jax, jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec as P
+def smap(f):
+    def body(*block):
+        return jax.tree.map(lambda x: x[None], f(*jax.tree.map(lambda x: x[0], block)))
+    spec, mesh = P("i"), Mesh(np.array(jax.devices()), ("i",))
+    body = functools.wraps(f)(body)
+    return jax.jit(jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
+X = np.arange(16, dtype="f4").reshape(8, 2)
+def fine(x): return x + 1
+def step(x): return x * SCALE
+def main():
+    {fine}(fine)(X)
+    {body}
+if __name__ == "__main__":
+    main()
+"""
+# How `step` is called, MAP standing for pmap or shard_map.
+WAYS = {
+    "call": "MAP(step)(X)",
+    "thread": "import threading; threading.Timer(0.5, MAP(step), [X]).start()",
+    "exit handler": "import atexit; atexit.register(MAP(step), X)",
+    "compiled": "MAP(step).lower(X).compile()(X)",
+    "traced": "jax.jit(step).trace(X).lower().compile()(X)",
+    "exported": "from jax import export; export.export(jax.jit(step))(X).call(X)",
+    "pjit": "from jax.experimental.pjit import pjit; pjit(step)(X)",
+    "two sites": "a = MAP(step); b = MAP(step); a(X); b(X + 1)",
+    "copied": "import copy; copy.deepcopy(MAP(step))(X)",
+    "exported only": "from jax import export; f = jax.jit(step); export.export(f)(X); f(X)",
+    "guarded": "f = MAP(step); y = f(X)\n    with jax.transfer_guard('disallow'): f(y)",
+    "child left behind": "MAP(step)(X); import subprocess; subprocess.Popen(['sleep', '60'])",
+}
+
+
+def verify(folder: Path, old: str, new: str, *args: str) -> children.Done:
+    for name, text in (("old.py", old), ("new.py", new)):
+        (folder / name).write_text(text)
+    command = [sys.executable, "-m", "shardlift", "verify", *args, "old.py", "new.py"]
+    return children.run(command, cwd=folder, env=children.plain_environment())
+
+
+def text(body: str, mapped: str, scale: int, first: str = "") -> str:
+    whole = HEAD.format(fine=mapped, body=body.replace("MAP", mapped), first=first)
+    return whole.replace("SCALE", str(scale))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_call_a_function(tmp_path: Path, way: str) -> None:
+    old = text(WAYS[way], "jax.pmap", 2)
+    done = verify(tmp_path, old, text(WAYS[way], "smap", 2))
+    assert done.returncode == 0, done.stdout
+    assert "2 sites: 2 identical" in done.stdout
+    done = verify(tmp_path, old, text(WAYS[way], "smap", 3))
+    assert done.returncode == 1, done.stdout
+    assert "1 different, 1 identical" in done.stdout
+
+
+@pytest.mark.exhaustive
+def test_calls_in_forked_children(tmp_path: Path) -> None:
+    body = "jax.clear_caches()\n    pid = os.fork()\n    if not pid: print(1); os._exit(0)\n"
+    quiet = body + "    os.waitpid(pid, 0)"
+    done = verify(tmp_path, text(quiet, "jax.pmap", 2), text(quiet, "smap", 2))
+    assert done.returncode == 0, done.stdout  # a child that calls nothing
+    early = """pid = os.fork()
+if not pid:
+    import jax, numpy as np
+    jax.pmap(lambda x: x * 3)(np.ones(8))
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    done = verify(tmp_path, text("pass", "jax.pmap", 2, early), text("pass", "smap", 2))
+    assert done.returncode == 1, done.stdout
+    assert "1 child process used JAX; their calls were not recorded" in done.stdout
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("work", "status"), [("print(1)", 0), ("jax.jit(fine)(X)", 1)])
+def test_calls_in_spawned_children(tmp_path: Path, work: str, status: int) -> None:
+    body = "import multiprocessing; start = multiprocessing.get_context('spawn').Process"
+    body += "\n    child = start(target=work); child.start(); child.join()"
+    programs = [
+        text(body, mapped, 2).replace("def main", f"def work(): {work}\ndef main")
+        for mapped in ("jax.pmap", "smap")
+    ]
+    done = verify(tmp_path, *programs)
+    assert done.returncode == status, done.stdout
+    assert ("used JAX" in done.stdout) == bool(status)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "draw", ["np.random.normal(size=8)", "np.random.default_rng().normal(size=8)"]
+)
+def test_random_numbers_before_jax_is_imported(tmp_path: Path, draw: str) -> None:
+    first = f"import numpy as np\nY = {draw}"
+    programs = [text("MAP(step)(Y)", mapped, 2, first) for mapped in ("jax.pmap", "smap")]
+    assert verify(tmp_path, *programs).returncode == 0
+
+
+@pytest.mark.exhaustive
+def test_programs_have_no_standard_input(tmp_path: Path) -> None:
+    programs = [text("input('name? ')", mapped, 2) for mapped in ("jax.pmap", "smap")]
+    done = verify(tmp_path, *programs)
+    assert done.returncode == 1
+    assert "Programs have no standard input here" in done.stdout
+
+
+@pytest.mark.exhaustive
+def test_a_module(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "train.py").write_text(text(WAYS["call"], "jax.pmap", 2))
+    command = [sys.executable, "-m", "shardlift", "verify", "-m pkg.train", "-m pkg.train"]
+    done = children.run(command, cwd=tmp_path, env=children.plain_environment())
+    assert done.returncode == 0, done.stdout + done.stderr

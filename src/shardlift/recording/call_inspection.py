@@ -57,6 +57,8 @@ class CallInspection:
     axis_name: str  # of the mapped axis, as the user gave it
     label: str  # of the mapped axis in the mesh
     copies: int  # devices that hold a copy of what is not split
+    comparing = False  # whether the rows of its leaves are compared
+    seconds = 0.0  # that the inspection took before the call
 
     def __init__(self) -> None:
         self.compared: dict[str, Comparison] = {}

@@ -1,7 +1,8 @@
 """The recorder: counts and times the calls of mapped functions, and inspects some of them.
 
-The program is left as it is. Nothing waits for a device except on the three calls of a site whose
-leaves are compared. An error inside the recorder is counted and never reaches the program.
+The program is left as it is. Nothing waits for a device except on the calls whose leaves are
+compared: three of each site, and more as long as these take a hundredth of the time. An error
+inside the recorder is counted and never reaches the program.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
 BATCH = 512  # calls that are counted together
 EARLY = 8  # looks at a site that are always made
 SHARE = 0.01  # of the time of the run, that the looks after those may take
+LATER = 1.0  # seconds after which a comparison that would take more is tried again
 _clock = time.perf_counter
 
 
@@ -198,7 +200,7 @@ class Recorder:
                 return call(*args, **kwargs)
             outer, running = here.running, here.spare or Running()
             look = None
-            if record.calls >= record.next_look:
+            if record.calls >= record.next_look or began >= record.next_compare:
                 look = self._before(record, mapped, args, kwargs, began)
             here.running, here.spare = running, None
             entered = clock()
@@ -280,15 +282,20 @@ class Recorder:
         now: float,
     ) -> CallInspection | None:
         """Inspect a call that is about to run, if one is due and within the time budget."""
-        record.later()
+        if record.calls >= record.next_look:
+            record.later()
         late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
+        if late and now >= record.next_compare:
+            record.next_compare = now + LATER
         if mapped.inspect is None or late:
             return None
         look = None
         with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
             look = mapped.inspect(args, kwargs)
-            if record.compare_now():
+            look.comparing = record.compare_now(now)
+            if look.comparing:
                 look.compare_inputs()
+            look.seconds = _clock() - now
         self._looked(record, _clock() - now)
         return look
 
@@ -307,7 +314,7 @@ class Recorder:
         compiled = _compiled(running, mapped)
         self._timeline.add(record.index, [span], compiled)
         try:
-            if look is not None and not compiled and record.compare_now():
+            if look is not None and not compiled and look.comparing:
                 jax.block_until_ready(out)  # its outputs are going to be read: time that
                 record.waiting.add(_clock() - left)
             if compiled:
@@ -328,7 +335,11 @@ class Recorder:
                 self._note(record, mapped, running, look, out, compiled)
         except Exception as error:
             self._faulty(error)
-        self._looked(record, _clock() - left)
+        now = _clock()
+        self._looked(record, now - left)
+        if look is not None and look.comparing:
+            cost = look.seconds + now - left
+            record.next_compare = now + cost * len(self._sites) / SHARE
 
     def _looked(self, record: SiteRecord, seconds: float) -> None:
         self._looking += seconds
@@ -344,13 +355,12 @@ class Recorder:
         out: Any,
         compiled: bool,
     ) -> None:
-        comparing = record.compare_now()
         record.looked += 1
-        record.compares += comparing
+        record.compares += look.comparing
         record.about = look.about()
         self._process = self._process or process_facts(True)
         record.note_leaves(record.arguments, look.arguments())
-        record.note_leaves(record.outputs, look.outputs(out, comparing))
+        record.note_leaves(record.outputs, look.outputs(out, look.comparing))
         record.note_kept(look.kept())
         for path, leaf, _ in look.rows_of(out):  # by which they are known when they are read
             if isinstance(leaf, jax.Array):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ from shardlift.recording.compilations import Signature, reasons
 MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 64
 MOST_SIGNATURES, MOST_REASONS = 16, 8
 LONGEST_TEXT = 200  # characters of a path or of a reason
-COMPARE_AT = (0, 2, 7)  # leaves are compared from these calls on, once each
+COMPARE_AT = (0, 2, 7)  # leaves are compared from these calls on, whatever it costs
 PROBES = 3
 
 
@@ -51,6 +52,7 @@ class SiteRecord:
         self.key, self.index, self.kind = key, index, kind
         self.made = self.calls = self.failed = self.nested = self.looked = self.compares = 0
         self.next_look = 0
+        self.next_compare = math.inf  # a time
         self.transformed: Counter[str] = Counter()
         self.pending: list[tuple[float, float]] = []  # when calls began and ended, to be counted
         self.plain, self.call, self.dispatch = Histogram(), Histogram(), Histogram()
@@ -85,9 +87,11 @@ class SiteRecord:
 
     # ---- looks
 
-    def compare_now(self) -> bool:
+    def compare_now(self, now: float) -> bool:
         """Are the leaves of this call to be compared?"""
-        return self.compares < len(COMPARE_AT) and self.calls >= COMPARE_AT[self.compares]
+        if self.compares < len(COMPARE_AT):
+            return self.calls >= COMPARE_AT[self.compares]
+        return now >= self.next_compare
 
     def later(self) -> None:
         """Schedule the next inspection, after half as many calls again."""

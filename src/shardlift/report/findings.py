@@ -235,9 +235,9 @@ def _equal(site: Site) -> Iterator[Finding]:
         largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)
         yield Finding(
             "equal",
-            f"{count(len(leaves), 'argument')} the same on all devices in "
-            f"{count(looks, 'inspected call')}: {listed(leaf.path for leaf in largest)}; "
-            f"{amount(wasted)} of copies",
+            f"{count(len(leaves), 'argument')} the same on all devices in the "
+            f"{looks} of {count(site.calls, 'call')} that were compared: "
+            f"{listed(leaf.path for leaf in largest)}; {amount(wasted)} of copies",
             "Pass one copy, with in_axes=None; after the migration, use P() without a device axis.",
             f"shardlift check {_file(site.file)} --select SL301,SL504",
             nbytes=wasted,

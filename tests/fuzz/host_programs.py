@@ -1,0 +1,332 @@
+"""Random programs that use outputs of pmapped functions on the host, and print what they get."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What a mapped function returns: an array, or a container of trees."""
+
+    kind: str  # "array", "scalar", "tuple", "list", "dict" or "named"
+    parts: tuple[Tree, ...] = ()
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is one array."""
+        return not self.parts
+
+
+ROW, SCALAR = Tree("array"), Tree("scalar")
+HEADER = """\
+import collections, functools, hashlib, io, json, pickle
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+n = jax.local_device_count()
+Pair = collections.namedtuple("Pair", ["first", "second"])
+X = np.arange(n * 3, dtype=np.float32).reshape(n, 3)
+W = jnp.arange(3, dtype=jnp.float32)
+
+
+def show(value, *more):
+    print("shown", value, *more)
+
+
+def digest(value):
+    return hashlib.md5(np.asarray(value).tobytes()).hexdigest()[:8]
+
+
+class Box:
+    pass
+
+
+box = Box()
+"""
+ROWS = ("x", "x * 10", "x + 1", "-1 - x", 'lax.pmean(x, "i")', 'lax.psum(x * 2, "i")')
+SCALARS = ("x.sum()", "x.max()", 'lax.pmean(x.sum(), "i")', 'lax.axis_index("i")')
+
+
+# Uses of a value {0}; each is one line of a program.
+ITEM = """
+item
+item[0]
+np.asarray(item)
+item.shape
+f'{item[0]}'
+np.asarray(item[0]).mean()
+jax.device_get(item)[0]
+jax.device_get(item[0])
+item[0].tolist()
+""".strip().splitlines()
+WHOLE = """
+print(jax.tree.map(np.shape, {0}))
+print(jax.tree.map(lambda v: np.asarray(v)[0], {0}))
+print(jax.tree.map(lambda v: v[0], {0}))
+print(jax.device_get({0}))
+print(jax.device_get(jax.tree.map(lambda v: v[0], {0})))
+show(jax.tree.leaves({0})[0][0])
+print(len({0}), type({0}).__name__)
+print('%s' % (jax.tree.map(np.asarray, {0}),))
+box.kept = {0}; print(jax.tree.map(np.mean, box.kept))
+print([digest(leaf) for leaf in jax.tree.leaves({0})])
+""".strip().splitlines()
+NAMED = """
+print(jax.tree.map(np.asarray, {0}._asdict()))
+""".strip().splitlines()
+DICT = """
+print({{k: jax.tree.map(np.asarray, v) for k, v in {0}.items()}})
+print(sorted({0}))
+print(jax.tree.map(np.asarray, dict({0}, more=1)))
+""".strip().splitlines()
+SEQUENCE = """
+print([jax.tree.map(np.shape, v) for v in {0}])
+print(jax.tree.map(np.sum, {0}[::-1]))
+""".strip().splitlines()
+ARRAY = """
+print({0})
+print(np.asarray({0}))
+print({0}.shape, {0}.ndim, {0}.dtype)
+print({0}[0])
+print(np.asarray({0}[0]))
+print({0}[-1])
+print({0}[:1])
+print(f'{{{0}[0]}}')
+print('{{}}'.format({0}[0]))
+print('%s' % {0}[0])
+print({0}.mean())
+print({0}[0].mean())
+print(np.asarray({0}[0]).mean())
+print(np.mean({0}), np.max({0}))
+print(len({0}))
+print(jax.device_get({0}))
+print(jax.device_get({0}[0]))
+print(jax.device_get({0})[0])
+print({0}.tolist())
+print(json.dumps({0}[0].tolist()))
+print(digest({0}), digest({0}[0]))
+print({0}.reshape(-1))
+print({0} + 1)
+print({0}[0] + 1)
+print(jnp.concatenate([{0}, {0}]).shape)
+for row in {0}: print(row)
+print([float(np.sum(row)) for row in {0}])
+one, two = {0}; print(one, two)
+print(max(np.asarray({0}).ravel()))
+print(str({0}[0]), repr({0}[0].shape))
+show({0}, {0}[0])
+show(*{0})
+box.x = {0}; print(box.x[0])
+kept = [{0}]; print(kept[0])
+kept = {{'k': {0}}}; print(kept['k'][0])
+file = io.BytesIO(); np.save(file, {0}); print(digest(file.getvalue()))
+file = io.BytesIO(); np.save(file, {0}[0]); print(digest(file.getvalue()))
+print(jax.tree.map(lambda v: v[0], {0}))
+print(np.array_equal({0}[0], {0}[1]))
+print((lambda v: v[0])({0}))
+print({0}.at[0].set(7))
+print({0}.sum(axis=0))
+""".strip().splitlines()
+SCALAR_ARRAY = """
+print(float({0}[0]))
+print('%.2f' % {0}[0])
+print(int({0}[0]) + 1)
+print(f'{{float({0}[0]):.3f}}')
+print({0}[0].item())
+print(list(map(float, {0})))
+""".strip().splitlines()
+ROW_ARRAY = """
+print({0}[0, 1])
+print({0}[0][1])
+print({0}[:, 0])
+print(float({0}[0][2]))
+print({0}.T.shape)
+print({0}[0].shape)
+print(float({0}[0].sum()))
+""".strip().splitlines()
+
+
+def random_tree(rng: random.Random, depth: int = 2) -> Tree:
+    """A tree of a few levels."""
+    kind = rng.choice(("array", "scalar", "tuple", "tuple", "list", "dict", "named"))
+    if depth == 0 or kind in ("array", "scalar"):
+        return rng.choice((ROW, ROW, SCALAR))
+    count = 2 if kind == "named" else rng.choice((1, 2, 2, 3))
+    return Tree(kind, tuple(random_tree(rng, depth - 1) for _ in range(count)))
+
+
+def build(tree: Tree, rng: random.Random) -> str:
+    """An expression of the body that returns such a tree."""
+    if tree.is_array:
+        return rng.choice(ROWS if tree.kind == "array" else SCALARS)
+    parts = [build(part, rng) for part in tree.parts]
+    if tree.kind == "dict":
+        return (
+            "{"
+            + ", ".join(f'"{key}": {part}' for key, part in zip("abc", parts, strict=False))
+            + "}"
+        )
+    if tree.kind == "named":
+        return f"Pair({', '.join(parts)})"
+    if tree.kind == "list":
+        return f"[{', '.join(parts)}]"
+    return rng.choice((f"({', '.join(parts)},)", f"tuple([{', '.join(parts)}])"))
+
+
+class Writer:
+    """Writes one program."""
+
+    def __init__(self, seed: int) -> None:
+        """Of a number."""
+        self.rng = random.Random(f"host {seed}")
+        self.lines: list[str] = []
+        self.names = 0
+
+    def program(self) -> str:
+        """The whole text."""
+        for _ in range(self.rng.choice((1, 1, 2))):
+            self.rng.choice((self.site, self.site, self.training))()
+        return HEADER + "\n" + "\n".join(self.lines) + "\n"
+
+    def name(self, stem: str) -> str:
+        """A name that is not taken."""
+        self.names += 1
+        return f"{stem}{self.names}"
+
+    def add(self, *lines: str) -> None:
+        """Lines of the program."""
+        self.lines += lines
+
+    # ---- mapped functions
+
+    def mapped(self, tree: Tree) -> str:
+        """Define a mapped function of one argument; returns its name."""
+        name, body, axis = self.name("f"), build(tree, self.rng), 'axis_name="i"'
+        form = self.rng.randrange(4)
+        if form == 0:
+            self.add(f"{name} = jax.pmap(lambda x: {body}, {axis})")
+        elif form == 1:
+            self.add(f"@functools.partial(jax.pmap, {axis})", f"def {name}(x):")
+            self.add(f"    return {body}", "", "")
+        elif form == 2:
+            self.add(f"def body_{name}(x):", f"    out = {body}", "    return out", "", "")
+            self.add(f'{name} = jax.pmap(body_{name}, "i")')
+        else:
+            self.add(f"def make_{name}():", f"    return jax.pmap(lambda x: {body}, {axis})", "")
+            self.add(f"{name} = make_{name}()")
+        return name
+
+    def site(self) -> None:
+        """A function that is called once, and uses of what it returns."""
+        tree = random_tree(self.rng)
+        call = f"{self.mapped(tree)}(X)"
+        out = call
+        if self.rng.random() < 0.85:
+            out = self.name("out")
+            self.add(f"{out} = {call}")
+        for _ in range(self.rng.choice((1, 2, 3))):
+            self.use(out, tree)
+
+    def training(self) -> None:
+        """A loop with a state that is the same on all devices, and metrics."""
+        rng, step, state, metrics = self.rng, *map(self.name, ("step", "state", "metrics"))
+        update = rng.choice(('w - 0.5 * lax.pmean(x, "i")', "w + 1", "w * 2 - x"))
+        tree = random_tree(rng, 1)
+        body = build(tree, rng)
+        self.add(f"def body_{step}(w, x):", f"    return {update}, {body}", "", "")
+        self.add(f'{step} = jax.pmap(body_{step}, axis_name="i")')
+        placed = rng.choice(
+            (
+                "jax.device_put_replicated(W, jax.local_devices())",
+                "jnp.stack([W] * n)",
+                "jax.tree.map(lambda v: jnp.broadcast_to(v, (n, *v.shape)), W)",
+            )
+        )
+        self.add(f"{state} = {placed}", f"for turn in range({rng.choice((1, 2))}):")
+        self.add(f"    {state}, {metrics} = {step}({state}, X + turn)")
+        self.use(metrics, tree)
+        self.use(state, ROW)
+        if rng.random() < 0.3:
+            self.use(state, ROW)
+
+    # ---- uses
+
+    def use(self, out: str, tree: Tree) -> None:
+        """One use of a value with such a tree."""
+        if tree.is_array:
+            self.use_array(out, tree)
+        else:
+            self.rng.choice((self.take, self.take, self.unpack, self.loop, self.whole))(out, tree)
+
+    def take(self, out: str, tree: Tree) -> None:
+        """One part of a container."""
+        k = self.rng.randrange(len(tree.parts))
+        part = tree.parts[k]
+        self.use(self.part(out, tree, k), part)
+
+    def part(self, out: str, tree: Tree, k: int) -> str:
+        """An expression for a part of a container."""
+        if tree.kind == "dict":
+            return self.rng.choice((f'{out}["{"abc"[k]}"]', f'{out}.get("{"abc"[k]}")'))
+        if tree.kind == "named" and self.rng.random() < 0.5:
+            return f"{out}.{('first', 'second')[k]}"
+        return f"{out}[{self.rng.choice((k, k - len(tree.parts)))}]"
+
+    def unpack(self, out: str, tree: Tree) -> None:
+        """All parts of a container, by unpacking it."""
+        names = [self.name("v") for _ in tree.parts]
+        source = f"{out}.values()" if tree.kind == "dict" else out
+        if len(names) > 1 and self.rng.random() < 0.4:
+            rest = self.name("rest")
+            self.add(f"{names[0]}, *{rest} = {source}")
+            self.use(names[0], tree.parts[0])
+            self.add(f"for item in {rest}:", "    print(jax.tree.map(np.shape, item))")
+            k = self.rng.randrange(1, len(names))
+            self.use(f"{rest}[{k - 1}]", tree.parts[k])
+            return
+        self.add(
+            f"{', '.join(names)}, = {source}"
+            if len(names) == 1
+            else f"{', '.join(names)} = {source}"
+        )
+        for name, part in zip(names, tree.parts, strict=True):
+            if self.rng.random() < 0.7:
+                self.use(name, part)
+
+    def loop(self, out: str, tree: Tree) -> None:
+        """A loop over the parts."""
+        if tree.kind == "dict":
+            head = self.rng.choice(
+                (f"for key, item in {out}.items():", f"for key, item in sorted({out}.items()):")
+            )
+        else:
+            head = f"for key, item in enumerate({out}):"
+        if not all(part.is_array for part in tree.parts):
+            self.add(head, "    print(key, jax.tree.map(np.asarray, item))")
+            return
+        scalars = all(part.kind == "scalar" for part in tree.parts)
+        text = self.rng.choice([*ITEM, "float(item[0])" if scalars else "digest(item)"])
+        self.add(head, f"    print(key, {text})")
+
+    def whole(self, out: str, tree: Tree) -> None:
+        """The container as one value."""
+        more = {"named": NAMED, "dict": DICT}.get(tree.kind, SEQUENCE)
+        self.add(self.rng.choice(WHOLE + more).format(out))
+
+    def use_array(self, out: str, tree: Tree) -> None:
+        """One array with a device axis."""
+        forms = ARRAY + (SCALAR_ARRAY if tree.kind == "scalar" else ROW_ARRAY)
+        text = self.rng.choice(forms).format(out)
+        if out.endswith("(X)") and text.count(out) > 1:
+            name = self.name("value")
+            self.add(f"{name} = {out}")
+            text = text.replace(out, name)
+        if self.rng.random() < 0.15:
+            function = self.name("use")
+            self.add(f"def {function}():", *(f"    {line}" for line in text.split("; ")), "")
+            text = f"{function}()"
+        self.add(text)

@@ -1,0 +1,136 @@
+"""``python -m tests.fuzz.migrate [--count 1000] [--start 0]``: what programs print stays.
+
+Programs that use the outputs of pmapped functions on the host are run, migrated to `shard_map` and
+to `global`, and run again, in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.host_programs import Writer
+
+if __name__ == "__main__":  # before JAX is imported
+    os.environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="2")  # one, two = rows
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    os.environ |= {
+        "JAX_COMPILATION_CACHE_DIR": os.path.join(tempfile.gettempdir(), "shardlift-fuzz-migrate"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+import jax
+
+from shardlift import legacy
+from shardlift.facts import Capture, Recorder
+from shardlift.migrate.changes import Decisions
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.rewrite import Goal
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A program that prints something else after it was migrated."""
+
+    number: int
+    goal: Goal
+    before: str
+    after: str
+    printed: str
+    prints: str
+
+    def __str__(self) -> str:
+        after = self.after.rpartition("box = Box()")[2]
+        before = self.before.rpartition("box = Box()")[2]
+        return (
+            f"== program {self.number}, --to {self.goal.value}\n{before}\n-- became\n{after}\n"
+            f"-- printed\n{self.printed}\n-- prints\n{self.prints}"
+        )
+
+
+def check(number: int, path: Path, counts: Counter[str]) -> list[Finding]:
+    """Run, migrate and run again the program of a number; ``path`` is where it is written."""
+    text = Writer(number).program()
+    path.write_text(text)
+    recorder = Recorder()
+    try:
+        with legacy(recorder=recorder):
+            printed = run(text, path)
+    except Exception as error:
+        counts[f"not run: {type(error).__name__}"] += 1
+        return []
+    counts["programs"] += 1
+    found = []
+    for goal in (Goal.SHARD_MAP, Goal.GLOBAL):
+        after, left = migrated(text, path, goal, recorder.capture())
+        counts[f"{goal.value}, rewritten"] += after != text
+        try:
+            with legacy() if left else contextlib.nullcontext():
+                prints = run(after, path)
+        except Exception:
+            prints = traceback.format_exc()[-1500:]
+        if prints != printed:
+            found.append(Finding(number, goal, text, after, printed, prints))
+    return found
+
+
+def run(text: str, path: Path) -> str:
+    """What a program prints."""
+    out = io.StringIO()
+    path.write_text(text)  # the recorder reads it
+    space: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(text, str(path), "exec", dont_inherit=True), space)
+    return out.getvalue()
+
+
+def migrated(text: str, path: Path, goal: Goal, facts: Capture) -> tuple[str, bool]:
+    """The text after a migration, and whether something of pmap is left."""
+    path.write_text(text)
+    given = facts if goal is Goal.GLOBAL else None
+    result = migrate(
+        [str(path)], lambda p: Path(p).read_bytes(), os.path.exists, goal, Decisions(), given
+    )
+    after = {file.path: file.after for file in result.changed}.get(str(path), text)
+    return after, any(file.refused for file in result.files)
+
+
+def main() -> int:
+    """Check many programs; 1 if one of them prints something else."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.migrate", description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--show", type=int, default=5, help="findings that are printed")
+    options = parser.parse_args()
+    counts: Counter[str] = Counter()
+    found: list[Finding] = []
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.start, options.start + options.count):
+            new = check(number, Path(folder) / "program.py", counts)
+            for finding in new[: max(0, options.show - len(found))]:
+                print(finding, flush=True)
+            found += new
+            if number % 200 == 199:  # the functions of programs are gone, their programs are not
+                jax.clear_caches()
+    print(f"{dict(counts)}, {len(found)} findings, {time.perf_counter() - start:.0f} s")
+    if found:
+        print("programs", sorted({one.number for one in found}))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Programs that use outputs on the host print the same after a migration: `tests.fuzz.migrate`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from shardlift.migrate.rewrite import Goal
+from tests.fuzz import migrate
+from tests.fuzz.host_programs import Writer
+
+
+@pytest.mark.parametrize(
+    "numbers", [range(1), pytest.param(range(1, 150), marks=pytest.mark.exhaustive)]
+)
+def test_what_programs_print_stays(tmp_path: Path, numbers: range) -> None:
+    counts: Counter[str] = Counter()
+    found = [one for k in numbers for one in migrate.check(k, tmp_path / "program.py", counts)]
+    assert found == [], found[0]
+    assert counts["programs"] > 0.7 * len(numbers), counts
+    assert counts["shard_map, rewritten"] == counts["programs"]
+
+
+def test_a_wrong_migration_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes the first part of a tuple for the first device."""
+    text = (
+        "import jax, numpy as np\nf = jax.pmap(lambda x: (x, x * 10))\n"
+        "print(np.asarray(f(np.ones(jax.local_device_count()))[0]))\n"
+    )
+    real = migrate.migrated
+
+    def wrong(*args: object) -> tuple[str, bool]:
+        after, left = real(*args)  # type: ignore[arg-type]
+        return after.replace(
+            "(jax.local_device_count()))[0]", "(jax.local_device_count()))[0][0]"
+        ), left
+
+    monkeypatch.setattr(Writer, "program", lambda _: text)
+    assert migrate.check(0, tmp_path / "program.py", Counter()) == []
+    monkeypatch.setattr(migrate, "migrated", wrong)
+    found = migrate.check(0, tmp_path / "program.py", Counter())
+    assert [one.goal for one in found] == [Goal.SHARD_MAP, Goal.GLOBAL]

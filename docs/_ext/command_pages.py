@@ -1,12 +1,15 @@
-"""The pages of the commands: one a command, from what `--help` is made of."""
+"""The pages of the commands, one per command: what `--help` says, and a recorded picture."""
 
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import click
 
 from shardlift.cli import COMMANDS, main
+
+PICTURES = Path(__file__).parent.parent / "_static" / "terminal"  # see terminal_pictures.py
 
 
 def pages() -> dict[str, str]:
@@ -44,6 +47,8 @@ def _page(name: str, command: click.Command) -> str:
         if isinstance(parameter, click.Option)
         and (record := parameter.get_help_record(context)) is not None
     ]
+    if (PICTURES / f"{name}.svg").exists():
+        parts.append(f"![`shardlift {name}` in a terminal](../_static/terminal/{name}.svg)")
     if options:
         rows = [f"| `{_cell(left)}` | {_cell(_code(right))} |" for left, right in options]
         parts += ["## Options", "\n".join(["| option | |", "|---|---|", *rows])]

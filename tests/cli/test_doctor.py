@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from shardlift.cli.children import Done
 from shardlift.cli.doctor import checks, doctor
 from shardlift.cli.doctor.checks import CHECKS, Result, State
+from shardlift.cli.doctor.support import Installed, unsupported
 from tests import children
 
 
@@ -50,6 +52,39 @@ def test_without_jax_what_works_is_said(without_jax):
 def test_an_old_jax_fails(monkeypatch):
     monkeypatch.setattr(checks, "_version", lambda name: "0.7.2")
     assert checks.versions(1.0).state is State.FAILED
+
+
+FINE = Installed((3, 13), "0.12.0.1", "0.12.0.1", "0.12.12", "Linux")
+
+
+def test_what_is_tested_is_supported():
+    assert list(unsupported(FINE)) == []
+    assert list(unsupported(replace(FINE, python=(3, 11), jax="0.10.2", jaxlib="0.10.2"))) == []
+    assert list(unsupported(replace(FINE, jax=None, jaxlib=None, flax=None))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"python": (3, 99)}, "Python 3.99 is newer than the tested 3."),
+        ({"jax": "0.99.1", "jaxlib": "0.99.0"}, "JAX 0.99.1 is newer than the tested 0.12"),
+        ({"jaxlib": "0.10.2"}, "jaxlib 0.10.2 does not fit JAX 0.12.0.1"),
+        ({"flax": "0.8.5"}, "flax 0.8.5 fails on JAX 0.12.0.1: pip install -U 'flax>=0.12.7'"),
+        ({"system": "Windows"}, "on Windows only check, migrate, report and status"),
+        ({"has_gil": False}, "without the GIL"),
+    ],
+)
+def test_what_is_not_supported_is_named(change, sentence):
+    (said,) = unsupported(replace(FINE, **change))
+    assert sentence in said
+
+
+def test_what_is_not_supported_is_a_note(monkeypatch):
+    versions = {"jax": "0.12.0", "jaxlib": "0.12.0", "flax": "0.8.5"}
+    monkeypatch.setattr(checks, "_version", versions.get)
+    result = checks.versions(1.0)
+    assert result.state is State.NOTE
+    assert "flax 0.8.5 fails" in result.way_out
 
 
 def test_what_fails_is_told_with_its_error_and_a_way_out(monkeypatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -37,6 +39,30 @@ def test_every_command_has_a_page_with_its_options(monkeypatch: pytest.MonkeyPat
     assert set(made) == {"index.md", *(f"{name}.md" for name in COMMANDS)}
     assert "| `--devices INTEGER RANGE` |" in made["run.md"]
     assert "```sh\nshardlift check " in made["check.md"]
+
+
+def test_every_command_has_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _generator("command_pages", monkeypatch).pages()
+    sessions = _generator("terminal_pictures", monkeypatch).SESSIONS
+    assert set(sessions) == set(COMMANDS)
+    for name in COMMANDS:
+        assert f"](../_static/terminal/{name}.svg)" in made[f"{name}.md"]
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "_static" / "terminal").glob("*.svg")), ids=str)
+def test_a_picture_is_made_of_this_machine_alone(path: Path) -> None:
+    text = path.read_text()
+    assert not re.findall(r"url\((?!#)|href|@import|/tmp/|/home/|/root/", text)
+    assert path.stem in COMMANDS
+
+
+def test_a_picture_shows_what_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = _generator("terminal_pictures", monkeypatch).picture
+    svg = picture("shardlift check", "\x1b[31mSL201\x1b[0m <old>\n" + "more\n" * 60)
+    texts = "".join(ET.fromstring(svg).itertext()).replace("\N{NO-BREAK SPACE}", " ")
+    assert "$ shardlift check" in texts
+    assert "SL201 <old>" in texts
+    assert "19 more lines" in texts
 
 
 @pytest.mark.parametrize(

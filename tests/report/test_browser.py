@@ -36,6 +36,8 @@ document.body.dataset.trial = JSON.stringify({
   findings: document.querySelectorAll(".finding").length,
   alerted: Boolean(window.alerted),
   scripts: document.querySelectorAll("article script, header script").length,
+  lanes: [...document.querySelectorAll(".lanenames li")].map(
+    (name) => [name.title, name.offsetWidth > 0, name.scrollHeight <= name.clientHeight]),
   wide: root.scrollWidth - root.clientWidth,
   dark: matchMedia("(prefers-color-scheme: dark)").matches,
   paper: getComputedStyle(document.body).backgroundColor,
@@ -80,6 +82,15 @@ def test_on_a_phone_in_the_dark(tmp_path):
     assert seen["dark"]
     assert seen["wide"] == 0
     assert _light(seen["ink"]) > 200 > 60 > _light(seen["paper"])
+
+
+def test_the_timeline_has_its_labels_on_a_phone(tmp_path):
+    name = "train_step_with_dropout"
+    lanes = trial(opened(tmp_path, name, "--window-size=500,900"))["lanes"]
+    assert lanes
+    for title, is_shown, is_whole in lanes:
+        assert is_shown, title
+        assert is_whole or len(title) > len(name), title
 
 
 def _light(colour: str) -> float:

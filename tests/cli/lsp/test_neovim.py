@@ -16,7 +16,7 @@ from tests import children
 PMAP = "import jax\n\nstep = jax.pmap(lambda x: x)\n"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.libraries
 @pytest.mark.skipif(importlib.util.find_spec("pygls") is None, reason="needs pygls")
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="needs Neovim (Debian: neovim)")

@@ -18,7 +18,7 @@ from lsprotocol import types
 
 from tests.cli.lsp.editor import Editor, applied, run
 
-pytestmark = [pytest.mark.libraries, pytest.mark.slow, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.libraries, pytest.mark.filterwarnings("default")]
 
 PMAP = "import jax\n\nstep = jax.pmap(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n"
 

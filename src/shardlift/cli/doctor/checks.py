@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from shardlift.cli.children import plain_environment, run_python
+from shardlift.cli.doctor.support import installed_here, unsupported
 from shardlift.cli.needs_jax import OLDEST
 from shardlift.source.model import version
 
@@ -49,7 +50,9 @@ def versions(_: float) -> Result:
         )
     if _is_older(jax, OLDEST):
         return Result(State.FAILED, here, "JAX 0.10 or newer is needed: pip install -U jax")
-    return Result(State.FINE, f"{here}, jaxlib {_version('jaxlib')}")
+    here = f"{here}, jaxlib {_version('jaxlib')}"
+    problems = list(unsupported(installed_here(_version)))
+    return Result(State.NOTE if problems else State.FINE, here, "; ".join(problems))
 
 
 def settings(_: float) -> Result:

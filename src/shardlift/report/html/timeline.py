@@ -44,7 +44,9 @@ def timeline(view: View) -> Markup:
         height=height, class_="lanes", data_span=f"{span:.6f}", role="img",
         aria_label=f"{len(events)} calls over {seconds(span)}",
     )  # fmt: skip
-    names = [tag("li", site.site.function) for site in view.sites[:MOST_LANES]]
+    names = [
+        tag("li", site.site.function, title=site.site.function) for site in view.sites[:MOST_LANES]
+    ]
     ticks = [
         tag("span", seconds(span * k / 4) if k else "0", style=f"left:{25 * k}%") for k in range(5)
     ]

@@ -131,6 +131,7 @@ def _pytest(folder: Path, *options: str) -> children.Done:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # `test_the_pytest_plugin` of tests/legacy starts it, too
 def test_the_plugin_has_a_fixture_and_a_summary(tmp_path: Path):
     done = _pytest(tmp_path)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr

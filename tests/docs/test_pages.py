@@ -108,9 +108,10 @@ def _in_one_process(page: Path) -> list[Block]:
 
 
 def _param(page: Path) -> Any:
-    # What these pages show, tests of launch, report and verify show as well; cpu_hang is about
-    # jaxlib 0.10, with which exhaustive tests are run.
-    others = ("docs/cluster.md", "docs/report.md", "docs/upstream/cpu_hang.md", "docs/verify.md")
+    # What these pages show, tests of launch, status, report and verify show as well; cpu_hang is
+    # about jaxlib 0.10, with which exhaustive tests are run.
+    shown = ("cluster", "gradual", "report", "upstream/cpu_hang", "verify")
+    others = [f"docs/{name}.md" for name in shown]
     marks = [pytest.mark.exhaustive] if _name(page) in others else []
     return pytest.param(page, id=_name(page), marks=marks)
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "shardlift.cli.demo:demo",
     "run": "shardlift.cli.run:run",
     "report": "shardlift.cli.report:report",
+    "plan": "shardlift.cli.plan:plan",
     "check": "shardlift.cli.check:check",
     "migrate": "shardlift.cli.migrate:migrate_command",
     "rule": "shardlift.cli.rule:rule_command",

@@ -516,3 +516,20 @@ def test_facts_and_values_in_one_capture(tmp_path):
     assert capture.sites[0].times.call.count + capture.sites[0].times.compiling.count == STEPS
     found = one(judge(Recorded(capture, values.load(path)), taped(in_global(sgd))))
     assert (found.verdict, found.calls) == ("identical", STEPS)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("moved", [in_shard_map, in_global])
+def test_a_capture_of_the_migrated_program(moved):
+    """As `shardlift run --record --record-inputs` writes it."""
+    from shardlift.facts import Recorder
+    from shardlift.recording.tape.options import TapeOptions
+    from shardlift.recording.tape.tape import Tape
+    from tests.verify.recording import recorded as frozen
+
+    tape = Tape(TapeOptions(2**20, 2**20, jit=False))
+    recorder = Recorder(command=["new.py"], tape=tape)
+    with shardlift.legacy(patch=False, recorder=recorder):
+        moved(sgd)()
+    found = one(judge(recorded(sgd), frozen(recorder, tape)))
+    assert (found.verdict, found.calls) == ("identical", STEPS)

@@ -231,3 +231,21 @@ except ArithmeticError: pass
     new = text.replace("BODY", body).replace("MAP", "on_rows")
     verdicts = {site.name: site.verdict for site in compared(program(old), program(new))}
     assert verdicts == {"fine": "identical", "step": found}
+
+
+def test_callbacks_are_not_run_again_for_a_replay() -> None:
+    """The inputs differ, so the call would be run on those of the program before, too."""
+    text = """
+from jax.experimental import io_callback
+numbers = []
+def count(x):
+    numbers.append(1)
+    return np.float32(len(numbers))
+def step(x, y): return x[0] * 0 + io_callback(count, jax.ShapeDtypeStruct((), jnp.float32), x[0])
+f = jax.jit(step)
+for k in range(3):
+    f(np.ones(2, "f4"), np.full(2, OTHER, "f4"))
+"""
+    old, new = text.replace("OTHER", "1"), text.replace("OTHER", "2")
+    found = one(compared(program(old), program(new)))
+    assert (found.verdict, found.calls, found.replays) == ("identical", 3, 0)

@@ -1,4 +1,4 @@
-"""The tape: what went into every call, what came out, and what was exchanged inside.
+"""The tape: inputs and outputs of every call, and results of collectives.
 
 =================  =========================================================================
 `options`          what is kept

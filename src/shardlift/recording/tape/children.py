@@ -7,6 +7,7 @@ compiles in it. Each leaves an empty file beside the capture. No JAX here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import os
@@ -77,6 +78,6 @@ class WatchedTarget:
 
 
 def leave_mark(prefix: str) -> None:
-    """Leave the mark of this process."""
-    with open(f"{prefix}{os.getpid()}", "wb"):
+    """Leave the mark of this process, unless the folder is gone: then nobody will read it."""
+    with contextlib.suppress(OSError), open(f"{prefix}{os.getpid()}", "wb"):
         pass

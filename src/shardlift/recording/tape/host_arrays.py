@@ -1,4 +1,4 @@
-"""Arrays of a call as the host sees them, with what there is to know of their layout."""
+"""Arrays of a call, read by the host, with their layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shardlift.capture.schema import Form
 
 
 class HostArray(NamedTuple):
-    """An array read by the host; no values where there are no bytes to compare."""
+    """An array read by the host; without values if it has no bytes to compare."""
 
     form: Form
     values: Array | None
@@ -24,13 +24,13 @@ class HostArray(NamedTuple):
 
 
 class Reader:
-    """Reads arrays. One that it has read before and that is still alive it knows the digest of."""
+    """Reads arrays. Remembers the digests of arrays that are still alive."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], HostArray]] = {}
 
     def read(self, path: str, leaf: Any, axis: int | None = None, want: bool = False) -> HostArray:
-        """The array ``leaf``; its values are there if it was not known, or if they are wanted."""
+        """The array ``leaf``; with its values if it was not known, or if they are wanted."""
         known = self._known.get(id(leaf))
         if known is not None and known[0]() is leaf and not want:
             host = known[1]
@@ -49,7 +49,7 @@ def _renamed(form: Form, path: str) -> Form:
 
 
 def read_array(path: str, leaf: Any, axis: int | None = None) -> HostArray:
-    """Read an array. ``axis``: which one is spread over the devices, if the caller knows."""
+    """Read an array. ``axis`` is the one that is split over the devices, if the caller knows."""
     if isinstance(leaf, jax.Array):
         if leaf.is_deleted():
             return HostArray(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
@@ -117,7 +117,7 @@ def copies_agree(leaf: jax.Array) -> bool:
 
 
 def split_axis(leaf: jax.Array) -> int | None:
-    """The first axis that the devices share among them."""
+    """The first axis that is split over the devices."""
     if len(leaf.sharding.device_set) < 2:
         return None
     block = leaf.sharding.shard_shape(leaf.shape)

@@ -1,4 +1,4 @@
-"""What is kept on a tape. No JAX here: options travel to other processes before it is imported."""
+"""Options of the tape. No JAX here: they are sent to processes that have not imported it yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["KEEP", "ORACLES", "TAPPED", "TapeOptions"]
 
 KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
-TAPPED = 2  # calls of a site whose collectives are looked into
+TAPPED = 2  # calls of a site whose collectives are recorded
 ORACLES = ("shardlift.pmap", "jax.pmap", "vmap")
 
 
@@ -16,9 +16,9 @@ class TapeOptions:
     """What is kept of the calls of a program.
 
     Args:
-      keep: bytes of outputs and of exchanged arrays whose values are kept, of all sites together.
+      keep: bytes of outputs, and of results of collectives, whose values are kept, in all sites.
       keep_inputs: the same for inputs.
-      tapped: calls of each site whose collectives are looked into.
+      tapped: calls of each site whose collectives are recorded.
       oracle: what stands in for pmap; see `oracles`.
       jit: whether functions of ``jax.jit`` and ``jax.shard_map`` are on tape too.
     """

@@ -1,4 +1,4 @@
-"""What is kept of the calls of a program: a digest of every array, values as long as they fit."""
+"""Records the calls of a program: a digest of every array, and values up to a number of bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reference(Protocol):
     def inputs(
         self, site: SiteRecord, number: int, call: FlatCall, own: Values
     ) -> list[Any] | None:
-        """The leaves of its call ``number``; None: they are the same, or not to be had."""
+        """The leaves of its call ``number``; None if they are the same or not available."""
 
 
 class Tape:

@@ -91,7 +91,7 @@ class SiteVerdict:
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()  # what was not compared
-    outputs_only: bool = False  # collectives were not asked for (--collectives 0)
+    outputs_only: bool = False  # no collectives were recorded (--collectives 0, --processes)
     # Whether the function itself differs, and not only its inputs; None if not known.
     itself: bool | None = None
 

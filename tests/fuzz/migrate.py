@@ -124,8 +124,9 @@ def main() -> int:
             for finding in new[: max(0, options.show - len(found))]:
                 print(finding, flush=True)
             found += new
-            if number % 200 == 199:  # the functions of programs are gone, their programs are not
+            if number % 100 == 99:  # the functions of programs are gone, their programs are not
                 jax.clear_caches()
+                print(f"{number + 1 - options.start} done, {len(found)} findings", flush=True)
     print(f"{dict(counts)}, {len(found)} findings, {time.perf_counter() - start:.0f} s")
     if found:
         print("programs", sorted({one.number for one in found}))

@@ -123,9 +123,11 @@ class RunSession:
         from shardlift import _compat
 
         _compat.leave_out_of_tracebacks(_FOLDER)
-        if self.options.record is None:
-            return None
-        self.observer = self._recorder()
+        if self.options.record is not None:
+            self.observer = self._recorder()
+        if self.options.seed is not None:
+            # The import of jax draws from it, not as much in every version.
+            sys.modules["numpy.random"].seed(self.options.seed)
         return self.observer
 
     def _recorder(self) -> Observer:

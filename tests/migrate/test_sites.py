@@ -197,3 +197,11 @@ def test_the_shim() -> None:
     text = b"from jax import pmap\n\n@pmap\ndef f(x):\n    return x\n"
     result = migrate(["/m.py"], lambda _: text, lambda _: False, Goal.SHIM)
     assert result.files[0].after.startswith("from shardlift import pmap\n\n@pmap\ndef f(x):")
+
+
+def test_options_from_outside_the_source_may_be_any() -> None:
+    after = _after("import jax\nf = jax.pmap(g, **load('options.json'))\n")
+    assert "donate_argnums=" in after
+    assert "@_remember" in after
+    after = _after("import jax\ndef make(f, **options):\n    return jax.pmap(f, **options)\n")
+    assert "donate_argnums=" not in after

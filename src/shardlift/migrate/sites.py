@@ -28,6 +28,7 @@ from shardlift.migrate.options import (
 from shardlift.migrate.pmap_aliases import features_of_alias, find_alias
 from shardlift.migrate.rewrite import Goal
 from shardlift.migrate.spmd_map import (
+    ANY_CALL,
     NAME,
     Feature,
     axis_of,
@@ -154,13 +155,25 @@ def _renamed(file: File, mention: Mention, options: Options | None) -> Match:
         if _is_mapped_again(file, mention, options.operand):
             features |= {Feature.REMAPPED}
     elif features is None:
-        features = features_of_any_call(file.project.has_keyword)
+        is_said = file.project.has_keyword
+        features = ANY_CALL if _has_unseen_options(file, mention) else features_of_any_call(is_said)
     if file.many_processes:
         features |= {Feature.PROCESSES}
     known = alias.options if alias else options
     helper = request(features, axis_of(known) if known else None)
     edits = (file.replace(mention.name, NAME), *_realigned(file, mention))
     return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))
+
+
+def _has_unseen_options(file: File, mention: Mention) -> bool:
+    """Whether options are unpacked that may come from outside the source, as from a JSON file."""
+    unpacked = [k.value for k in getattr(mention.node, "keywords", ()) if k.arg is None]
+    functions = [n for n in file.index.ancestors(mention.node) if isinstance(n, ast.FunctionDef)]
+    passed_on = {function.args.kwarg.arg for function in functions if function.args.kwarg}
+    return any(
+        not isinstance(value, ast.Dict) and getattr(value, "id", None) not in passed_on
+        for value in unpacked
+    )
 
 
 def _realigned(file: File, mention: Mention) -> Iterator[Edit]:

@@ -200,8 +200,9 @@ def test_the_shim() -> None:
 
 
 def test_options_from_outside_the_source_may_be_any() -> None:
-    after = _after("import jax\nf = jax.pmap(g, **load('options.json'))\n")
-    assert "donate_argnums=" in after
-    assert "@_remember" in after
-    after = _after("import jax\ndef make(f, **options):\n    return jax.pmap(f, **options)\n")
-    assert "donate_argnums=" not in after
+    after, _ = migrated({"m.py": "import jax\nf = jax.pmap(g, **load('options.json'))\n"})
+    assert "donate_argnums=" in after["m.py"]
+    assert "@_remember" in after["m.py"]
+    passed_on = "import jax\ndef make(f, **options):\n    return jax.pmap(f, **options)\n"
+    after, _ = migrated({"m.py": passed_on})
+    assert "donate_argnums=" not in after["m.py"]

@@ -111,7 +111,7 @@ def test_a_program_that_fails_names_only_what_raised():
     assert set(trial_of(outcome(fewer, raised, status=1), PLACES).blamed) == {PLACES[2]}
 
 
-@pytest.mark.parametrize("verdict", ["not compared", "different"])
+@pytest.mark.parametrize("verdict", ["not compared", "partly compared", "different"])
 def test_what_cannot_be_compared(verdict):
     found = outcome(site("one", verdict, 1))
     unstable = unstable_sites(found)

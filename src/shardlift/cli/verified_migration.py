@@ -31,9 +31,9 @@ from shardlift.verify.bisect import (
 )
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.verdicts import (
+    WANTING,
     Outcome,
     SiteVerdict,
-    Verdict,
 )
 from shardlift.verify.compare.verdicts import Place as Called
 from shardlift.verify.output_comparison import DEFAULT_MASKS, Difference, Mask, OutputComparison
@@ -48,7 +48,7 @@ ONE_OF = "the command calls a pmap that was handed on as a value, at one of"
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one place: verified, not reached, not compared or backed out."""
+    """What became of one place: verified, not reached, not or partly compared, backed out."""
 
     change: ChangeId
     word: str
@@ -338,7 +338,7 @@ class _Prover:
             elif site in unstable:
                 yield Fate(place.id, "not compared", SAME_AS_ITSELF)
             else:
-                word = Verdict.NOT_COMPARED if site.verdict == Verdict.NOT_COMPARED else "verified"
+                word = site.verdict.value if site.verdict in WANTING else "verified"
                 said = f"{site.verdict}, {basis(site)}"
                 yield Fate(place.id, word, said, self._form(place.id))
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from shardlift.capture.schema import Capture, SiteKind
 from shardlift.verify.compare.verdicts import (
+    WANTING,
     Outcome,
     SiteVerdict,
     Verdict,
@@ -153,7 +154,7 @@ def trial_of(
     """Whether a comparison holds, and if not, which changes it blames.
 
     ``unstable`` are sites that differ between two runs of one program. With ``only_verified``,
-    sites that could not be compared count as different.
+    sites that could not be compared wholly count as different.
     """
     failed = outcome.after.status != outcome.before.status
     bad = [
@@ -177,7 +178,7 @@ def trial_of(
 
 
 def _is_bad(site: SiteVerdict, only_verified: bool) -> bool:
-    return only_verified if site.verdict == Verdict.NOT_COMPARED else _differs(site)
+    return only_verified if site.verdict in WANTING else _differs(site)
 
 
 def _differs(site: SiteVerdict) -> bool:
@@ -188,8 +189,8 @@ def _differs(site: SiteVerdict) -> bool:
 
 def reason(site: SiteVerdict) -> str:
     """Why the change of a site is undone."""
-    if site.verdict == Verdict.NOT_COMPARED:
-        return f"not compared: {'; '.join(gap_lines(site)) or 'its outputs could not be read'}"
+    if site.verdict in WANTING:
+        return f"{site.verdict}: {'; '.join(gap_lines(site)) or 'its outputs could not be read'}"
     if site.causes:
         return f"numbers differ: {site.causes[0]}"
     if site.first is not None:

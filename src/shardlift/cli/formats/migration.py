@@ -16,7 +16,7 @@ from shardlift.source.target import Pin
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import Fate, Proved
 
-WORDS = ("verified", "not reached", "not compared", "backed out")
+WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
 
 
 def fates(proved: Proved, command: str, verbose: bool) -> list[str]:

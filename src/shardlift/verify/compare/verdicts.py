@@ -151,7 +151,8 @@ class Outcome:
         return 1 if self.failed or self.before.children or self.after.children else 0
 
 
-_UNEQUAL = (Verdict.DIFFERENT, Verdict.NOT_COMPARED, Verdict.PARTLY_COMPARED)
+WANTING = (Verdict.NOT_COMPARED, Verdict.PARTLY_COMPARED)  # no difference, and no proof
+_UNEQUAL = (Verdict.DIFFERENT, *WANTING)
 
 
 def in_one_only(site: SiteVerdict) -> bool:

@@ -147,6 +147,8 @@ def test_the_plugin_sums_up_each_worker(tmp_path: Path):
     (tmp_path / "run.json.gw7").write_text("of an earlier run")
     done = _pytest(tmp_path, "-n", "2")
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    for worker in ("gw0", "gw1"):
-        assert f"(shardlift report run.json.{worker})" in done.stdout
+    records = list(tmp_path.glob("run.json.gw*"))  # one worker may have run both tests
+    assert records
+    for record in records:
+        assert f"(shardlift report {record.name})" in done.stdout
     assert not (tmp_path / "run.json.gw7").exists()

@@ -27,6 +27,7 @@ WIDTH, MOST_LINES = 96, 42
 SESSIONS = {
     "run": "shardlift run --devices 8 --record run.json train.py --steps 30",
     "report": "shardlift report run.json",
+    "plan": "shardlift plan run.json --devices 4096",
     "check": "shardlift check train.py --format full --select SL1,SL2,SL3",
     "rule": "shardlift rule SL501",
     "migrate": "shardlift migrate train.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ from shardlift.report.numbers import (
     total_parts,
     wasted_bytes,
 )
-from shardlift.report.view import view_of
+from shardlift.report.view import missing_processes, view_of
 from tests.capture.captures import SPLIT, any_capture, distribution, everything, leaf, process, site
 
 
@@ -100,3 +102,10 @@ def test_few_words():
     assert (count(1, "site"), count(12345, "call")) == ("1 site", "12 345 calls")
     assert listed("abcde") == "a, b, c and 2 more"
     assert share(1, 0) == 0
+
+
+def test_a_capture_that_claims_any_number_of_processes():
+    capture = Capture(processes=(replace(process(), index=0, count=2**60),))
+    assert len(capture.missing) < 2**20
+    (text,) = missing_processes(capture)
+    assert str(2**60) in text

@@ -387,7 +387,11 @@ class Capture:
         """The processes of the job that this capture has nothing of."""
         present = {process.index for process in self.processes}
         count = max((process.count for process in self.processes), default=0)
-        return tuple(k for k in range(count) if k not in present)
+        # A damaged file may name any number.
+        return tuple(k for k in range(min(count, MOST_PROCESSES)) if k not in present)
+
+
+MOST_PROCESSES = 100_000  # more than any job has
 
 
 def parts_of_schema() -> list[type]:

@@ -8,7 +8,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -16,11 +16,9 @@ from rich.text import Text
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.capture.files import CaptureError
-from shardlift.capture.parts import read_whole
-from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
 from shardlift.cli import leftovers, requirements, transaction
+from shardlift.cli.captures import read_capture
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
@@ -28,6 +26,7 @@ from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
 from shardlift.cli.needs_jax import stop_without_jax
+from shardlift.cli.stop import stop
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import VerifyOptions, verify_options
 from shardlift.migrate.changes import Decisions
@@ -113,11 +112,11 @@ def migrate_command(
     options = VerifyOptions(**asked)
     options.check(diff, goal, facts)
     if pr is not None and diff:
-        _stop("--pr describes what was written: say --write, too")
+        stop("--pr describes what was written: say --write, too")
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
-        _stop(f"no such file or folder: {', '.join(missing)}")
+        stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
     config, settings = _settings(paths[0], target_jax)
     settings = replace(settings, many_processes=options.many_processes)
@@ -127,9 +126,9 @@ def migrate_command(
     passed = Passed()
     files = list(find_files(paths, passed))
     if not files and not passed.failed:
-        _stop(f"no .py or .ipynb file under {', '.join(paths)}")
+        stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
-    capture = None if facts is None else _capture(facts)
+    capture = None if facts is None else read_capture(facts, "--facts")
     project = ProjectMigration(files, contents.read, os.path.exists, goal, capture, settings)
     migration, proved = project.render(Decisions(strict_vma=options.strict_vma)), None
     if not diff:
@@ -184,7 +183,7 @@ def _proved(
             wanted = verified_migration.wanted(project, contents, root, options, verbose)
             return verified_migration.prove(wanted, status.update)
     except verified_migration.ERRORS as error:
-        _stop(f"{explain_error(error)}\nNothing was written.")
+        stop(f"{explain_error(error)}\nNothing was written.")
 
 
 def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
@@ -192,16 +191,7 @@ def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
         config = find_config(Path(path))
         return config, config.settings(target)
     except (ConfigError, ValueError) as error:
-        _stop(str(error))
-
-
-def _capture(path: str) -> Capture:
-    try:
-        return read_whole(path)
-    except CaptureError as error:
-        _stop(str(error))
-    except OSError as error:
-        _stop(f"--facts {path} cannot be read: {error.strerror}")
+        stop(str(error))
 
 
 def _status(migration: Migration, diff: bool) -> int:
@@ -242,7 +232,7 @@ def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:
     if dirty:
         listed = "".join(f"\n  {path}" for path in dirty[:10])
         more = f"\n  and {len(dirty) - 10} more" if len(dirty) > 10 else ""
-        _stop(
+        stop(
             "git does not have the text of files that would be written: uncommitted changes, or "
             f"never added:{listed}{more}\nCommit or stash them, or say --allow-dirty."
         )
@@ -255,14 +245,14 @@ def _write(migration: Migration, contents: writing.Contents, root: str) -> None:
         changes = [contents.change(file.path, file.after) for file in migration.changed]
         transaction.replace_all(changes, root)
     except transaction.WriteError as error:
-        _stop(str(error))
+        stop(str(error))
 
 
 def _describe(request: PullRequest, path: str) -> None:
     try:
         replace_file(path, pull_request.markdown(request).encode("utf-8", "backslashreplace"))
     except OSError as error:
-        _stop(f"--pr {path} cannot be written: {error.strerror}; the migration itself was")
+        stop(f"--pr {path} cannot be written: {error.strerror}; the migration itself was")
 
 
 def _recover(paths: tuple[str, ...], only: bool) -> None:
@@ -272,7 +262,7 @@ def _recover(paths: tuple[str, ...], only: bool) -> None:
         for journal in found:
             click.echo(f"shardlift migrate: {transaction.recover(journal, only)}", err=True)
     except (transaction.WriteError, OSError) as error:
-        _stop(str(error))
+        stop(str(error))
     if only:
         click.echo("" if found else "Nothing was interrupted here.", nl=not found)
         sys.exit(0)
@@ -321,8 +311,3 @@ def _totals(migration: Migration, diff: bool) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _stop(message: str) -> NoReturn:
-    click.echo(escape_control(f"shardlift migrate: {message}", keep="\n"), err=True)
-    sys.exit(2)

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 import click
 
-from shardlift.capture.files import CaptureError
-from shardlift.capture.parts import read_whole
 from shardlift.capture.schema import Capture, Site
+from shardlift.cli.captures import read_capture
 from shardlift.cli.stop import stop
 from shardlift.report.scaling import Link, Network, ScalingError, SitePlan, plan_site
 from shardlift.report.scaling_text import as_text, as_tree
@@ -58,8 +57,8 @@ def plan(
     """
     network = Network(devices, per_host)
     speed = None if link is None else Link(link * 1e9, latency / 1e6)
-    second = {} if also is None else {site.key: site for site in _read(also).sites}
-    plans = list(_plans(_read(file), devices, axis, second))
+    second = {} if also is None else {site.key: site for site in read_capture(also).sites}
+    plans = list(_plans(read_capture(file), devices, axis, second))
     if not plans:
         stop(f"{file} has no site that was called")
     if style == "json":
@@ -81,12 +80,3 @@ def _plans(
         except ScalingError as error:
             stop(f"{site.function} ({site.file}:{site.line}) cannot be planned: {error}")
     return plans
-
-
-def _read(path: str) -> Capture:
-    try:
-        return read_whole(path)
-    except CaptureError as error:
-        stop(str(error))
-    except OSError as error:
-        stop(f"{path} cannot be read: {error.strerror}")

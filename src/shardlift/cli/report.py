@@ -8,9 +8,8 @@ import sys
 import click
 
 from shardlift._files import replace_file
-from shardlift.capture.files import CaptureError
-from shardlift.capture.parts import read_whole
 from shardlift.capture.schema import Capture
+from shardlift.cli.captures import read_capture
 from shardlift.cli.console import console
 from shardlift.cli.stop import stop
 from shardlift.report import comparison, machine, markdown, terminal
@@ -44,8 +43,8 @@ def report(file: str, html: str | None, style: str | None, other: str | None, qu
     Nothing from the file is executed. Exit status: 0, fine; 1, something needs a decision; 2, the
     file could not be read.
     """
-    view = view_of(_read(file), file)
-    after = None if other is None else _read(other)
+    view = view_of(read_capture(file), file)
+    after = None if other is None else read_capture(other)
     if html is not None:
         _write_page(view, after, html)
     if quiet or (html is not None and style is None and after is None):
@@ -76,12 +75,3 @@ def _write_page(view: View, after: Capture | None, out: str) -> None:
         replace_file(out, page(view, after).encode("utf-8", "backslashreplace"))
     except OSError as error:
         stop(f"{out} cannot be written: {error.strerror}")
-
-
-def _read(path: str) -> Capture:
-    try:
-        return read_whole(path)
-    except CaptureError as error:
-        stop(str(error))
-    except OSError as error:
-        stop(f"{path} cannot be read: {error.strerror}")

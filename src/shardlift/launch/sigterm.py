@@ -22,13 +22,12 @@ class Sigterm:
 
     def __init__(self) -> None:
         """Nothing is changed yet."""
-        self.source: socket.socket  # once it listens: readable when a signal has come
+        self.source, self._wakeup = socket.socketpair()  # readable when a signal has come
         self._before_fork = threading.local()
         self._note_preemption: Callable[[int], object] = int  # JAX's handler, once there is one
 
     def listen(self) -> None:
         """Hear of signals that Python handles; to be called in the main thread."""
-        self.source, self._wakeup = socket.socketpair()
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
         os.register_at_fork(

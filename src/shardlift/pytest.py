@@ -61,6 +61,12 @@ def _assert_same_as_pmap() -> Any:
     return assert_same_as_pmap
 
 
+def pytest_sessionfinish() -> None:
+    """Write the record: after this, pytest-xdist gives a worker only seconds to end."""
+    for session in _sessions:
+        session.write()
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
     """Print what was used."""
     lines = _lines_of_workers(config) if _distributes(config) else _lines()
@@ -70,7 +76,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
 
 def _lines() -> Iterator[str]:
     for session in _sessions:
-        session.write()
         yield from session.lines()
 
 

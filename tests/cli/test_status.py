@@ -108,12 +108,12 @@ def test_the_configuration_names_the_files(project: Path, monkeypatch: pytest.Mo
     assert _counts("b")["verified"] == 1
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "{}{", '{"sites": []}', "\xff"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{}{", '{"verify": []}', '{"sites": []}', "\xff"])
 def test_a_file_that_verify_did_not_write_exits_2(project: Path, text: str) -> None:
     (project / "v.json").write_bytes(text.encode("latin-1"))
     result = _run("--verified", "v.json")
     assert result.exit_code == 2
-    assert "v.json is not what `shardlift verify --format json`" in result.output
+    assert "v.json is not what `shardlift verify` or `shardlift migrate --verify`" in result.output
     assert _run("--verified", "nowhere.json").exit_code == 2
 
 
@@ -164,7 +164,12 @@ def test_migrate_verify_status(project: Path) -> None:
         (project / folder).mkdir()
         (project / folder / "train.py").write_text(PROGRAM)
     run = [sys.executable, "-m", "shardlift"]
-    children.run([*run, "migrate", "after", "--write", "--allow-dirty"], cwd=project, check=True)
+    migrate = ["migrate", "after", "--write", "--allow-dirty", "--format", "json"]
+    command = ["--verify", "python after/train.py", "--devices", "2"]
+    done = children.run([*run, *migrate, *command], cwd=project, check=True)
+    (project / "m.json").write_text(done.stdout)
+    assert _counts("after")["verified"] == 0
+    assert _counts("after", "--verified", "m.json")["verified"] == 1
     both = ["before/train.py", "after/train.py"]
     done = children.run([*run, "verify", *both, "--format", "json"], cwd=project, check=True)
     (project / "v.json").write_text(done.stdout)

@@ -30,7 +30,7 @@ _MACHINE = {"json": formats.machine, "svg": formats.svg, "shields": formats.shie
     multiple=True,
     metavar="FILE",
     show_default="`verified` in [tool.shardlift]",
-    help="What `shardlift verify --format json` wrote; may be repeated, or be a pattern.",
+    help="What `verify` or `migrate --verify` wrote with --format json; may be repeated.",
 )
 @click.option(
     "--format",
@@ -44,7 +44,7 @@ def status(paths: tuple[str, ...], verified: tuple[str, ...], style: str) -> Non
     """Count the sites that still use pmap, that are migrated, and that are verified.
 
     A site is migrated if it maps a function with jax.shard_map, or with a helper that `shardlift
-    migrate` wrote. It is verified if `shardlift verify` found the same numbers, and its file has
+    migrate` wrote. It is verified if `verify` or `migrate --verify` found the same numbers, and its file has
     not changed since. Nothing is imported or run. Exits 2 if there was a file that could not be
     looked at, else 0.
     """

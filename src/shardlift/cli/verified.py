@@ -1,4 +1,4 @@
-"""What `shardlift verify --format json` proved: the sites whose numbers are those of pmap."""
+"""The sites whose numbers are those of pmap, as `verify` or `migrate --verify` wrote them."""
 
 from __future__ import annotations
 
@@ -53,11 +53,15 @@ def read_verified(config: Config, given: Sequence[str]) -> Verified:
 def _document(path: str) -> Any:
     try:
         document = json.loads(read_bytes(path))
+        document = document.get("verify", document)  # of `migrate --verify`
         return document["sites"], document["sources"]
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {reason(error)}") from error
-    except (ValueError, KeyError, TypeError, RecursionError):
-        message = f"{path} is not what `shardlift verify --format json` of this version writes"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        message = (
+            f"{path} is not what `shardlift verify` or `shardlift migrate --verify` of this version "
+            "writes with --format json"
+        )
         raise ConfigError(message) from None
 
 

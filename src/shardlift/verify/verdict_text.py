@@ -236,12 +236,16 @@ def machine(outcome: Outcome, sources: Mapping[str, str] | None = None) -> str:
     tree = {
         "status": outcome.status,
         "verdicts": {word: outcome.count(word) for word in COLOURS},
-        **dataclasses.asdict(outcome),
+        **_finite(dataclasses.asdict(outcome)),
+        "sites": site_trees(outcome),
         "sources": sources or {},
     }
-    for site, verdict in zip(tree["sites"], outcome.sites, strict=True):
-        site["name"] = verdict.name
-    return json.dumps(_finite(tree), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+
+
+def site_trees(outcome: Outcome) -> list[Any]:
+    """The verdicts on the sites, as trees for JSON."""
+    return [_finite({**dataclasses.asdict(site), "name": site.name}) for site in outcome.sites]
 
 
 def _finite(tree: Any) -> Any:

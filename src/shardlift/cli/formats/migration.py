@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from shardlift.cli.verified import digests_of
 from shardlift.migrate.changes import Change
 from shardlift.migrate.leftovers import Leftover
 from shardlift.migrate.results import FileResult, Migration
@@ -55,12 +56,22 @@ def machine(
         "unreadable": [{"path": path, "reason": why} for path, why in migration.unreadable],
     }
     if proved is not None:
-        tree["verify"] = {
-            "runs": proved.runs,
-            "places": [_fate(fate) for fate in proved.fates],
-            "notes": list(proved.notes),
-        }
+        tree["verify"] = _verify(proved)
     return tree
+
+
+def _verify(proved: Proved) -> dict[str, Any]:
+    """What was proved; `sites` and `sources` as in the JSON of `shardlift verify`."""
+    from shardlift.verify.verdict_text import site_trees
+
+    sites = proved.outcome.sites if proved.outcome else ()
+    return {
+        "runs": proved.runs,
+        "places": [_fate(fate) for fate in proved.fates],
+        "notes": list(proved.notes),
+        "sites": site_trees(proved.outcome) if proved.outcome else [],
+        "sources": digests_of(site.after.file for site in sites if site.after is not None),
+    }
 
 
 def with_rest(

@@ -44,9 +44,9 @@ def status(paths: tuple[str, ...], verified: tuple[str, ...], style: str) -> Non
     """Count the sites that still use pmap, that are migrated, and that are verified.
 
     A site is migrated if it maps a function with jax.shard_map, or with a helper that `shardlift
-    migrate` wrote. It is verified if `verify` or `migrate --verify` found the same numbers, and its file has
-    not changed since. Nothing is imported or run. Exits 2 if there was a file that could not be
-    looked at, else 0.
+    migrate` wrote. It is verified if `verify` or `migrate --verify` found the same numbers, and its
+    file has not changed since. Nothing is imported or run. Exits 2 if there was a file that could
+    not be looked at, else 0.
     """
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]

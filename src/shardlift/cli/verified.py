@@ -59,8 +59,8 @@ def _document(path: str) -> Any:
         raise ConfigError(f"{path} cannot be read: {reason(error)}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = (
-            f"{path} is not what `shardlift verify` or `shardlift migrate --verify` of this version "
-            "writes with --format json"
+            f"{path} is not what `shardlift verify` or `shardlift migrate --verify` of this "
+            "version writes with --format json"
         )
         raise ConfigError(message) from None
 

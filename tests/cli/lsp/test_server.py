@@ -174,6 +174,9 @@ def test_a_site_that_cannot_be_rewritten_says_why(folder: Path) -> None:
     run(folder, session)
 
 
+WHOLE_NOTEBOOK = "Rewrite all in this notebook with shard_map"
+
+
 def test_a_notebook_is_one_program(folder: Path) -> None:
     sources = [("md", 1, "# Title"), ("imports", 2, "import jax"), ("step", 2, "jax.pmap(len)")]
 
@@ -194,6 +197,14 @@ def test_a_notebook_is_one_program(folder: Path) -> None:
         suppress = (await editor.actions(cells["step"], 0))["Suppress SL201 on this line"]
         (edit,) = suppress.edit.changes[cells["step"]]
         assert edit.new_text == "  # noqa: SL201"
+        assert "Rewrite this with shard_map" not in await editor.actions(cells["step"], 0)
+        rewrite = (await editor.actions(cells["step"], 0))[WHOLE_NOTEBOOK]
+        (change,) = rewrite.edit.document_changes
+        assert change.text_document.uri == cells["step"]
+        text = "".join(edit.new_text for edit in change.edits)
+        assert text.startswith("import functools")
+        assert "def spmd_map(" in text
+        assert text.endswith("\n\n\nspmd_map(len)")
         changed = _cell_change(editor.uri("n.ipynb"), cells["imports"], "import numpy as jax")
         editor.client.notebook_document_did_change(changed)
         await editor.until(lambda: not editor.diagnostics[cells["step"]])

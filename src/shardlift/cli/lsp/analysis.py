@@ -96,8 +96,6 @@ class Analysis:
 
     def rewrite(self, document: Document, within: Span | None = None) -> Rewrite:
         """What `migrate` makes of a file, or of the places in a part of it."""
-        if document.code is not None:
-            return Rewrite(refused="the cells of a notebook are rewritten by `shardlift migrate`")
         project = ProjectMigration(
             [document.path],
             self._files.read,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from shardlift.cli.input_files import read_bytes
+from shardlift.source.notebook import source_of_cell
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,21 @@ class Document:
     def text(self, cell: int | None) -> str:
         """The text of a cell, by its number, or of the file."""
         return self.texts[0 if cell is None else cell - 1]
+
+    def cells_of(self, content: str) -> list[str]:
+        """The texts of these cells in a rewritten notebook.
+
+        An editor cannot be told to add a cell: the text of a new one goes to the top of the next.
+        """
+        texts, added = [], ""
+        for cell in json.loads(content)["cells"]:
+            text = source_of_cell(cell)
+            if "outputs" in cell:  # no cell of `content` has any: this one is new
+                added = f"{text.rstrip()}\n\n\n"
+            else:
+                texts.append(added + text)
+                added = ""
+        return texts
 
     def with_text(self, cell: int | None, text: str) -> Document:
         """The document with another text of a cell, or of the file."""

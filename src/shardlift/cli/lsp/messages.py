@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
-from pygls import uris
 
 from shardlift.check.rules import all_rules
-from shardlift.cli.lsp.analysis import Rewrite, line_edits
+from shardlift.cli.lsp.analysis import line_edits
 from shardlift.cli.lsp.positions import Positions
-from shardlift.migrate.results import FileResult
 from shardlift.source.model import Edit, Effect, Finding, Rule
 
 SOURCE = "shardlift"
@@ -22,6 +21,21 @@ _SEVERITY = {
     Effect.SLOW: types.DiagnosticSeverity.Warning,
     Effect.OLD: types.DiagnosticSeverity.Information,
 }
+
+
+@dataclass(frozen=True)
+class NewText:
+    """What becomes of a file or of a cell; a file that is new had no text before."""
+
+    uri: str
+    before: str
+    after: str
+    is_cell: bool = False
+
+    @property
+    def is_new_file(self) -> bool:
+        """Whether the editor has to create it."""
+        return not self.before and not self.is_cell
 
 
 def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.Diagnostic:
@@ -71,33 +85,33 @@ def quick_fix(
 
 
 def rewrite_action(
-    title: str, rewrite: Rewrite, positions_of: Callable[[str], Positions], client: Any
+    title: str,
+    texts: Sequence[NewText],
+    reason: str,
+    positions_of: Callable[[str], Positions],
+    client: Any,
 ) -> types.CodeAction | None:
-    """An action that rewrites files; disabled, with the reason, or None, if it cannot."""
-    reason = rewrite.refused
-    if not reason and any(not file.before for file in rewrite.files) and not _creates(client):
+    """An action that changes texts; disabled or None, if there is a reason why it cannot."""
+    if not reason and any(text.is_new_file for text in texts) and not _creates(client):
         reason = "the editor cannot create the module of helpers; use `shardlift migrate`"
     if reason:
         disabled = types.CodeActionDisabled(reason=reason)
         kind = types.CodeActionKind.RefactorRewrite
         return types.CodeAction(title, kind, disabled=disabled) if _disables(client) else None
     changes = [
-        change
-        for file in rewrite.files
-        for change in _file_changes(file, positions_of(file.before))
+        change for text in texts for change in _text_changes(text, positions_of(text.before))
     ]
     edit = types.WorkspaceEdit(document_changes=changes)
     return types.CodeAction(title, types.CodeActionKind.RefactorRewrite, edit=edit)
 
 
-def _file_changes(file: FileResult, positions: Positions) -> list[Any]:
-    uri = uris.from_fs_path(file.path) or file.path
-    document = types.OptionalVersionedTextDocumentIdentifier(uri=uri)
-    edits = _text_edits(line_edits(file.before, file.after), positions)
+def _text_changes(text: NewText, positions: Positions) -> list[Any]:
+    document = types.OptionalVersionedTextDocumentIdentifier(uri=text.uri)
+    edits = _text_edits(line_edits(text.before, text.after), positions)
     changes: list[Any] = [types.TextDocumentEdit(text_document=document, edits=edits)]
-    if not file.before:
+    if text.is_new_file:
         options = types.CreateFileOptions(ignore_if_exists=True)
-        changes.insert(0, types.CreateFile(uri=uri, options=options))
+        changes.insert(0, types.CreateFile(uri=text.uri, options=options))
     return changes
 
 

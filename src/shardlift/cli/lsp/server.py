@@ -17,7 +17,9 @@ from shardlift.cli.lsp import messages
 from shardlift.cli.lsp.analysis import Analysis
 from shardlift.cli.lsp.documents import Document, Files
 from shardlift.cli.lsp.facts import facts_of
+from shardlift.cli.lsp.messages import NewText
 from shardlift.cli.lsp.positions import Positions
+from shardlift.migrate.results import FileResult
 from shardlift.source.model import Finding, Migrated, Span
 
 _PAUSE = 0.15  # seconds without typing before a text is checked
@@ -194,21 +196,37 @@ class Session:
                 title = f"Suppress {finding.code} on this line"
                 yield messages.quick_fix(title, uri, [edit], positions, of)
         if any(all_rules()[f.code].migrated is not Migrated.NO for f in found):
-            yield from self._rewrites(document, within)
+            yield from self._rewrites(uri, document, within)
 
-    def _rewrites(self, document: Document, within: Span) -> Iterator[types.CodeAction]:
+    def _rewrites(self, uri: str, document: Document, within: Span) -> Iterator[types.CodeAction]:
         def positions_of(text: str) -> Positions:
             return Positions(text, self.server.workspace.position_encoding)
 
-        for title, part in (
-            ("Rewrite this with shard_map", within),
-            ("Rewrite all in this file with shard_map", None),
-        ):
+        parts: dict[str, Span | None] = {
+            "Rewrite this with shard_map": within,
+            "Rewrite all in this file with shard_map": None,
+        }
+        if document.code is not None:  # one cell uses what another defines
+            parts = {"Rewrite all in this notebook with shard_map": None}
+        for title, part in parts.items():
             rewrite = self.analysis.rewrite(document, part)
+            texts = [
+                text for file in rewrite.files for text in self._new_texts(uri, document, file)
+            ]
             client = self.server.client_capabilities
-            action = messages.rewrite_action(title, rewrite, positions_of, client)
+            action = messages.rewrite_action(title, texts, rewrite.refused, positions_of, client)
             if action is not None:
                 yield action
+
+    def _new_texts(self, uri: str, document: Document, file: FileResult) -> Iterator[NewText]:
+        """What becomes of a file, or of the cells of the open notebook."""
+        if document.code is None or file.path != document.path:
+            yield NewText(uris.from_fs_path(file.path) or file.path, file.before, file.after)
+            return
+        cells = zip(document.texts, document.cells_of(file.after), strict=True)
+        for cell, (before, after) in zip(self._notebook_of(uri).cells, cells, strict=True):
+            if before != after:
+                yield NewText(cell.document, before, after, is_cell=True)
 
     # ---- diagnostics
 

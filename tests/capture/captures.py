@@ -51,7 +51,7 @@ def distribution(*seconds: float) -> Distribution:
     histogram = Histogram()
     for value in seconds:
         histogram.add(value)
-    found = histogram.frozen()
+    found = histogram.freeze()
     return dataclasses.replace(found, total=round(found.total, 9))  # as a file holds it
 
 

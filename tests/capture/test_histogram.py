@@ -31,7 +31,7 @@ def test_many_at_once_is_the_same_as_one_by_one(seconds: list[float]) -> None:
         one.add(value)
     if seconds:
         many.add_all(seconds)
-    assert one.frozen().buckets == many.frozen().buckets
+    assert one.freeze().buckets == many.freeze().buckets
     assert one.count == many.count
     assert one.max == many.max
     assert math.isclose(one.total, many.total)
@@ -42,7 +42,7 @@ def test_quantiles(seconds: list[float], q: float) -> None:
     histogram = Histogram()
     histogram.add_all(seconds)
     exact = float(np.quantile(seconds, q, method="inverted_cdf"))
-    assert abs(histogram.frozen().quantile(q) - exact) <= 0.032 * exact
+    assert abs(histogram.freeze().quantile(q) - exact) <= 0.032 * exact
 
 
 @given(st.lists(times, max_size=20), st.lists(times, max_size=20))
@@ -52,8 +52,8 @@ def test_adding(first: list[float], second: list[float]) -> None:
         for value in values:
             part.add(value)
             whole.add(value)
-    together = added(part.frozen() for part in parts)
-    assert together.buckets == whole.frozen().buckets
+    together = added(part.freeze() for part in parts)
+    assert together.buckets == whole.freeze().buckets
     assert together.count == whole.count
     assert together.max == whole.max
 
@@ -62,7 +62,7 @@ def test_no_time_at_all_is_the_first_bucket() -> None:
     one, many = Histogram(), Histogram()
     one.add(0.0)
     many.add_all([0.0])
-    assert one.frozen() == many.frozen() == Distribution(1, 0.0, 0.0, ((0, 1),))
+    assert one.freeze() == many.freeze() == Distribution(1, 0.0, 0.0, ((0, 1),))
 
 
 def test_of_nothing() -> None:

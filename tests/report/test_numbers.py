@@ -16,7 +16,7 @@ from shardlift.report.numbers import (
     amount,
     cost_of,
     count,
-    listed,
+    list_names,
     moved_bytes,
     parts_of,
     percent,
@@ -100,7 +100,7 @@ def test_words_for_numbers(value):
 
 def test_few_words():
     assert (count(1, "site"), count(12345, "call")) == ("1 site", "12 345 calls")
-    assert listed("abcde") == "a, b, c and 2 more"
+    assert list_names("abcde") == "a, b, c and 2 more"
     assert share(1, 0) == 0
 
 

@@ -77,8 +77,8 @@ def test_flax_has_releases_of_its_own() -> None:
 def test_a_requirement_that_lets_older_releases_in_is_raised(text: str, raised: str) -> None:
     pin = Pin("requirements.txt", 1, text)
     assert pin.is_below((0, 10))
-    assert pin.raised((0, 10)) == raised
-    assert not Pin("requirements.txt", 1, pin.raised((0, 10))).is_below((0, 10))
+    assert pin.with_lower_bound((0, 10)) == raised
+    assert not Pin("requirements.txt", 1, pin.with_lower_bound((0, 10))).is_below((0, 10))
 
 
 @pytest.mark.parametrize(

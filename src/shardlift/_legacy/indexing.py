@@ -32,7 +32,7 @@ def fast_rows(patches: Patches, read: Read | None, *, patch: bool) -> None:
     if array_type is None or (read is None and not patch):
         return
     stock, stock_iter = array_type.__getitem__, array_type.__iter__
-    row = _reporting(_row if patch else stock, read)
+    row = _report_reads(_row if patch else stock, read)
 
     def __getitem__(self: Any, idx: Any) -> Any:  # noqa: N807
         if type(idx) is int or isinstance(idx, np.integer):
@@ -51,7 +51,7 @@ def fast_rows(patches: Patches, read: Read | None, *, patch: bool) -> None:
     patches.set(array_type, "__iter__", __iter__)
 
 
-def _reporting(row: Callable[..., Any], read: Read | None) -> Callable[..., Any]:
+def _report_reads(row: Callable[..., Any], read: Read | None) -> Callable[..., Any]:
     if read is None:
         return row
 

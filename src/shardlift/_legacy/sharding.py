@@ -143,7 +143,7 @@ def spec_to_indices(shape: Sequence[int], spec: ShardingSpec) -> tuple[Any, ...]
     return tuple(spec.indices(shape).flat)
 
 
-def _named(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:
+def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:
     """The ``NamedSharding`` with the same layout as ``spec``."""
     cuts = spec.cuts()
     sizes = [a.replicas if isinstance(a, Replicated) else cuts[a.axis] for a in spec.mesh_mapping]
@@ -178,7 +178,7 @@ class _LooksLikePmap(type):
         return bool(cut) and [n for e in cut for n in _names(e)] == list(axes[: len(cut)])
 
     def __call__(cls, devices: Any, sharding_spec: ShardingSpec) -> NamedSharding:
-        return _named(np.asarray(devices), sharding_spec)
+        return _named_sharding(np.asarray(devices), sharding_spec)
 
 
 def _names(entry: Any) -> tuple[Any, ...]:
@@ -254,7 +254,7 @@ def make_sharded_device_array(
 ) -> jax.Array:
     """One array made of buffers that are already on the devices."""
     devices = np.array([next(iter(buffer.devices())) for buffer in device_buffers])
-    sharding = _named(devices, sharding_spec)
+    sharding = _named_sharding(devices, sharding_spec)
     shape = sharding.shard_shape(aval.shape)
     blocks = [b if b.shape == shape else jax.numpy.reshape(b, shape) for b in device_buffers]
     return jax.make_array_from_single_device_arrays(aval.shape, sharding, blocks)

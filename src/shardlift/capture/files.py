@@ -186,15 +186,15 @@ def _demand(fine: bool, where: str, what: str) -> None:
 def dumps(capture: Capture) -> str:
     """Convert a capture to JSON on one line, times rounded to a nanosecond."""
     tree = dataclasses.asdict(capture)
-    return json.dumps(_rounded(tree), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(_round(tree), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _rounded(tree: Any) -> Any:
+def _round(tree: Any) -> Any:
     if isinstance(tree, float):
         return round(tree, 9) if math.isfinite(tree) else 0.0
     if isinstance(tree, dict):
-        return {key: _rounded(value) for key, value in tree.items()}
-    return [_rounded(value) for value in tree] if isinstance(tree, (list, tuple)) else tree
+        return {key: _round(value) for key, value in tree.items()}
+    return [_round(value) for value in tree] if isinstance(tree, (list, tuple)) else tree
 
 
 def write(capture: Capture, path: str | os.PathLike[str]) -> None:

@@ -44,7 +44,7 @@ class Histogram:
     def _count(self, bucket: int, count: int) -> None:
         self.buckets[bucket] = self.buckets.get(bucket, 0) + count
 
-    def frozen(self) -> Distribution:
+    def freeze(self) -> Distribution:
         """The distribution for a capture."""
         return Distribution(
             self.count, self.total, self.max, tuple(sorted(self.buckets.copy().items()))

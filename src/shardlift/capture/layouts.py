@@ -50,13 +50,13 @@ def from_root(least: Array, shape: Sequence[int], axis: int | None) -> Array:
     """Rebuild an array from its root."""
     shape = tuple(shape)
     if not axis:
-        return np.broadcast_to(least.reshape(_ending(least, shape)), shape)
+        return np.broadcast_to(least.reshape(_last_axes(least, shape)), shape)
     moved = (shape[axis], *shape[:axis], *shape[axis + 1 :])
-    rows = np.broadcast_to(least.reshape(_ending(least, moved)), moved)
+    rows = np.broadcast_to(least.reshape(_last_axes(least, moved)), moved)
     return np.moveaxis(rows, 0, axis)
 
 
-def _ending(least: Array, shape: Shape) -> Shape:
+def _last_axes(least: Array, shape: Shape) -> Shape:
     """The last axes of ``shape``, as many as the root has left."""
     for k in range(len(shape) + 1):
         if math.prod(shape[k:]) == least.size:

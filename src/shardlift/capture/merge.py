@@ -84,8 +84,10 @@ def _site(sites: Sequence[Site]) -> Site:
         times=_times([site.times for site in sites]),
         arguments=_leaves([site.arguments for site in sites]),
         outputs=_leaves([site.outputs for site in sites]),
-        moves=_grouped((m for s in sites for m in s.moves), ("path", "source", "target", "by")),
-        reads=_grouped(
+        moves=_merge_groups(
+            (m for s in sites for m in s.moves), ("path", "source", "target", "by")
+        ),
+        reads=_merge_groups(
             (r for s in sites for r in s.reads), ("path", "others", "how", "file", "line")
         ),
         unseen=_all(site.unseen for site in sites),
@@ -134,7 +136,7 @@ def _leaf(leaves: Sequence[Leaf]) -> Leaf:
     )
 
 
-def _grouped(parts: Iterable[T], by: tuple[str, ...]) -> tuple[T, ...]:
+def _merge_groups(parts: Iterable[T], by: tuple[str, ...]) -> tuple[T, ...]:
     """Merge the parts that agree in the fields ``by``; their other fields are added."""
     found: dict[Any, Any] = {}
     for part in parts:

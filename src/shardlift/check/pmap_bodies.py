@@ -46,13 +46,13 @@ def pmap_bodies(file: File) -> Iterator[tuple[Function, frozenset[str]]]:
         names = positional(body)
         mapped = {n for n in names if (shard_map.spec_of(n) or (None,))[0] is not None}
         if body not in pmapped:
-            mapped &= _stacked(file, names, [c for c, s in calls if s is shard_map])
+            mapped &= _stacked_names(file, names, [c for c, s in calls if s is shard_map])
         kept = frozenset(name for name in mapped if not _removes_axis(file, body, name))
         if kept:
             yield body, kept
 
 
-def _stacked(file: File, names: list[str], calls: list[ast.Call]) -> set[str]:
+def _stacked_names(file: File, names: list[str], calls: list[ast.Call]) -> set[str]:
     return {
         name
         for call in calls

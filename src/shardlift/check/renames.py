@@ -35,7 +35,9 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
             yield Match(node, text, *fix(file, node, row))
 
 
-def guarded(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed, ast.AST]]:
+def guarded_uses(
+    file: File, rows: tuple[Removed, ...]
+) -> Iterator[tuple[ast.AST, Removed, ast.AST]]:
     """Each use of a removed name that a guard keeps away from the target, with the guard."""
     for node, row in _uses(file, rows):
         guard = guard_of(file, node, row.name, row.successor)
@@ -78,11 +80,11 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
 
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
-        return _respelled(file, node, row)
+        return _spell_successor(file, node, row)
     use = successor_call(file, node, row)
     if use is None or not use.successor:
         return (use.edits if use is not None else ()), frozenset()
-    edits, imports = _respelled(file, node, renamed_for(row, use))
+    edits, imports = _spell_successor(file, node, renamed_for(row, use))
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
 
 
@@ -100,7 +102,7 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
         row = rows.get(file.name(parent) or "")
         if row is None or not isinstance(parent, ast.Attribute):
             return _NO_FIX
-        edits, needed = _respelled(file, parent, row)
+        edits, needed = _spell_successor(file, parent, row)
         if not edits:
             return _NO_FIX
         imports |= needed
@@ -191,7 +193,7 @@ def importable(row: Removed) -> tuple[str, str]:
     return module, name
 
 
-def _respelled(file: File, node: ast.Attribute, row: Removed) -> Fix:
+def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor by a name that the file already has, or by its full one with an import."""
     old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
     written = file.text(node.value)

@@ -96,7 +96,7 @@ def check(
         options = _options(config, select, ignore)
         settings = config.settings(target_jax)
         codes = options.codes("", settings.target)
-        known = _known(config, codes, baseline, no_baseline, write_baseline)
+        known = _find_baseline(config, codes, baseline, no_baseline, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))
     passed = Passed()
@@ -129,7 +129,7 @@ def check(
     sys.exit(2 if report.unreadable else int(bool(report.findings)))
 
 
-def _known(
+def _find_baseline(
     config: Config,
     codes: tuple[str, ...],
     given: str | None,

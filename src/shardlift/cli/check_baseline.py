@@ -44,18 +44,18 @@ class BaselineFile:
 
     def fixed(self, reports: Sequence[FileReport]) -> int:
         """How many known findings are gone."""
-        return self.baseline.fixed(self._found(reports), self._coverage(reports))
+        return self.baseline.fixed(self._baseline_of(reports), self._coverage(reports))
 
     def write(self, reports: Sequence[FileReport]) -> int:
         """Make the findings of these reports the known ones; returns how many there are now."""
-        updated = self.baseline.updated(self._found(reports), self._coverage(reports))
+        updated = self.baseline.updated(self._baseline_of(reports), self._coverage(reports))
         try:
             replace_file(self.path, render(updated).encode("utf-8", "backslashreplace"))
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be written: {reason(error)}") from error
         return updated.known.total()
 
-    def _found(self, reports: Sequence[FileReport]) -> Baseline:
+    def _baseline_of(self, reports: Sequence[FileReport]) -> Baseline:
         findings = (finding for report in reports for finding in report.findings)
         return baseline_of(findings, self.relative)
 

@@ -73,7 +73,7 @@ def _looker(paths: Sequence[str], options: Options, settings: Settings) -> Check
         except OSError as error:
             return FileReport(path, unreadable=reason(error))
         except Exception as error:  # of ours; the other files are looked at all the same
-            return FileReport(path, unreadable=failed(error))
+            return FileReport(path, unreadable=failure_text(error))
         if report.parsed and project.trim():
             gc.collect()
         return report
@@ -85,7 +85,7 @@ def _read(path: str) -> Source:
     return read_source(path, read_bytes(path))
 
 
-def failed(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
     """What is said of a file on which shardlift itself fell over."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"

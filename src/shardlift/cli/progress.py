@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from shardlift.check.engine import FileReport, Options
-from shardlift.cli.check_pool import failed, run
+from shardlift.cli.check_pool import failure_text, run
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.cli.verified import Verified
 from shardlift.migrate.progress import WORDS, migrated_sites, shim_sites
@@ -67,13 +67,13 @@ def measure(files: Sequence[str], settings: Settings, verified: Verified) -> Pro
     folders: dict[str, Counts] = {}
     for report in reports:
         try:
-            counts = Counts(left=report.sites) + _migrated(project, report, verified)
+            counts = Counts(left=report.sites) + _count_migrated(project, report, verified)
         except (OSError, UnreadableError) as error:
             why = reason(error) if isinstance(error, OSError) else str(error)
             unreadable.append((report.path, why))
             continue
         except Exception as error:  # a bug in shardlift; the other files are counted all the same
-            unreadable.append((report.path, failed(error)))
+            unreadable.append((report.path, failure_text(error)))
             continue
         if counts.total:
             folder = PurePath(os.path.dirname(report.path) or ".").as_posix()
@@ -83,7 +83,7 @@ def measure(files: Sequence[str], settings: Settings, verified: Verified) -> Pro
     return Progress(dict(sorted(folders.items())), tuple(unreadable), stale)
 
 
-def _migrated(project: Project, report: FileReport, verified: Verified) -> Counts:
+def _count_migrated(project: Project, report: FileReport, verified: Verified) -> Counts:
     if report.unreadable is not None or not _has(read_bytes(report.path), WORDS):
         return Counts()
     file = project.file(report.path)

@@ -17,12 +17,12 @@ def to_raise(config: Config, settings: Settings, needed: Version | None) -> list
     """
     if needed is None:
         return []
-    lines = [(pin, pin.raised(needed)) for pin in config.pins if pin.is_below(needed)]
+    lines = [(pin, pin.with_lower_bound(needed)) for pin in config.pins if pin.is_below(needed)]
     flax = oldest_flax(max(needed, settings.target))
     for pin in config.pins:
         allowed = newest_allowed([pin.text], "flax")
         if allowed is not None and allowed < flax:
-            lines.append((pin, pin.raised(flax)))
+            lines.append((pin, pin.with_lower_bound(flax)))
     return lines
 
 

@@ -112,13 +112,13 @@ def _describe(state: ProcessState) -> Iterator[str]:
 def _result(state: ProcessState) -> str:
     if not state.mapped:
         return ""
-    names = " or ".join(map(_mapped, state.mapped))
+    names = " or ".join(map(_describe_mapped, state.mapped))
     certain = state.wait in (Wait.CALL, Wait.AGREEMENT)
     return f": {names}" if certain else f", perhaps a result of {names}"
 
 
-def _mapped(mapped: Mapped) -> str:
-    where = f", {shown(mapped.file)}:{mapped.line}" if mapped.file else ""
+def _describe_mapped(mapped: Mapped) -> str:
+    where = f", {relative_path(mapped.file)}:{mapped.line}" if mapped.file else ""
     return f"the {mapped.kind} `{mapped.name}` ({mapped.function}{where})"
 
 
@@ -145,10 +145,10 @@ def _fold(library: str, frames: Sequence[Frame]) -> Iterator[str]:
 
 
 def _place(frame: Frame) -> str:
-    return f"{shown(frame.file)}:{frame.line} in {frame.function}"
+    return f"{relative_path(frame.file)}:{frame.line} in {frame.function}"
 
 
-def shown(file: str) -> str:
+def relative_path(file: str) -> str:
     """A file as people write it: from the current folder if it is in it."""
     return file.removeprefix(os.path.join(os.getcwd(), ""))
 

@@ -90,13 +90,13 @@ def _folder(path: str) -> str:
 
 def replace_all(changes: Sequence[Change], root: str) -> None:
     """Make the changes, all of them or none; `WriteError` says why none. See `Transaction`."""
-    with _uninterrupted(), Transaction(changes, root) as written:
+    with _hold_signals(), Transaction(changes, root) as written:
         written.keep()
 
 
 def during(changes: Sequence[Change], root: str, run: Callable[[], Result]) -> Result:
     """The result of `run`, which may take its time; the changes are made for its length only."""
-    with _uninterrupted(), Transaction(changes, root, trial=True), _interruptible():
+    with _hold_signals(), Transaction(changes, root, trial=True), _interruptible():
         return run()
 
 
@@ -110,7 +110,7 @@ class Transaction:
     """
 
     def __init__(self, changes: Sequence[Change], root: str, trial: bool = False) -> None:
-        self._changes = {os.path.realpath(change.path): change for change in _chosen(changes)}
+        self._changes = {os.path.realpath(change.path): change for change in _one_per_file(changes)}
         self._entries = [
             Entry(path, digest(change.before), digest(change.after) or "")
             for path, change in self._changes.items()
@@ -148,7 +148,7 @@ class Transaction:
         try:
             if entry.now() != "old":
                 raise WriteError(f"{change.path} has changed since it was read; nothing is written")
-            _synced(entry.beside("new"), change.after)
+            _write_synced(entry.beside("new"), change.after)
             if entry.old is not None:
                 os.chmod(entry.beside("new"), os.stat(entry.path).st_mode & 0o7777)
                 _second_name(entry.path, entry.beside("old"))
@@ -165,7 +165,7 @@ class Transaction:
             raise WriteError(f"{path} could not be written: {error}") from error
 
 
-def _chosen(changes: Sequence[Change]) -> list[Change]:
+def _one_per_file(changes: Sequence[Change]) -> list[Change]:
     """One change of each file; of a file and links to it, that of the file itself."""
     found: dict[str, Change] = {}
     for change in changes:
@@ -263,7 +263,7 @@ def recover(journal: str, force: bool = False) -> str:
             "else by now: shardlift migrate --recover"
         )
     count = f"{len(entries)} file{'s' * (len(entries) != 1)}"
-    with _uninterrupted():
+    with _hold_signals():
         if state == PLACING and all(map(_goes_on, entries)):
             with contextlib.suppress(OSError):
                 complete(journal, entries)
@@ -306,7 +306,7 @@ def _document(state: str, entries: Sequence[Entry]) -> bytes:
 
 def _create(journal: str, state: str, entries: Sequence[Entry]) -> None:
     try:
-        _synced(journal, _document(state, entries), "xb")
+        _write_synced(journal, _document(state, entries), "xb")
     except FileExistsError:
         raise WriteError(f"another migrate has just begun here: {journal}") from None
     except OSError as error:
@@ -317,7 +317,7 @@ def _create(journal: str, state: str, entries: Sequence[Entry]) -> None:
 
 def _write_journal(journal: str, state: str, entries: Sequence[Entry]) -> None:
     try:
-        _synced(_next(journal), _document(state, entries))
+        _write_synced(_next(journal), _document(state, entries))
         os.replace(_next(journal), journal)
     except OSError as error:
         raise WriteError(f"{journal} could not be written: {error}") from error
@@ -327,7 +327,7 @@ def _next(journal: str) -> str:
     return f"{journal}-next"
 
 
-def _synced(path: str, content: bytes, mode: str = "wb") -> None:
+def _write_synced(path: str, content: bytes, mode: str = "wb") -> None:
     with open(path, mode) as stream:
         stream.write(content)
         stream.flush()
@@ -350,7 +350,7 @@ _SIGNALS = [
 
 
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _hold_signals() -> Iterator[None]:
     """Signals wait until what takes milliseconds is done."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

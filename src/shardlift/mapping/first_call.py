@@ -34,7 +34,7 @@ def lay_out(plan: Plan, call: Call, donated: Sequence[bool]) -> list[Any] | None
         return None
     out = plan.program.eval_shape(*call.args, **call.kwargs)
     leaves = list(call.leaves)
-    for k in returned_leaves(_numbered(call), call.leaves, donated, out):
+    for k in returned_leaves(_number_arguments(call), call.leaves, donated, out):
         if _needs_layout(leaves[k], plan, call.axes[k]):
             leaves[k] = _lay_out_leaf(leaves[k], plan, call.axes[k])
     changed = any(new is not old for new, old in zip(leaves, call.leaves, strict=True))
@@ -73,7 +73,7 @@ def _match(
         yield from _match(child, leaves, donated, unmatched)
 
 
-def _numbered(call: Call) -> list[Any]:
+def _number_arguments(call: Call) -> list[Any]:
     args, kwargs = jax.tree.unflatten(call.tree, range(len(call.leaves)))
     return [*args, *kwargs.values()]
 

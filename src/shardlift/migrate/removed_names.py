@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shardlift.check.renames import guarded
+from shardlift.check.renames import guarded_uses
 from shardlift.check.rules import all_rules
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
@@ -22,6 +22,6 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     for rule in all_rules().values():
         if rule.migrated is Migrated.BY_EDITS and rule.since <= file.target:
             yield from rule.visit(file)
-    for node, row, guard in guarded(file, ALL):
+    for node, row, guard in guarded_uses(file, ALL):
         where = f"guarded on line {file.span(guard).line}"
         yield Match(node, f"{row.name} is {where}", kind=Kind.NAME, skipped=True)

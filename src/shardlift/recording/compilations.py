@@ -81,7 +81,7 @@ def signature(leaves: dict[str, Any], tree: Any, static: dict[int, Any]) -> Sign
         types={path: type_name(leaf) for path, leaf in leaves.items()},
         weak={path: _is_weak(leaf) for path, leaf in leaves.items()},
         places={path: placement_of(leaf) for path, leaf in leaves.items()},
-        static={k: _clipped(value) for k, value in static.items()},
+        static={k: _clip(value) for k, value in static.items()},
         context=f"x64={jax.config.values.get('jax_enable_x64')}",
     )
 
@@ -96,7 +96,7 @@ def _is_weak(leaf: Any) -> bool:
     return bool(getattr(leaf, "weak_type", isinstance(leaf, (int, float, complex))))
 
 
-def _clipped(value: Any) -> str:
+def _clip(value: Any) -> str:
     try:
         text = repr(value)
     except Exception:  # the user's own repr may fail; that is not for us to show

@@ -474,7 +474,7 @@ class Recorder:
             started=self._started,
             seconds=_clock() - began,
             processes=(process,),
-            sites=tuple(record.frozen(process.index) for record in records),
+            sites=tuple(record.freeze(process.index) for record in records),
             timeline=tuple(
                 Event(site, max(0.0, start - began), end - start, process.index, compiled)
                 for site, start, end, compiled in self._timeline.calls()

@@ -103,7 +103,7 @@ class SiteRecord:
         kept = {leaf.path for leaf in found[:MOST_LEAVES]}
         self.left_out = max(self.left_out, len(found) - len(kept))
         joined = {
-            leaf.path: _joined(into.get(leaf.path), _clipped(leaf))
+            leaf.path: _join(into.get(leaf.path), _clip(leaf))
             for leaf in leaves
             if leaf.path in kept
         }
@@ -172,7 +172,7 @@ class SiteRecord:
 
     # ---- as it is written
 
-    def frozen(self, process: int) -> Site:
+    def freeze(self, process: int) -> Site:
         """The site as a part of a capture."""
         return Site(
             *self.key,
@@ -204,8 +204,8 @@ class SiteRecord:
 
     def _times(self) -> Times:
         names = [f.name for f in dataclasses.fields(Times)]
-        times = Times(**{name: getattr(self, name).frozen() for name in names})
-        plain = self.plain.frozen()  # calls that did nothing but dispatch
+        times = Times(**{name: getattr(self, name).freeze() for name in names})
+        plain = self.plain.freeze()  # calls that did nothing but dispatch
         call, dispatch = added([times.call, plain]), added([times.dispatch, plain])
         return dataclasses.replace(times, call=call, dispatch=dispatch)
 
@@ -215,7 +215,7 @@ def clip(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else "…" + text[1 - LONGEST_TEXT :]
 
 
-def _clipped(leaf: Leaf) -> Leaf:
+def _clip(leaf: Leaf) -> Leaf:
     return dataclasses.replace(leaf, path=clip(leaf.path), shape=leaf.shape[:32])
 
 
@@ -224,7 +224,7 @@ def _clipped_reason(reason: Reason) -> Reason:
     return Reason(reason.kind, path, before, after)
 
 
-def _joined(old: Leaf | None, new: Leaf) -> Leaf:
+def _join(old: Leaf | None, new: Leaf) -> Leaf:
     """Merge two inspections of a leaf: it is equal if it was equal each time."""
     if old is None:
         return new

@@ -38,7 +38,7 @@ MEASURES = (
     Measure("p50", lambda site: site.times.call.quantile(0.5), seconds),
     Measure("p95", lambda site: site.times.call.quantile(0.95), seconds),
     Measure("until ready", lambda site: _time_per_call(site), seconds),
-    Measure("moving", lambda site: _moving(site), percent),
+    Measure("moving", lambda site: _moving_share(site), percent),
     Measure("bytes moved per call", moved_bytes, amount),
     Measure("compiled", lambda site: site.compile_count, lambda value: f"{value:.0f}"),
     Measure("calls", lambda site: site.calls, lambda value: f"{value:.0f}"),
@@ -49,7 +49,7 @@ def _time_per_call(site: Site) -> float:
     return parts_of(site).total / site.times.call.count if site.times.call.count else 0.0
 
 
-def _moving(site: Site) -> float:
+def _moving_share(site: Site) -> float:
     parts = parts_of(site)
     return share(parts.moving_data, parts.total)
 

@@ -21,7 +21,7 @@ from shardlift.report.compile_reasons import advice, reason_text
 from shardlift.report.numbers import (
     amount,
     count,
-    listed,
+    list_names,
     moved_share,
     parts_of,
     percent,
@@ -67,8 +67,8 @@ def findings_of(site: Site, capture: Capture) -> list[Finding]:
 def _gradient(site: Site) -> Iterator[Finding]:
     through = [one for one in site.collectives if one.gradient]
     if through:
-        kinds = listed(sorted({one.kind for one in through}))
-        lines = listed([line for one in through for line in one.lines])
+        kinds = list_names(sorted({one.kind for one in through}))
+        lines = list_names([line for one in through for line in one.lines])
         yield Finding(
             "gradient",
             f"a gradient passes through {kinds}{f' ({lines})' if lines else ''}",
@@ -84,7 +84,7 @@ def _replicas_differ(site: Site) -> Iterator[Finding]:
     if paths:
         yield Finding(
             "replicas",
-            f"out_axes=None, but the devices disagree: {listed(paths)}",
+            f"out_axes=None, but the devices disagree: {list_names(paths)}",
             "The value of the first device is returned. Reduce it in the body (lax.pmean, "
             "lax.psum), or return the values of all devices with out_axes=0.",
             "shardlift rule SL703",
@@ -97,7 +97,7 @@ def _transformed(site: Site, capture: Capture) -> Iterator[Finding]:
         many = len(capture.processes) > 1 or any(p.count > 1 for p in capture.processes)
         yield Finding(
             "transformed",
-            f"called under {listed(site.transformed)}",
+            f"called under {list_names(site.transformed)}",
             "There jax.pmap computes over one process only: call it outside the transformation."
             if many
             else "Its cost there was not measured. Call it outside the transformation, or put "
@@ -170,7 +170,7 @@ def _per_call(moves: list[Move]) -> str:
 
 def _paths(moves: list[Move]) -> str:
     largest = sorted(moves, key=lambda move: -move.nbytes)
-    return listed(dict.fromkeys(move.path for move in largest))
+    return list_names(dict.fromkeys(move.path for move in largest))
 
 
 def _donated(site: Site) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ def _donated(site: Site) -> Iterator[Finding]:
     if kept:
         yield Finding(
             "donated",
-            f"donated, but not reused: {listed(leaf.path for leaf in kept)}",
+            f"donated, but not reused: {list_names(leaf.path for leaf in kept)}",
             "A donated buffer is reused by an output of the same shape, dtype and placement; an "
             "argument that is elsewhere is copied first. Place it once, or do not donate it.",
             _check(site, "SL305"),
@@ -208,7 +208,7 @@ def _reads(site: Site) -> Iterator[Finding]:
         if how is ReadBy.DEVICE_GET:
             reads = [read for read in reads if read.path in stacked]
         if reads:
-            lines = listed(_lines(reads, beside=site.file))
+            lines = list_names(_lines(reads, beside=site.file))
             times = sum(read.count for read in reads)
             total = sum(read.nbytes for read in reads)
             yield Finding(
@@ -237,7 +237,7 @@ def _equal(site: Site) -> Iterator[Finding]:
             "equal",
             f"{count(len(leaves), 'argument')} the same on all devices in the "
             f"{looks} of {count(site.calls, 'call')} that were compared: "
-            f"{listed(leaf.path for leaf in largest)}; {amount(wasted)} of copies",
+            f"{list_names(leaf.path for leaf in largest)}; {amount(wasted)} of copies",
             "Pass one copy, with in_axes=None; after the migration, use P() without a device axis.",
             f"shardlift check {_file(site.file)} --select SL301,SL504",
             nbytes=wasted,

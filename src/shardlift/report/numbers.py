@@ -140,7 +140,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}".replace(",", " ") + ("" if number == 1 else "s")
 
 
-def listed(names: Iterable[str], most: int = 3) -> str:
+def list_names(names: Iterable[str], most: int = 3) -> str:
     """The first few names, and the number of the others."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -157,7 +157,7 @@ def plan_site(
         tuple(_replicas(arguments, longer)),
         tuple(_transfers(map(trend.collective, site.collectives), longer)),
         tuple(_transfers(site.collectives, mesh)),
-        () if also else tuple(_assumed(site, mesh[name])),
+        () if also else tuple(_assumptions(site, mesh[name])),
         tuple(trend.growing),
     )
 
@@ -213,7 +213,7 @@ def _kind(collective: Collective) -> object:
     return collective.kind, collective.axes, collective.gradient
 
 
-def _assumed(site: Site, length: int) -> Iterator[str]:
+def _assumptions(site: Site, length: int) -> Iterator[str]:
     """What may depend on the number of devices, which one capture does not tell."""
     yield from (leaf.path for leaf in site.arguments if _may_grow(leaf, length))
     if any(one.kind in _SCATTERED | _GATHERED for one in site.collectives):

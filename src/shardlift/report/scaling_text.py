@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from shardlift.report.numbers import amount, count, listed, seconds
+from shardlift.report.numbers import amount, count, list_names, seconds
 from shardlift.report.scaling import Link, Network, SitePlan, Transfer, mesh_of
 
 __all__ = ["as_text", "as_tree"]
@@ -16,9 +16,12 @@ _WORTH = 2**10  # bytes of a replica that is named
 def as_text(plans: Sequence[SitePlan], network: Network, link: Link | None) -> Iterator[str]:
     """One block of lines per site."""
     hosts = (
-        f", {_spaced(network.hosts)} hosts of {network.per_host}" if network.per_host > 1 else ""
+        f", {_with_spaces(network.hosts)} hosts of {network.per_host}"
+        if network.per_host > 1
+        else ""
     )
-    yield f"{_spaced(network.devices)} devices{hosts}; each works on a block of the recorded size"
+    devices = f"{_with_spaces(network.devices)} devices{hosts}"
+    yield f"{devices}; each works on a block of the recorded size"
     for plan in plans:
         yield ""
         yield from _site(plan, network, link)
@@ -65,11 +68,11 @@ def _replicas(plan: SitePlan, network: Network) -> Iterator[str]:
     if not worth:
         return
     nbytes = sum(replica.nbytes for replica in worth)
-    names = listed(replica.path for replica in worth)
+    names = list_names(replica.path for replica in worth)
     split = sum(max(1, replica.nbytes / replica.copies) for replica in worth)
     copies = max(replica.copies for replica in worth)
     yield (
-        f"  the same on {_spaced(copies)} devices: {names}, {amount(nbytes)} on each, "
+        f"  the same on {_with_spaces(copies)} devices: {names}, {amount(nbytes)} on each, "
         f"{amount(nbytes * network.devices)} in all; split, it would be {amount(split)} on each"
     )
 
@@ -77,21 +80,21 @@ def _replicas(plan: SitePlan, network: Network) -> Iterator[str]:
 def _growth(plan: SitePlan) -> Iterator[str]:
     linear = [transfer for transfer in plan.transfers if transfer.is_linear]
     if linear:
-        kinds = listed(dict.fromkeys(transfer.collective.kind for transfer in linear))
+        kinds = list_names(dict.fromkeys(transfer.collective.kind for transfer in linear))
         result = sum(transfer.result for transfer in linear)
         yield (
             f"  grows with the devices: {kinds}, whose results take {amount(result)} on each device"
         )
     if plan.growing:
-        yield f"  grows on each device: {listed(plan.growing)}"
+        yield f"  grows on each device: {list_names(plan.growing)}"
     if plan.assumed:
         yield (
-            f"  taken to stay as recorded, but may depend on the devices: {listed(plan.assumed)}; "
-            "pass --also with a capture of another number of devices"
+            "  taken to stay as recorded, but may depend on the devices: "
+            f"{list_names(plan.assumed)}; pass --also with a capture of another number of devices"
         )
 
 
-def _spaced(number: int) -> str:
+def _with_spaces(number: int) -> str:
     return f"{number:,}"
 
 

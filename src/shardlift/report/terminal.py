@@ -35,7 +35,7 @@ def show(view: View, console: Console) -> None:
     if view.unseen:
         console.print(Text("Not seen", style="bold"))
         for text in view.unseen:
-            console.print(_indented(Text(f"- {text}"), 2))
+            console.print(_indent(Text(f"- {text}"), 2))
     console.print(Text(overhead(view.capture), style="dim"))
     if view.path:
         console.print(Text(f"Next: {_next(view)}"), soft_wrap=True)
@@ -55,7 +55,7 @@ def _site(view: SiteView) -> RenderableType:
         ]
     if site.compile_count:
         row.append(Text(f"compiled {site.compile_count}{TIMES}, {seconds(times.compiling.total)}"))
-    return Group(head, _indented(Text("  ").join(row), 2), *map(_finding, view.findings))
+    return Group(head, _indent(Text("  ").join(row), 2), *map(_finding, view.findings))
 
 
 def bar(view: SiteView) -> Text:
@@ -83,10 +83,10 @@ def _finding(finding: Finding) -> RenderableType:
     lines = Text.assemble(mark, finding.what, (f"  [{cost}]" if cost else "", "dim"))
     fix = Text(finding.fix)
     command = Text(f"$ {finding.command}", style="green", no_wrap=True, overflow="ignore")
-    return Group(_indented(lines, 2), _indented(fix, 4), _indented(command, 4))
+    return Group(_indent(lines, 2), _indent(fix, 4), _indent(command, 4))
 
 
-def _indented(what: RenderableType, by: int) -> Padding:
+def _indent(what: RenderableType, by: int) -> Padding:
     return Padding(what, (0, 0, 0, by), expand=False)
 
 

@@ -13,7 +13,7 @@ from shardlift.report.numbers import (
     Parts,
     cost_of,
     count,
-    listed,
+    list_names,
     parts_of,
     percent,
     seconds,
@@ -118,14 +118,14 @@ def missing_processes(capture: Capture) -> Iterator[str]:
         yield f"{_processes(missing)} of {all_of_them}, which wrote no part of the record"
     if cut := [process for process in capture.processes if not process.ended]:
         hosts = sorted({process.host for process in cut if process.host})
-        where = f" (on {listed(hosts)})" if hosts else ""
+        where = f" (on {list_names(hosts)})" if hosts else ""
         names = _processes([process.index for process in cut])
         yield f"the rest of {names} of {all_of_them}{where}, which did not come to an end"
 
 
 def _processes(indices: Sequence[int]) -> str:
     noun = "process" if len(indices) == 1 else "processes"
-    return f"{noun} {listed(map(str, indices), most=8)}"
+    return f"{noun} {list_names(map(str, indices), most=8)}"
 
 
 def _unseen(capture: Capture) -> Iterator[str]:

@@ -75,11 +75,11 @@ def _stands_in(file: File, handler: ast.ExceptHandler, names: Collection[str]) -
     if not isinstance(statement, ast.Try) or not set(_types(handler)) & (_ABSENT | _ANY):
         return False
     last = {name.rpartition(".")[2] for name in names}
-    said = {name for inner in statement.body for name in _said(file, inner)}
+    said = {name for inner in statement.body for name in _jax_names_in(file, inner)}
     return any(name in names or name.rpartition(".")[2] in last for name in said)
 
 
-def _said(file: File, statement: ast.stmt) -> set[str]:
+def _jax_names_in(file: File, statement: ast.stmt) -> set[str]:
     """The dotted names of JAX that a statement imports or uses."""
     found: set[str] = set()
     for node in ast.walk(statement):

@@ -26,7 +26,7 @@ class Removed:
     same: bool = False
 
 
-def _renamed(gone: Version, old: str, new: str, pairs: str) -> tuple[Removed, ...]:
+def _renames(gone: Version, old: str, new: str, pairs: str) -> tuple[Removed, ...]:
     """`pairs` reads `tree_map=map tree_leaves=leaves`."""
     return tuple(
         Removed(f"{old}.{was}", gone, f"{new}.{now or was}", same=True)
@@ -34,11 +34,13 @@ def _renamed(gone: Version, old: str, new: str, pairs: str) -> tuple[Removed, ..
     )
 
 
-def _dropped(gone: Version, parent: str, names: str, successor: str = "") -> tuple[Removed, ...]:
+def _without_successor(
+    gone: Version, parent: str, names: str, successor: str = ""
+) -> tuple[Removed, ...]:
     return tuple(Removed(f"{parent}.{name}", gone, successor) for name in names.split())
 
 
-def _closed(rows: tuple[Removed, ...]) -> tuple[Removed, ...]:
+def _follow_successors(rows: tuple[Removed, ...]) -> tuple[Removed, ...]:
     """The rows, and those that follow: no name has a removed name for its successor.
 
     With `jax.pxla` renamed to `jax.interpreters.pxla`, and `ShardedDeviceArray` of that to
@@ -48,41 +50,41 @@ def _closed(rows: tuple[Removed, ...]) -> tuple[Removed, ...]:
     found: dict[str, Removed] = {}
     for row in rows:
         then = known.get(row.successor)
-        found[row.name] = _composed(row, then, "") if then is not None else row
+        found[row.name] = _compose(row, then, "") if then is not None else row
         for name, inner in known.items():
             if row.same and name.startswith(f"{row.successor}.") and name != row.name:
-                follows = _composed(row, inner, name.removeprefix(row.successor))
+                follows = _compose(row, inner, name.removeprefix(row.successor))
                 found.setdefault(follows.name, follows)
     return tuple(found.values())
 
 
-def _composed(row: Removed, then: Removed, rest: str) -> Removed:
+def _compose(row: Removed, then: Removed, rest: str) -> Removed:
     same = row.same and then.same
     return Removed(f"{row.name}{rest}", max(row.gone, then.gone), then.successor, same)
 
 
-PLACEMENT = _dropped((0, 10), "jax", "device_put_sharded device_put_replicated")
+PLACEMENT = _without_successor((0, 10), "jax", "device_put_sharded device_put_replicated")
 
 TREES = (
-    *_renamed(
+    *_renames(
         (0, 6),
         "jax",
         "jax.tree",
         "tree_map=map tree_leaves=leaves tree_flatten=flatten tree_unflatten=unflatten "
         "tree_structure=structure tree_transpose=transpose",
     ),
-    *_renamed((0, 4, 26), "jax", "jax.tree", "tree_all=all"),
-    *_renamed((0, 6), "jax", "jax.tree_util", "treedef_is_leaf"),
-    *_renamed((0, 4), "jax", "jax.tree_util", "treedef_tuple treedef_children"),
-    *_renamed((0, 3, 16), "jax", "jax.tree", "tree_multimap=map"),
-    *_renamed((0, 3, 16), "jax.tree_util", "jax.tree_util", "tree_multimap=tree_map"),
-    *_dropped(
+    *_renames((0, 4, 26), "jax", "jax.tree", "tree_all=all"),
+    *_renames((0, 6), "jax", "jax.tree_util", "treedef_is_leaf"),
+    *_renames((0, 4), "jax", "jax.tree_util", "treedef_tuple treedef_children"),
+    *_renames((0, 3, 16), "jax", "jax.tree", "tree_multimap=map"),
+    *_renames((0, 3, 16), "jax.tree_util", "jax.tree_util", "tree_multimap=tree_map"),
+    *_without_successor(
         (0, 4, 24),
         "jax.tree_util",
         "register_keypaths AttributeKeyPathEntry GetitemKeyPathEntry",
         "jax.tree_util.register_pytree_with_keys",
     ),
-    *_dropped((0, 7), "jax.tree_util", "build_tree", "jax.tree.unflatten"),
+    *_without_successor((0, 7), "jax.tree_util", "build_tree", "jax.tree.unflatten"),
 )
 
 SHARDINGS = (
@@ -90,46 +92,46 @@ SHARDINGS = (
     Removed("jax.sharding.PositionalSharding", (0, 7), "jax.sharding.NamedSharding"),
     Removed("jax.sharding.GSPMDSharding", (0, 7), "jax.sharding.NamedSharding"),
     Removed("jax.sharding.OpShardingSharding", (0, 4, 12), "jax.sharding.NamedSharding"),
-    *_renamed((0, 4, 5), "jax.sharding", "jax.sharding", "MeshPspecSharding=NamedSharding"),
+    *_renames((0, 4, 5), "jax.sharding", "jax.sharding", "MeshPspecSharding=NamedSharding"),
     Removed("jax.sharding.XLACompatibleSharding", (0, 4, 34), "jax.sharding.Sharding"),
     Removed("jax.sharding.use_mesh", (0, 7, 1), "jax.set_mesh", same=True),
-    *_renamed((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
-    *_renamed((0, 4, 11), "jax.experimental.pjit", "jax.sharding", "PartitionSpec NamedSharding"),
-    *_renamed((0, 4, 24), "jax.experimental.pjit", "jax.lax", "with_sharding_constraint"),
-    *_dropped((0, 4, 11), "jax.experimental.pjit", "FROM_GDA"),
-    *_renamed((0, 4, 11), "jax.interpreters.pxla", "jax.sharding", "PartitionSpec Mesh"),
-    *_renamed((0, 4, 31), "jax.experimental.maps", "jax.sharding", "Mesh"),
-    *_renamed((0, 7), "jax.experimental.shard", "jax.sharding", "reshard auto_axes explicit_axes"),
+    *_renames((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
+    *_renames((0, 4, 11), "jax.experimental.pjit", "jax.sharding", "PartitionSpec NamedSharding"),
+    *_renames((0, 4, 24), "jax.experimental.pjit", "jax.lax", "with_sharding_constraint"),
+    *_without_successor((0, 4, 11), "jax.experimental.pjit", "FROM_GDA"),
+    *_renames((0, 4, 11), "jax.interpreters.pxla", "jax.sharding", "PartitionSpec Mesh"),
+    *_renames((0, 4, 31), "jax.experimental.maps", "jax.sharding", "Mesh"),
+    *_renames((0, 7), "jax.experimental.shard", "jax.sharding", "reshard auto_axes explicit_axes"),
     # The migration guide names it here; it has only ever been in jax.sharding.
-    *_renamed((0,), "jax", "jax.sharding", "SingleDeviceSharding"),
+    *_renames((0,), "jax", "jax.sharding", "SingleDeviceSharding"),
 )
 
 PXLA = (
-    *_dropped(
+    *_without_successor(
         (0, 10),
         "jax.interpreters.pxla",
         "MapTracer PmapExecutable parallel_callable shard_args xla_pmap_p Chunked NoSharding "
         "Replicated ShardedAxis ShardingSpec Unstacked spec_to_indices",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 11),
         "jax.interpreters.pxla",
         "Index MeshAxisName MeshExecutable global_aval_to_result_handler global_result_handlers "
         "are_hlo_shardings_equal is_hlo_sharding_replicated ArrayMapping "
         "array_mapping_to_axis_resources op_sharding_to_indices",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 7, 2), "jax.interpreters.pxla", "are_op_shardings_equal is_op_sharding_replicated"
     ),
-    *_dropped((0, 4, 14), "jax.interpreters.pxla", "ShardedDeviceArray", "jax.Array"),
-    *_renamed((0, 4, 14), "jax.interpreters.pxla", "jax", "device_put"),
-    *_dropped(
+    *_without_successor((0, 4, 14), "jax.interpreters.pxla", "ShardedDeviceArray", "jax.Array"),
+    *_renames((0, 4, 14), "jax.interpreters.pxla", "jax", "device_put"),
+    *_without_successor(
         (0, 4, 14),
         "jax.interpreters.pxla",
         "make_sharded_device_array",
         "jax.make_array_from_single_device_arrays",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 4, 14),
         "jax.interpreters.pxla",
         "AUTO find_replicas local_aval_to_result_handler lower_mesh_computation "
@@ -137,25 +139,25 @@ PXLA = (
         "resource_typecheck shard_arg_handlers shard_aval sharding_spec_sharding_proto "
         "stage_parallel_callable tile_aval_nd untile_aval_nd wrap_name xla_pmap xla_pmap_impl",
     ),
-    *_dropped((0, 4, 24), "jax.interpreters.pxla", "mesh_sharding_specs"),
-    *_dropped((0, 4, 29), "jax.interpreters.pxla", "shard_arg"),
-    *_renamed((0, 4, 11), "jax.interpreters.xla", "jax", "DeviceArray=Array Buffer=Array"),
-    *_renamed((0, 4, 11), "jax.interpreters.xla", "jax", "Device device_put"),
-    *_dropped((0, 4, 11), "jax.interpreters.xla", "xla_call_p"),
-    *_dropped((0, 4, 16), "jax.interpreters.xla", "register_collective_primitive"),
-    *_dropped((0, 4, 24), "jax.interpreters.xla", "AxisEnv ConcreteArray axis_groups"),
-    *_dropped((0, 4, 24), "jax.interpreters.xla", "backend_compile"),
-    *_renamed((0, 4, 24), "jax.interpreters.xla", "jax.core", "ShapedArray"),
-    *_dropped(
+    *_without_successor((0, 4, 24), "jax.interpreters.pxla", "mesh_sharding_specs"),
+    *_without_successor((0, 4, 29), "jax.interpreters.pxla", "shard_arg"),
+    *_renames((0, 4, 11), "jax.interpreters.xla", "jax", "DeviceArray=Array Buffer=Array"),
+    *_renames((0, 4, 11), "jax.interpreters.xla", "jax", "Device device_put"),
+    *_without_successor((0, 4, 11), "jax.interpreters.xla", "xla_call_p"),
+    *_without_successor((0, 4, 16), "jax.interpreters.xla", "register_collective_primitive"),
+    *_without_successor((0, 4, 24), "jax.interpreters.xla", "AxisEnv ConcreteArray axis_groups"),
+    *_without_successor((0, 4, 24), "jax.interpreters.xla", "backend_compile"),
+    *_renames((0, 4, 24), "jax.interpreters.xla", "jax.core", "ShapedArray"),
+    *_without_successor(
         (0, 4, 29),
         "jax.interpreters.xla",
         "TranslationContext TranslationRule XlaOp backend_specific_translations "
         "register_translation translations xla_destructure",
         "jax.interpreters.mlir.register_lowering",
     ),
-    *_dropped((0, 4, 36), "jax.interpreters.xla", "xb xc xe"),
-    *_dropped((0, 7), "jax.interpreters.xla", "abstractify pytype_aval_mappings"),
-    *_renamed((0, 8), "jax.interpreters.xla", "jax.dtypes", "canonicalize_dtype"),
+    *_without_successor((0, 4, 36), "jax.interpreters.xla", "xb xc xe"),
+    *_without_successor((0, 7), "jax.interpreters.xla", "abstractify pytype_aval_mappings"),
+    *_renames((0, 8), "jax.interpreters.xla", "jax.dtypes", "canonicalize_dtype"),
     Removed("jax.soft_pmap", (0, 3, 18)),
 )
 
@@ -182,32 +184,32 @@ MODULES = (
     Removed("jax.experimental.export", (0, 4, 36), "jax.export"),
     Removed("jax.interpreters.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.lib.xla_bridge", (0, 9), "jax.extend.backend"),
-    *_renamed(
+    *_renames(
         (0, 8), "jax.lib.xla_bridge", "jax.extend.backend", "get_backend get_compile_options"
     ),
-    *_renamed(
+    *_renames(
         (0, 9),
         "jax.lib.xla_bridge",
         "jax",
         "device_count local_device_count devices local_devices process_index process_count",
     ),
-    *_renamed((0, 4, 38), "jax.lib.xla_bridge", "jax", "default_backend"),
+    *_renames((0, 4, 38), "jax.lib.xla_bridge", "jax", "default_backend"),
     Removed("jax.lib.xla_client", (0, 9), "jax.extend"),
-    *_renamed((0, 5), "jax.lib.xla_client", "jax", "Device"),
-    *_renamed((0, 5), "jax.lib.xla_client", "jax.errors", "XlaRuntimeError=JaxRuntimeError"),
-    *_renamed((0, 6), "jax.lib.xla_client", "jax", "ArrayImpl=Array"),
+    *_renames((0, 5), "jax.lib.xla_client", "jax", "Device"),
+    *_renames((0, 5), "jax.lib.xla_client", "jax.errors", "XlaRuntimeError=JaxRuntimeError"),
+    *_renames((0, 6), "jax.lib.xla_client", "jax", "ArrayImpl=Array"),
     Removed("jax.lib.xla_extension", (0, 9), "jax.extend"),
-    *_renamed((0, 6), "jax.lib.xla_extension", "jax", "ArrayImpl=Array"),
-    *_renamed((0, 6), "jax.lib.xla_extension", "jax.errors", "XlaRuntimeError=JaxRuntimeError"),
-    *_renamed((0, 7), "jax.lib.xla_extension", "jax", "Device"),
+    *_renames((0, 6), "jax.lib.xla_extension", "jax", "ArrayImpl=Array"),
+    *_renames((0, 6), "jax.lib.xla_extension", "jax.errors", "XlaRuntimeError=JaxRuntimeError"),
+    *_renames((0, 7), "jax.lib.xla_extension", "jax", "Device"),
     Removed("jax.config.config", (0, 4, 25), "jax.config", same=True),
     Removed("jax.linear_util", (0, 4, 24), "jax.extend.linear_util", same=True),
     Removed("jax.extend.ffi", (0, 8), "jax.ffi", same=True),
     Removed("jax.abstract_arrays", (0, 4, 17), "jax.core"),
-    *_renamed((0, 4, 17), "jax.abstract_arrays", "jax.core", "ShapedArray"),
+    *_renames((0, 4, 17), "jax.abstract_arrays", "jax.core", "ShapedArray"),
     Removed("jax.jaxpr_util", (0, 4, 16)),
     Removed("jax.prng", (0, 4, 24), "jax.extend.random"),
-    *_renamed(
+    *_renames(
         (0, 4, 24),
         "jax.prng",
         "jax.extend.random",
@@ -215,7 +217,7 @@ MODULES = (
         "unsafe_rbg_prng_impl",
     ),
     Removed("jax.api", (0, 2, 21), "jax"),
-    *_renamed(
+    *_renames(
         (0, 2, 21),
         "jax.api",
         "jax",
@@ -226,7 +228,7 @@ MODULES = (
     Removed("jax.lax_linalg", (0, 2, 1), "jax.lax.linalg", same=True),
     Removed("jax.lax_reference", (0, 2, 10)),
     Removed("jax.util", (0, 8)),
-    *_dropped((0, 3, 2), "jax.test_util", "JaxTestCase JaxTestLoader with_config"),
+    *_without_successor((0, 3, 2), "jax.test_util", "JaxTestCase JaxTestLoader with_config"),
     Removed("jax.cloud_tpu_init", (0, 11)),
     Removed("jax.tools.colab_tpu", (0, 10)),
     Removed("jax.experimental.control_deps", (0, 11, 1)),
@@ -234,18 +236,18 @@ MODULES = (
 )
 
 NUMPY = (
-    *_renamed(
+    *_renames(
         (0, 4, 16),
         "jax.numpy",
         "jax.numpy",
         "product=prod cumproduct=cumprod alltrue=all sometrue=any",
     ),
-    *_renamed((0, 4, 24), "jax.numpy", "jax.numpy", "row_stack=vstack in1d=isin trapz=trapezoid"),
-    *_dropped((0, 4, 24), "jax.numpy", "NINF NZERO PZERO issubsctype"),
-    *_renamed((0, 4, 24), "jax.scipy.linalg", "jax.numpy", "tril triu"),
-    *_renamed((0, 4, 38), "jax.numpy", "jax.numpy", "round_=round"),
-    *_renamed((0, 10), "jax.numpy", "jax.numpy", "fix=trunc"),
-    *_renamed((0, 4, 29), "jax.nn", "jax.nn", "normalize=standardize"),
+    *_renames((0, 4, 24), "jax.numpy", "jax.numpy", "row_stack=vstack in1d=isin trapz=trapezoid"),
+    *_without_successor((0, 4, 24), "jax.numpy", "NINF NZERO PZERO issubsctype"),
+    *_renames((0, 4, 24), "jax.scipy.linalg", "jax.numpy", "tril triu"),
+    *_renames((0, 4, 38), "jax.numpy", "jax.numpy", "round_=round"),
+    *_renames((0, 10), "jax.numpy", "jax.numpy", "fix=trunc"),
+    *_renames((0, 4, 29), "jax.nn", "jax.nn", "normalize=standardize"),
     Removed("jax.numpy.msort", (0, 4, 9), "jax.numpy.sort"),
     Removed("jax.numpy.DeviceArray", (0, 4, 14), "jax.Array", same=True),
     Removed("jax.numpy.lax_numpy", (0, 4, 5), "jax.numpy"),
@@ -253,37 +255,43 @@ NUMPY = (
     Removed("jax.random.PRNGKeyArray", (0, 4, 24), "jax.Array", same=True),
     Removed("jax.random.shuffle", (0, 4, 31), "jax.random.permutation"),
     Removed("jax.random.default_prng_impl", (0, 4, 24), "jax.random.key_impl"),
-    *_dropped(
+    *_without_successor(
         (0, 4, 24), "jax.random", "rbg_key threefry2x32_key unsafe_rbg_key", "jax.random.key"
     ),
-    *_renamed((0, 4, 24), "jax.random", "jax.extend.random", "threefry2x32_p threefry_2x32"),
-    *_dropped((0, 3, 2), "jax.ops", "index_update index_add index_mul index_min index_max"),
-    *_renamed((0, 3, 2), "jax.ops", "jax.numpy", "index=s_"),
-    *_dropped((0, 4, 11), "jax.scipy.linalg", "polar_unitary", "jax.scipy.linalg.polar"),
-    *_dropped((0, 10), "jax.scipy.special", "sph_harm", "jax.scipy.special.sph_harm_y"),
+    *_renames((0, 4, 24), "jax.random", "jax.extend.random", "threefry2x32_p threefry_2x32"),
+    *_without_successor(
+        (0, 3, 2), "jax.ops", "index_update index_add index_mul index_min index_max"
+    ),
+    *_renames((0, 3, 2), "jax.ops", "jax.numpy", "index=s_"),
+    *_without_successor((0, 4, 11), "jax.scipy.linalg", "polar_unitary", "jax.scipy.linalg.polar"),
+    *_without_successor((0, 10), "jax.scipy.special", "sph_harm", "jax.scipy.special.sph_harm_y"),
     Removed("jax.lax.tie_in", (0, 4, 29)),
-    *_dropped((0, 6), "jax.lax", "random_gamma_grad_p"),
-    *_renamed((0, 2, 21), "jax.lax", "functools", "partial"),
-    *_dropped((0, 4, 16), "jax.lax", "prod"),
-    *_dropped((0, 4, 31), "jax.lax", "pdot xeinsum"),
-    *_dropped((0, 7), "jax.lax", "infeed infeed_p outfeed outfeed_p"),
-    *_renamed((0, 9), "jax.lax", "jax.numpy", "zeros_like_array=zeros_like"),
-    *_renamed((0, 10), "jax.ad_checkpoint", "jax", "checkpoint remat"),
-    *_renamed(
+    *_without_successor((0, 6), "jax.lax", "random_gamma_grad_p"),
+    *_renames((0, 2, 21), "jax.lax", "functools", "partial"),
+    *_without_successor((0, 4, 16), "jax.lax", "prod"),
+    *_without_successor((0, 4, 31), "jax.lax", "pdot xeinsum"),
+    *_without_successor((0, 7), "jax.lax", "infeed infeed_p outfeed outfeed_p"),
+    *_renames((0, 9), "jax.lax", "jax.numpy", "zeros_like_array=zeros_like"),
+    *_renames((0, 10), "jax.ad_checkpoint", "jax", "checkpoint remat"),
+    *_renames(
         (0, 8),
         "jax.experimental.compilation_cache.compilation_cache",
         "jax.experimental.compilation_cache.compilation_cache",
         "initialize_cache=set_cache_dir",
     ),
-    *_dropped((0, 8), "jax.experimental.compilation_cache.compilation_cache", "is_initialized"),
-    *_renamed(
+    *_without_successor(
+        (0, 8), "jax.experimental.compilation_cache.compilation_cache", "is_initialized"
+    ),
+    *_renames(
         (0, 7), "jax.experimental.layout", "jax.experimental.layout", "DeviceLocalLayout=Layout"
     ),
-    *_dropped((0, 8, 2), "jax.experimental", "saved_input_vjp si_vjp"),
-    *_renamed((0, 9), "jax.experimental", "jax", "MutableArray=Ref mutable_array=new_ref"),
-    *_renamed((0, 9), "jax", "jax", "ArrayRef=Ref array_ref=new_ref"),
-    *_dropped((0, 3, 16), "jax.profiler", "trace_function", "jax.profiler.annotate_function"),
-    *_renamed(
+    *_without_successor((0, 8, 2), "jax.experimental", "saved_input_vjp si_vjp"),
+    *_renames((0, 9), "jax.experimental", "jax", "MutableArray=Ref mutable_array=new_ref"),
+    *_renames((0, 9), "jax", "jax", "ArrayRef=Ref array_ref=new_ref"),
+    *_without_successor(
+        (0, 3, 16), "jax.profiler", "trace_function", "jax.profiler.annotate_function"
+    ),
+    *_renames(
         (0, 3, 16),
         "jax.profiler",
         "jax.profiler",
@@ -295,28 +303,28 @@ NUMPY = (
 )
 
 CORE = (
-    *_renamed(
+    *_renames(
         (0, 6),
         "jax.core",
         "jax.extend.core",
         "ClosedJaxpr Jaxpr JaxprEqn Literal Primitive Token Var jaxpr_as_fun",
     ),
-    *_renamed(
+    *_renames(
         (0, 4, 24),
         "jax.core",
         "jax.errors",
         "TracerArrayConversionError TracerIntegerConversionError UnexpectedTracerError",
     ),
-    *_renamed((0, 7), "jax.core", "jax.errors", "ConcretizationTypeError"),
-    *_renamed((0, 7), "jax.core", "jax.extend.core.primitives", "call_p closed_call_p"),
-    *_renamed(
+    *_renames((0, 7), "jax.core", "jax.errors", "ConcretizationTypeError"),
+    *_renames((0, 7), "jax.core", "jax.extend.core.primitives", "call_p closed_call_p"),
+    *_renames(
         (0, 10),
         "jax.core",
         "jax.extend.core",
         "AbstractToken TraceTag mapped_aval set_current_trace subjaxprs take_current_trace "
         "unmapped_aval",
     ),
-    *_renamed(
+    *_renames(
         (0, 11),
         "jax.core",
         "jax.extend.core",
@@ -326,10 +334,10 @@ CORE = (
         "unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE "
         "unsafe_get_axis_names_DO_NOT_USE valid_jaxtype",
     ),
-    *_renamed((0, 11), "jax.core", "jax.errors", "InconclusiveDimensionOperation JaxprTypeError"),
-    *_dropped((0, 7), "jax.core", "axis_frame", "jax.lax.axis_size"),
-    *_renamed((0, 10), "jax.core", "jax", "get_aval=typeof"),
-    *_dropped(
+    *_renames((0, 11), "jax.core", "jax.errors", "InconclusiveDimensionOperation JaxprTypeError"),
+    *_without_successor((0, 7), "jax.core", "axis_frame", "jax.lax.axis_size"),
+    *_renames((0, 10), "jax.core", "jax", "get_aval=typeof"),
+    *_without_successor(
         (0, 4, 16),
         "jax.core",
         "canonicalize_dim diff_dim diff_shape dilate_dim dilate_shape divide_shape_sizes "
@@ -337,22 +345,24 @@ CORE = (
         "same_referent same_shape_sizes stride_dim stride_shape sum_dim sum_shapes "
         "symbolic_equal_one_of_dim symbolic_equal_shape has_opaque_dtype is_opaque_dtype",
     ),
-    *_dropped((0, 4, 24), "jax.core", "as_hashable_function safe_map safe_zip tuple_delete"),
-    *_dropped((0, 4, 24), "jax.core", "tuple_insert map zip"),
-    *_dropped((0, 4, 27), "jax.core", "token"),
-    *_dropped(
+    *_without_successor(
+        (0, 4, 24), "jax.core", "as_hashable_function safe_map safe_zip tuple_delete"
+    ),
+    *_without_successor((0, 4, 24), "jax.core", "tuple_insert map zip"),
+    *_without_successor((0, 4, 27), "jax.core", "token"),
+    *_without_successor(
         (0, 4, 31),
         "jax.core",
         "NamedShape as_named_shape canonicalize_shape definitely_equal dimension_as_value "
         "join_named_shapes symbolic_equal_dim",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 4, 34),
         "jax.core",
         "pp_aval pp_eqn pp_eqn_rules pp_eqns pp_jaxpr pp_jaxpr_eqn_range pp_jaxpr_skeleton "
         "pp_jaxprs pp_kv_pair pp_kv_pairs pp_var pp_vars",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 4, 36),
         "jax.core",
         "ConcreteArray MainTrace NameGatheringSubst Sublevel ThreadLocalState TraceStack "
@@ -363,9 +373,11 @@ CORE = (
         "subst_axis_names_eqn subst_axis_names_jaxpr subst_axis_names_var thread_local_state "
         "used_axis_names",
     ),
-    *_dropped((0, 4, 38), "jax.core", "check_eqn check_type check_valid_jaxtype non_negative_dim"),
-    *_dropped((0, 5, 1), "jax.core", "JaxprDebugInfo"),
-    *_dropped(
+    *_without_successor(
+        (0, 4, 38), "jax.core", "check_eqn check_type check_valid_jaxtype non_negative_dim"
+    ),
+    *_without_successor((0, 5, 1), "jax.core", "JaxprDebugInfo"),
+    *_without_successor(
         (0, 6),
         "jax.core",
         "AxisSize EvalTrace InDBIdx InputType MapPrimitive OpaqueTraceState OutDBIdx "
@@ -375,48 +387,48 @@ CORE = (
         "raise_to_shaped_mappings reset_trace_state str_eqn_compact "
         "substitute_vars_in_output_ty typecompat used_axis_names_jaxpr",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 7),
         "jax.core",
         "AxisName trace_state_clean get_type typecheck typematch",
     ),
-    *_dropped((0, 8, 2), "jax.core", "DShapedArray UnshapedArray"),
-    *_dropped((0, 10), "jax.core", "call_impl traverse_jaxpr_params"),
-    *_dropped(
+    *_without_successor((0, 8, 2), "jax.core", "DShapedArray UnshapedArray"),
+    *_without_successor((0, 10), "jax.core", "call_impl traverse_jaxpr_params"),
+    *_without_successor(
         (0, 11),
         "jax.core",
         "CallPrimitive JaxprPpContext JaxprPpSettings OutputType abstract_token "
         "aval_mapping_handlers call concretization_function_error custom_typechecks is_concrete "
         "is_constant_dim is_constant_shape literalable_types no_axis_name trace_ctx",
     ),
-    *_dropped((0, 8), "jax.custom_derivatives", "custom_jvp_call_jaxpr_p"),
-    *_dropped((0, 6, 1), "jax.custom_derivatives", "custom_vjp_call_jaxpr_p"),
-    *_dropped((0, 4, 26), "jax.interpreters.ad", "config source_info_util"),
-    *_dropped((0, 4, 24), "jax.interpreters.ad", "instantiate_zeros_aval"),
-    *_dropped((0, 4, 34), "jax.interpreters.ad", "recast_to_float0 replace_float0s"),
-    *_dropped((0, 4, 36), "jax.interpreters.ad", "CustomJVPException CustomVJPException"),
-    *_dropped((0, 4, 36), "jax.interpreters.ad", "zeros_like_jaxval"),
-    *_dropped((0, 7, 1), "jax.interpreters.ad", "backward_pass_internal unpair_pval"),
-    *_dropped((0, 8, 2), "jax.interpreters.ad", "closed_backward_pass vjp"),
-    *_dropped(
+    *_without_successor((0, 8), "jax.custom_derivatives", "custom_jvp_call_jaxpr_p"),
+    *_without_successor((0, 6, 1), "jax.custom_derivatives", "custom_vjp_call_jaxpr_p"),
+    *_without_successor((0, 4, 26), "jax.interpreters.ad", "config source_info_util"),
+    *_without_successor((0, 4, 24), "jax.interpreters.ad", "instantiate_zeros_aval"),
+    *_without_successor((0, 4, 34), "jax.interpreters.ad", "recast_to_float0 replace_float0s"),
+    *_without_successor((0, 4, 36), "jax.interpreters.ad", "CustomJVPException CustomVJPException"),
+    *_without_successor((0, 4, 36), "jax.interpreters.ad", "zeros_like_jaxval"),
+    *_without_successor((0, 7, 1), "jax.interpreters.ad", "backward_pass_internal unpair_pval"),
+    *_without_successor((0, 8, 2), "jax.interpreters.ad", "closed_backward_pass vjp"),
+    *_without_successor(
         (0, 9),
         "jax.interpreters.ad",
         "bilinear_transpose call_param_updaters call_transpose call_transpose_param_updaters "
         "custom_lin_p defjvp_zero linear_jvp linear_transpose linear_transpose2 map_transpose "
         "rearrange_binders standard_jvp standard_jvp2 zero_jvp zeros_like_p",
     ),
-    *_dropped((0, 10), "jax.interpreters.ad", "reducing_transposes"),
-    *_dropped((0, 4, 16), "jax.interpreters.batching", "Pile PileAxis PileTy pile_axis"),
-    *_dropped((0, 4, 24), "jax.interpreters.batching", "add_batched zeros_like_batched"),
-    *_dropped((0, 4, 24), "jax.interpreters.batching", "zeros_like_p"),
-    *_dropped((0, 4, 36), "jax.interpreters.batching", "spmd_axis_primitive_batchers"),
-    *_dropped((0, 7, 1), "jax.interpreters.batching", "Zero"),
-    *_dropped(
+    *_without_successor((0, 10), "jax.interpreters.ad", "reducing_transposes"),
+    *_without_successor((0, 4, 16), "jax.interpreters.batching", "Pile PileAxis PileTy pile_axis"),
+    *_without_successor((0, 4, 24), "jax.interpreters.batching", "add_batched zeros_like_batched"),
+    *_without_successor((0, 4, 24), "jax.interpreters.batching", "zeros_like_p"),
+    *_without_successor((0, 4, 36), "jax.interpreters.batching", "spmd_axis_primitive_batchers"),
+    *_without_successor((0, 7, 1), "jax.interpreters.batching", "Zero"),
+    *_without_successor(
         (0, 8, 2),
         "jax.interpreters.batching",
         "IndexedAxisSize Jumble JumbleAxis JumbleTy RaggedAxis batch_jaxpr2 jumble_axis",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 9),
         "jax.interpreters.batching",
         "Array BatchTrace BatchTracer ZeroIfMapped batch batch_custom_vjp_bwd batch_jaxpr "
@@ -424,40 +436,42 @@ CORE = (
         "matchaxis moveaxis reducer_batcher spec_types to_elt to_elt_handlers "
         "vectorized_batcher vmappables vtile",
     ),
-    *_dropped((0, 10, 2), "jax.interpreters.batching", "not_mapped NotMapped"),
-    *_renamed(
+    *_without_successor((0, 10, 2), "jax.interpreters.batching", "not_mapped NotMapped"),
+    *_renames(
         (0, 7),
         "jax.extend.core.primitives",
         "jax.extend.core.primitives",
         "pjit_p=jit_p",
     ),
-    *_renamed((0, 7), "jax.experimental.pjit", "jax.extend.core.primitives", "pjit_p=jit_p"),
-    *_dropped((0, 10), "jax.extend.core.primitives", "xla_pmap_p"),
-    *_dropped((0, 6), "jax.interpreters.mlir", "func_dialect hlo xla_computation_to_mlir_module"),
-    *_dropped((0, 8), "jax.interpreters.mlir", "custom_call", "jax.ffi.ffi_call"),
-    *_dropped((0, 7), "jax.interpreters.mlir", "flatten_lowering_ir_args"),
-    *_dropped((0, 8), "jax.interpreters.mlir", "dense_bool_array"),
-    *_dropped((0, 9, 1), "jax.interpreters.mlir", "dense_bool_elements"),
-    *_dropped((0, 10, 1), "jax.interpreters.mlir", "ReplicaAxisContext"),
-    *_dropped(
+    *_renames((0, 7), "jax.experimental.pjit", "jax.extend.core.primitives", "pjit_p=jit_p"),
+    *_without_successor((0, 10), "jax.extend.core.primitives", "xla_pmap_p"),
+    *_without_successor(
+        (0, 6), "jax.interpreters.mlir", "func_dialect hlo xla_computation_to_mlir_module"
+    ),
+    *_without_successor((0, 8), "jax.interpreters.mlir", "custom_call", "jax.ffi.ffi_call"),
+    *_without_successor((0, 7), "jax.interpreters.mlir", "flatten_lowering_ir_args"),
+    *_without_successor((0, 8), "jax.interpreters.mlir", "dense_bool_array"),
+    *_without_successor((0, 9, 1), "jax.interpreters.mlir", "dense_bool_elements"),
+    *_without_successor((0, 10, 1), "jax.interpreters.mlir", "ReplicaAxisContext"),
+    *_without_successor(
         (0, 4, 36),
         "jax.interpreters.partial_eval",
         "extend_jaxpr_stack trace_to_jaxpr trace_to_jaxpr_final trace_to_jaxpr_final2 "
         "trace_to_subjaxpr_dynamic trace_to_subjaxpr_dynamic2",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 5),
         "jax.interpreters.partial_eval",
         "arg_info_all debug_info debug_info_final result_info sig_info",
     ),
-    *_dropped(
+    *_without_successor(
         (0, 8, 2),
         "jax.interpreters.partial_eval",
         "BoundedAxisSize call_padding_rule def_trivial_padding infer_lambda_input_type pad_jaxpr "
         "padding_rules trace_to_jaxpr_dynamic2",
     ),
-    *_renamed((0, 9), "jax.interpreters.partial_eval", "jax.extend.core", "Jaxpr"),
-    *_dropped(
+    *_renames((0, 9), "jax.interpreters.partial_eval", "jax.extend.core", "Jaxpr"),
+    *_without_successor(
         (0, 9),
         "jax.interpreters.partial_eval",
         "ConstVar DynamicJaxprTrace FreeVar JaxprEqnRecipe JaxprStackFrame JaxprTrace "
@@ -469,36 +483,36 @@ CORE = (
         "partial_eval_jaxpr_custom_rule_not_implemented partition_pvals recipe_to_eqn "
         "tracers_to_jaxpr",
     ),
-    *_dropped((0, 8), "jax.errors", "SimplifiedTraceback"),
-    *_dropped((0, 7), "jax.stages", "OutInfo"),
-    *_dropped((0, 9), "jax.experimental", "enable_x64 disable_x64", "jax.enable_x64"),
-    *_dropped((0, 10), "jax.lax", "pvary", "jax.lax.pcast"),
-    *_dropped((0, 10), "jax", "custom_transpose enable_custom_vjp_by_custom_transpose"),
+    *_without_successor((0, 8), "jax.errors", "SimplifiedTraceback"),
+    *_without_successor((0, 7), "jax.stages", "OutInfo"),
+    *_without_successor((0, 9), "jax.experimental", "enable_x64 disable_x64", "jax.enable_x64"),
+    *_without_successor((0, 10), "jax.lax", "pvary", "jax.lax.pcast"),
+    *_without_successor((0, 10), "jax", "custom_transpose enable_custom_vjp_by_custom_transpose"),
     Removed("jax.spmd_mode", (0, 6, 1)),
     Removed("jax.xla_computation", (0, 4, 34), "jax.jit"),
     Removed("jax.clear_backends", (0, 4, 36), "jax.extend.backend.clear_backends"),
-    *_dropped((0, 3, 16), "jax", "mask shapecheck"),
-    *_dropped((0, 3, 16), "jax", "invertible custom_ivjp"),
-    *_dropped((0, 2, 10), "jax", "custom_transforms defjvp defjvp_all", "jax.custom_jvp"),
-    *_dropped((0, 2, 10), "jax", "defvjp defvjp_all", "jax.custom_vjp"),
-    *_dropped((0, 4, 14), "jax", "curry"),
+    *_without_successor((0, 3, 16), "jax", "mask shapecheck"),
+    *_without_successor((0, 3, 16), "jax", "invertible custom_ivjp"),
+    *_without_successor((0, 2, 10), "jax", "custom_transforms defjvp defjvp_all", "jax.custom_jvp"),
+    *_without_successor((0, 2, 10), "jax", "defvjp defvjp_all", "jax.custom_vjp"),
+    *_without_successor((0, 4, 14), "jax", "curry"),
     Removed("jax.ShapedArray", (0, 4, 14), "jax.core.ShapedArray", same=True),
-    *_renamed((0, 4, 14), "jax", "jax.interpreters", "partial_eval pxla xla"),
+    *_renames((0, 4, 14), "jax", "jax.interpreters", "partial_eval pxla xla"),
 )
 
 # Of flax: `gone` is a release of flax.
 FLAX = (
     Removed("flax.optim", (0, 6), "optax"),
-    *_renamed((0, 6), "flax.optim", "flax.training", "dynamic_scale"),
-    *_renamed((0, 6), "flax.optim", "flax.training.dynamic_scale", "DynamicScale"),
+    *_renames((0, 6), "flax.optim", "flax.training", "dynamic_scale"),
+    *_renames((0, 6), "flax.optim", "flax.training.dynamic_scale", "DynamicScale"),
     Removed("flax.nn", (0, 4), "flax.linen"),
     Removed("flax.deprecated", (0, 4), "flax.linen"),
-    *_renamed((0, 6, 4), "flax.linen", "flax.linen", "ConvLSTM=ConvLSTMCell"),
-    *_dropped((0, 10, 5), "flax.nnx", "Jit Pmap Remat Scan Vmap"),
+    *_renames((0, 6, 4), "flax.linen", "flax.linen", "ConvLSTM=ConvLSTMCell"),
+    *_without_successor((0, 10, 5), "flax.nnx", "Jit Pmap Remat Scan Vmap"),
 )
 
 ROWS = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
-PXLA, MODULES, NUMPY, CORE = map(_closed, (PXLA, MODULES, NUMPY, CORE))
+PXLA, MODULES, NUMPY, CORE = map(_follow_successors, (PXLA, MODULES, NUMPY, CORE))
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
 ALL = (*TABLE, *FLAX)
 

@@ -118,7 +118,7 @@ class Index:
         """The expressions that a function returns; none for a class or a coroutine."""
         if function not in self._returns:
             body = function.body if isinstance(function, ast.FunctionDef) else []
-            returned = [function.body] if isinstance(function, ast.Lambda) else _returned(body)
+            returned = [function.body] if isinstance(function, ast.Lambda) else _return_values(body)
             self._returns[function] = list(returned)
         return self._returns[function]
 
@@ -292,12 +292,12 @@ def is_static(function: ast.AST) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in decorators)
 
 
-def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
+def _return_values(body: list[ast.stmt]) -> Iterator[ast.expr]:
     for statement in body:
         if isinstance(statement, ast.Return) and statement.value is not None:
             yield statement.value
         elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             for field in ("body", "orelse", "finalbody"):
-                yield from _returned(getattr(statement, field, []))
+                yield from _return_values(getattr(statement, field, []))
             for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-                yield from _returned(part.body)
+                yield from _return_values(part.body)

@@ -229,13 +229,13 @@ def _targets(file: File, node: ast.AST) -> tuple[str, ...]:
     if not isinstance(parent, (ast.Assign, ast.AnnAssign)):
         return ()
     targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-    return tuple(name for target in targets if (name := _dotted(target)))
+    return tuple(name for target in targets if (name := _dotted_name(target)))
 
 
-def _dotted(node: ast.AST) -> str | None:
+def _dotted_name(node: ast.AST) -> str | None:
     if isinstance(node, ast.Name):
         return node.id
-    if isinstance(node, ast.Attribute) and (base := _dotted(node.value)):
+    if isinstance(node, ast.Attribute) and (base := _dotted_name(node.value)):
         return f"{base}.{node.attr}"
     return None
 

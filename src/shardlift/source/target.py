@@ -52,7 +52,7 @@ class Pin:
             for bound in requirement.specifier
         )
 
-    def raised(self, needed: Version) -> str:
+    def with_lower_bound(self, needed: Version) -> str:
         """The requirement with a newer lower bound."""
         number = ".".join(map(str, needed))
         return _SPECIFIER.sub(rf"\g<1>>={number}", self.text, count=1).strip()

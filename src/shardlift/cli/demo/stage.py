@@ -46,11 +46,11 @@ class Stage:
     def show(self, output: str) -> None:
         """Print the output of a command, indented."""
         for line in [] if self.quiet else Text.from_ansi(output.rstrip()).split(allow_blank=True):
-            for part in self._wrapped(line):
+            for part in self._wrap(line):
                 part.rstrip()
                 self.console.print(part, soft_wrap=True)
 
-    def _wrapped(self, line: Text) -> Iterator[Text]:
+    def _wrap(self, line: Text) -> Iterator[Text]:
         """The line, indented and wrapped to the width of the terminal."""
         line.rstrip()
         if not line.plain:

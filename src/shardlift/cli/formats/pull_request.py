@@ -83,8 +83,8 @@ def markdown(request: PullRequest) -> str:
         _changes(request),
         _purpose(request),
         _needs(request),
-        _refused(request),
-        _verified(request),
+        _refused_lines(request),
+        _verified_lines(request),
         _next(request),
     )
     title = "# Replace `jax.pmap` by `jax.jit(jax.shard_map(...))`"
@@ -147,7 +147,7 @@ def _needs(request: PullRequest) -> Iterator[str]:
         yield f"- `{os.path.relpath(pin.path)}:{pin.line}`: `{pin.text}` → `{new}`"
 
 
-def _refused(request: PullRequest) -> Iterator[str]:
+def _refused_lines(request: PullRequest) -> Iterator[str]:
     files = request.migration.files
     refused = [
         f"- `{place(file.path, change.span)}`: {change.reason}"
@@ -158,10 +158,10 @@ def _refused(request: PullRequest) -> Iterator[str]:
     if refused:
         yield "## What stays as it is"
         yield ""
-        yield from _shortened(refused)
+        yield from _shorten(refused)
 
 
-def _verified(request: PullRequest) -> Iterator[str]:
+def _verified_lines(request: PullRequest) -> Iterator[str]:
     proved = request.proved
     yield "## What was verified"
     yield ""
@@ -178,7 +178,7 @@ def _verified(request: PullRequest) -> Iterator[str]:
     others = [fate for fate in proved.fates if fate.word not in ("verified", "backed out")]
     if others:
         yield ""
-    yield from _shortened(f"- `{_at(fate.change)}`: {fate.word}: {fate.why}" for fate in others)
+    yield from _shorten(f"- `{_at(fate.change)}`: {fate.word}: {fate.why}" for fate in others)
 
 
 def _next(request: PullRequest) -> Iterator[str]:
@@ -195,10 +195,10 @@ def _next(request: PullRequest) -> Iterator[str]:
     )
     if request.leftovers:
         yield f"- Look at what still speaks of pmap, {_count(len(request.leftovers), 'line')}:"
-    yield from _shortened(f"  - `{one.path}:{one.line}`: {one.text}" for one in request.leftovers)
+    yield from _shorten(f"  - `{one.path}:{one.line}`: {one.text}" for one in request.leftovers)
 
 
-def _shortened(lines: Iterable[str]) -> Iterator[str]:
+def _shorten(lines: Iterable[str]) -> Iterator[str]:
     listed = list(lines)
     yield from listed[:_LISTED]
     if len(listed) > _LISTED:

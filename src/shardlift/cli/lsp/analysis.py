@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shardlift.check.engine import FileReport, Options, check_file
 from shardlift.cli.check_baseline import find_baseline
-from shardlift.cli.check_pool import failed
+from shardlift.cli.check_pool import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import find_files
 from shardlift.cli.lsp.documents import Document, Files
@@ -71,7 +71,7 @@ class Analysis:
         try:
             return check_file(project, document.path, own, options, parse_always=True)
         except Exception as error:  # a bug in shardlift must not end the session
-            return FileReport(document.path, unreadable=failed(error))
+            return FileReport(document.path, unreadable=failure_text(error))
 
     def known(self, document: Document, report: FileReport) -> frozenset[Finding]:
         """The findings that are in the baseline of the project."""

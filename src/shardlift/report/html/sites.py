@@ -85,10 +85,10 @@ def _layouts(title: str, site: Site, leaves: Sequence[Leaf], unfolded: bool) -> 
     rest = len(leaves) - len(largest) + site.leaves_left_out
     rows = [layout_row(leaf, site) for leaf in largest]
     more = tag("p", f"and {count(rest, 'smaller one')}", class_="quiet") if rest else ""
-    return _folded(title, join(*rows, more), unfolded)
+    return _details(title, join(*rows, more), unfolded)
 
 
-def _folded(title: str, body: Markup, unfolded: bool = False) -> Markup:
+def _details(title: str, body: Markup, unfolded: bool = False) -> Markup:
     inside = join(tag("summary", title), body)
     return tag("details", inside, open="") if unfolded else tag("details", inside)
 
@@ -99,7 +99,7 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Ma
         return Markup("")
     top = tag("thead", tag("tr", *(tag("th", text) for text in head)))
     table = tag("div", tag("table", top, tag("tbody", *lines)), class_="scroll")
-    return _folded(f"{title} ({len(lines)})", table)
+    return _details(f"{title} ({len(lines)})", table)
 
 
 def _compiles(site: Site) -> list[tuple[str, ...]]:

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from shardlift.cli import main
 from shardlift.cli.formats.pull_request import PullRequest, facts, markdown
+from shardlift.cli.speed import Speed
 from shardlift.cli.verified_migration import Fate, Proved
 from shardlift.migrate.changes import ChangeId
 from shardlift.migrate.engine import migrate
@@ -104,6 +105,16 @@ def test_what_a_command_showed() -> None:
     shown = _sections(text)["What was verified"]
     assert "`python m.py`, run before and after: 1 verified, 1 not reached." in shown
     assert "- `m.py:4:8`: not reached: no call" in shown
+    assert "How fast it is" not in _sections(text)
+
+
+def test_how_fast_it_is() -> None:
+    texts = {"m.py": TRAIN}
+    migration = migrate(["m.py"], lambda path: texts[path].encode(), lambda path: False)
+    proved = Proved(migration, (), 1, speeds=(Speed("f (m.py:4)", 0.001, 0.002),))
+    sections = _sections(markdown(PullRequest(migration, proved=proved, command="python m.py")))
+    assert "m.py:4\\) | 1.00 ms | 2.00 ms | 2.00 |" in sections["How fast it is"]
+    assert "Compare the speed" not in sections["What to do next"]
 
 
 def test_one_kind_in_one_file_has_nothing_to_add() -> None:

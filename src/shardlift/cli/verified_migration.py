@@ -12,6 +12,7 @@ from functools import cached_property
 
 from shardlift.cli import contents as writing
 from shardlift.cli import transaction
+from shardlift.cli.speed import Speed, measure_speed
 from shardlift.cli.verify_options import VerifyOptions
 from shardlift.migrate.changes import Change, ChangeId, Decisions
 from shardlift.migrate.engine import ProjectMigration
@@ -65,6 +66,7 @@ class Proved:
     runs: int
     outcome: Outcome | None = None
     notes: tuple[str, ...] = ()
+    speeds: tuple[Speed, ...] = ()  # --speed
 
     def count(self, word: str) -> int:
         """How many places had this fate."""
@@ -109,6 +111,7 @@ class Wanted:
     only_verified: bool = False
     strict_vma: bool = False
     output: OutputComparison | None = None  # None: what the program prints is not compared
+    speed: bool = False
 
 
 def prove(wanted: Wanted, tell: running.Tell) -> Proved:
@@ -156,7 +159,17 @@ class _Prover:
         migration, outcome = self.holding or (self.wanted.project.render(self.settled), None)
         fates = tuple(self._fates(places, found, outcome))
         notes = (*self.notes, *self._output_notes())
-        return Proved(migration, fates, self.runs, outcome, notes)
+        return Proved(migration, fates, self.runs, outcome, notes, self._speeds(migration))
+
+    def _speeds(self, migration: Migration) -> tuple[Speed, ...]:
+        wanted = self.wanted
+        if not wanted.speed:
+            return ()
+        changes = [wanted.contents.change(file.path, file.after) for file in migration.changed]
+        patch = self.patch is True or any(file.refused for file in migration.files)
+        return measure_speed(
+            wanted.command, wanted.settings, changes, wanted.root, patch, self.tell
+        )
 
     # ---- the program before
 
@@ -411,6 +424,7 @@ def wanted(
         options.only_verified,
         options.strict_vma,
         None if options.ignore_output else _output_comparison(options, settings.tolerance),
+        options.speed,
     )
 
 

@@ -112,6 +112,12 @@ _OPTIONS = (
         "writes.",
     ),
     click.option(
+        "--speed",
+        is_flag=True,
+        help="With --verify: run COMMAND a few times more, before and after, and say how the times "
+        "of the mapped functions change.",
+    ),
+    click.option(
         "--devices",
         type=click.IntRange(1),
         help="With --verify: virtual CPU devices; 8, unless there is an accelerator.",
@@ -164,6 +170,7 @@ class VerifyOptions:
     mask: tuple[str, ...] = ()
     no_default_masks: bool = False
     ignore_output: bool = False
+    speed: bool = False
 
     @property
     def many_processes(self) -> bool | None:
@@ -177,7 +184,7 @@ class VerifyOptions:
                 "--verify runs the new text, so it has to be written: add --write"
             )
         needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
-        needing += ["outputs", "mask", "no_default_masks", "ignore_output"]
+        needing += ["outputs", "mask", "no_default_masks", "ignore_output", "speed"]
         for name in needing:
             if getattr(self, name) and self.verify is None:
                 option = f"--{name.replace('_', '-')}"

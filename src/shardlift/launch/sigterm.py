@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -38,6 +37,8 @@ class Sigterm:
         """Let Python handle SIGTERM again, by the program's own handler or by none."""
         if threading.current_thread() is not threading.main_thread():
             return  # handlers cannot be set there
+        import ctypes  # it opens a file (libffi 3.5), which other programs should not see
+
         replace = ctypes.CDLL(None).signal
         replace.restype, replace.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
         jax_handler = replace(signal.SIGTERM, None)  # None is SIG_DFL

@@ -37,7 +37,7 @@ class Measure(NamedTuple):
 MEASURES = (
     Measure("p50", lambda site: site.times.call.quantile(0.5), seconds),
     Measure("p95", lambda site: site.times.call.quantile(0.95), seconds),
-    Measure("until ready", lambda site: _time_per_call(site), seconds),
+    Measure("until ready", lambda site: time_per_call(site), seconds),
     Measure("moving", lambda site: _moving_share(site), percent),
     Measure("bytes moved per call", moved_bytes, amount),
     Measure("compiled", lambda site: site.compile_count, lambda value: f"{value:.0f}"),
@@ -45,7 +45,8 @@ MEASURES = (
 )
 
 
-def _time_per_call(site: Site) -> float:
+def time_per_call(site: Site) -> float:
+    """The time until the outputs of a call are ready; 0 if no call was timed."""
     return parts_of(site).total / site.times.call.count if site.times.call.count else 0.0
 
 

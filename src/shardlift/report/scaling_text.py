@@ -16,11 +16,11 @@ _WORTH = 2**10  # bytes of a replica that is named
 def as_text(plans: Sequence[SitePlan], network: Network, link: Link | None) -> Iterator[str]:
     """One block of lines per site."""
     hosts = (
-        f", {_with_spaces(network.hosts)} hosts of {network.per_host}"
+        f", {_with_commas(network.hosts)} hosts of {network.per_host}"
         if network.per_host > 1
         else ""
     )
-    devices = f"{_with_spaces(network.devices)} devices{hosts}"
+    devices = f"{_with_commas(network.devices)} devices{hosts}"
     yield f"{devices}; each works on a block of the recorded size"
     for plan in plans:
         yield ""
@@ -72,7 +72,7 @@ def _replicas(plan: SitePlan, network: Network) -> Iterator[str]:
     split = sum(max(1, replica.nbytes / replica.copies) for replica in worth)
     copies = max(replica.copies for replica in worth)
     yield (
-        f"  the same on {_with_spaces(copies)} devices: {names}, {amount(nbytes)} on each, "
+        f"  the same on {_with_commas(copies)} devices: {names}, {amount(nbytes)} on each, "
         f"{amount(nbytes * network.devices)} in all; split, it would be {amount(split)} on each"
     )
 
@@ -94,7 +94,7 @@ def _growth(plan: SitePlan) -> Iterator[str]:
         )
 
 
-def _with_spaces(number: int) -> str:
+def _with_commas(number: int) -> str:
     return f"{number:,}"
 
 

@@ -29,7 +29,7 @@ def fates(proved: Proved, command: str, verbose: bool) -> list[str]:
     strict = sum(fate.form == "strict" for fate in proved.fates)
     checked = f"; {strict} with check_vma=True" if strict else ""
     said = f"`{command}`: {', '.join(counts) or 'nothing to verify'}{checked}, after {runs}."
-    return [*lines, *proved.notes, said]
+    return [*lines, *proved.notes, *map(str, proved.speeds), said]
 
 
 def _line(fate: Fate) -> str:
@@ -70,6 +70,7 @@ def _verify(proved: Proved) -> dict[str, Any]:
         "places": [_fate(fate) for fate in proved.fates],
         "notes": list(proved.notes),
         "sites": site_trees(proved.outcome) if proved.outcome else [],
+        "speed": [speed._asdict() for speed in proved.speeds],
         "sources": digests_of(site.after.file for site in sites if site.after is not None),
     }
 

@@ -13,6 +13,8 @@ from shardlift.cli.formats.places import place
 from shardlift.migrate.changes import Change
 from shardlift.migrate.leftovers import Leftover
 from shardlift.migrate.results import FileResult, Migration
+from shardlift.report.markdown import text
+from shardlift.report.numbers import seconds
 from shardlift.source.model import Kind
 from shardlift.source.target import Pin
 
@@ -85,6 +87,7 @@ def markdown(request: PullRequest) -> str:
         _needs(request),
         _refused_lines(request),
         _verified_lines(request),
+        _speed(request),
         _next(request),
     )
     title = "# Replace `jax.pmap` by `jax.jit(jax.shard_map(...))`"
@@ -181,6 +184,19 @@ def _verified_lines(request: PullRequest) -> Iterator[str]:
     yield from _shorten(f"- `{_at(fate.change)}`: {fate.word}: {fate.why}" for fate in others)
 
 
+def _speed(request: PullRequest) -> Iterator[str]:
+    if request.proved is None or not request.proved.speeds:
+        return
+    yield "## How fast it is"
+    yield ""
+    yield f"`{request.command}`: time per call until the outputs are ready, best of the runs."
+    yield ""
+    yield "| function | before | after | ratio |"
+    yield "|---|---|---|---|"
+    for name, before, after in request.proved.speeds:
+        yield f"| {text(name)} | {seconds(before)} | {seconds(after)} | {after / before:.2f} |"
+
+
 def _next(request: PullRequest) -> Iterator[str]:
     yield "## What to do next"
     yield ""
@@ -189,10 +205,11 @@ def _next(request: PullRequest) -> Iterator[str]:
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
     yield "- Run the tests of the project on all devices."
-    yield (
-        "- Compare the speed: `shardlift run --record FILE` before and after, then "
-        "`shardlift report BEFORE --compare AFTER`."
-    )
+    if request.proved is None or not request.proved.speeds:
+        yield (
+            "- Compare the speed: `shardlift run --record FILE` before and after, then "
+            "`shardlift report BEFORE --compare AFTER`."
+        )
     if request.leftovers:
         yield f"- Look at what still speaks of pmap, {_count(len(request.leftovers), 'line')}:"
     yield from _shorten(f"  - `{one.path}:{one.line}`: {one.text}" for one in request.leftovers)

@@ -43,7 +43,7 @@ def main(argument: str) -> None:
 def read_reference(path: str) -> Reference:
     """Read the run of the other program, after the program has imported JAX."""
     from shardlift.capture import files, values
-    from shardlift.verify.reference_run import ReferenceRun
+    from shardlift.recording.tape.reference_run import ReferenceRun
 
     return ReferenceRun(files.read(path), values.load(path))
 

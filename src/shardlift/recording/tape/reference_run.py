@@ -15,12 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift.capture import values
-from shardlift.capture.layouts import Array, LayoutChange, from_root, layout_of, root, same_arrays
+from shardlift.capture.layouts import (
+    Array,
+    LayoutChange,
+    from_root,
+    layout_of,
+    numpy_dtype,
+    root,
+    same_arrays,
+)
+from shardlift.capture.pairs import best_match
 from shardlift.capture.schema import Capture, Form, Part, Sample, Values
 from shardlift.recording.calls import FlatCall
 from shardlift.recording.site_records import SiteRecord
-from shardlift.verify.compare.bits import numpy_dtype
-from shardlift.verify.compare.pairs import best_match
 
 REPLAYS = 8  # calls per site
 

@@ -41,6 +41,7 @@ GAPS = {
     GapKind.NO_BYTES: "{what} was not compared: its bytes were not recorded",
     GapKind.TRANSFORMED: "called inside grad, vmap or another transform, outside any jit or pmap: "
     "such calls are not recorded",
+    GapKind.PROCESS_MISSING: "not recorded before, or after: process {what}",
 }
 MOST_LINES = 4  # findings of a site that are shown
 KEEP = "\n\t"  # characters of a program's output that are not escaped

@@ -31,6 +31,10 @@ def right(w, x):
 def late(w, x):
     return lax.psum(x @ w, "batch")
 
+def kept(x):
+    return lax.psum(x, "batch")
+
+kept = jax.pmap(kept, axis_name="batch")
 """
 BEFORE = """
 def hidden(w, x):
@@ -47,6 +51,7 @@ for _ in range(2):
 wrong(w, x)
 hidden(w, x)
 late(w, x)
+kept(x)
 """
 # The mean of each process by itself, which only one process would take for the right one; a
 # gradient that is wrong on one device of process 1, whose scale no output shows; and a function
@@ -75,6 +80,7 @@ for _ in range(2):
 wrong(w, x)
 hidden(w, x)
 late(w, jax.make_array_from_process_local_data(rows, mine * (1 + jax.process_index())))
+kept(mine.reshape(n, 4, 3))
 """
 ENV = children.plain_environment()
 
@@ -87,7 +93,7 @@ def test_two_processes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "shardlift.cli", "verify", "before.py", "after.py", *options]
     done = children.run(command, cwd=tmp_path, env=ENV)
     assert done.returncode == 1, done.stdout + done.stderr
-    right, wrong, hidden, late = json.loads(done.stdout)["sites"]
+    kept, right, wrong, hidden, late = json.loads(done.stdout)["sites"]
     assert (right["verdict"], right["calls"], right["leaves"]) == ("identical", 2, 8)
     assert (right["collectives"], right["collective_calls"]) == (4, 2)
     assert {one["part"] for one in wrong["findings"]} == {"outputs", "inside"}
@@ -97,9 +103,11 @@ def test_two_processes(tmp_path: Path) -> None:
         assert f"process {process}" in said
     assert {one["part"] for one in hidden["findings"]} == {"inside"}
     assert hidden["findings"][0]["about"] == SIGN
+    assert (kept["verdict"], kept["gaps"][0]["what"]) == ("partly compared", NOT_TRACED)
     assert (late["replays"], late["itself"], hidden["itself"]) == (1, False, True)
 
 
+NOT_TRACED = "after: jax.pmap cannot be traced in a job of many processes"
 SIGN = 'return w - 0.1 * jnp.sign(lax.pmean(grads_of(w, x), "batch"))'
 SKIPS = """
 import jax, jax.numpy as jnp

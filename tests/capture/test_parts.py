@@ -10,7 +10,7 @@ import pytest
 
 from shardlift.capture import parts
 from shardlift.capture.files import CaptureError, read, write
-from shardlift.capture.parts import find_parts, merge_parts, part_path, read_whole
+from shardlift.capture.parts import find_parts, merge_parts, part_path, read_processes, read_whole
 from shardlift.capture.schema import Capture
 
 from .captures import process, site
@@ -162,3 +162,35 @@ def test_programs_on_their_own_are_not_merged(tmp_path: Path):
     with pytest.raises(CaptureError, match=r"6 parts of programs that ran on their own") as error:
         read_whole(record)
     assert str(error.value).endswith("run.json.3 and 2 more")
+
+
+def processes_in(record: str) -> dict[int, str]:
+    return {k: Path(path).name for k, (path, _) in read_processes(record).items()}
+
+
+def test_the_processes_of_the_newest_job_are_read_one_by_one(tmp_path: Path):
+    record = save(tmp_path, part(0, started=200.0), part(1, started=200.0), part(2, 3, job="old"))
+    assert processes_in(record) == {0: "run.json.0", 1: "run.json.1"}
+    assert processes_in(f"{record}.1") == {1: "run.json.1"}
+    write(part(0, 1, started=150.0, job=""), record)  # of an earlier run
+    assert processes_in(record) == {0: "run.json.0", 1: "run.json.1"}
+    write(part(0, 1, started=300.0, job=""), record)
+    assert processes_in(record) == {0: "run.json"}
+
+
+def test_a_damaged_part_is_a_missing_process(tmp_path: Path):
+    record = save(tmp_path, part(0))
+    (tmp_path / "run.json.1").write_text("{")
+    assert processes_in(record) == {0: "run.json.0"}
+    (tmp_path / "run.json.0").unlink()
+    with pytest.raises(CaptureError, match=r"run\.json\.1"):
+        read_processes(record)
+    with pytest.raises(FileNotFoundError):
+        read_processes(str(tmp_path / "other.json"))
+
+
+def test_a_merged_capture_has_no_calls_to_compare(tmp_path: Path):
+    record = save(tmp_path, part(0), part(1))
+    assert all(site.samples == () for site in merge_parts(record).sites)
+    with pytest.raises(CaptureError, match="merged from the records of 2 processes"):
+        read_processes(record)

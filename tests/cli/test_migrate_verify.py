@@ -83,7 +83,7 @@ def planted(edits: tuple[Edit, ...], wrapper: str) -> tuple[Edit, ...]:
     if rest:
         texts = [f"{first.replacement}{wrapper}(", *(f"){edit.replacement}" for edit in rest)]
     else:  # the name of a mapping function
-        texts = [f"(lambda f: {first.replacement}({wrapper}(f)))"]
+        texts = [f"(lambda f, **options: {first.replacement}({wrapper}(f), **options))"]
     pairs = zip(edits, texts, strict=True)
     return tuple(dataclasses.replace(edit, replacement=text) for edit, text in pairs)
 
@@ -333,3 +333,50 @@ def _printed(path: Path) -> str:
     return children.run(
         [sys.executable, path.name], cwd=path.parent, env=environment, check=True
     ).stdout
+
+
+JOB = """\
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+
+jax.distributed.initialize()
+
+
+def skewed(f):
+    return lambda w, x: f(w, x * jnp.where(lax.axis_index("batch") == 3, 2.0, 1.0))
+
+
+def by_sign(w, x):
+    return w - 0.1 * jnp.sign(lax.pmean(jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), "batch"))
+
+
+def loss(w, x):
+    return lax.pmean(jnp.mean(x @ w), "batch")
+
+
+p_step = jax.pmap(by_sign, axis_name="batch")
+p_loss = jax.pmap(loss, axis_name="batch")
+rng = np.random.default_rng(jax.process_index())
+w = jax.device_put_replicated(jnp.arange(1.0, 4.0), jax.local_devices())
+for _ in range(2):
+    x = rng.normal(size=(jax.local_device_count(), 8, 3)).astype(np.float32)
+    w = p_step(w, x)
+    print("loss", p_loss(w, x)[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_wrong_gradient_in_one_process_of_a_job(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that no output shows: only the collective does."""
+    for path in project.iterdir():
+        path.unlink()
+    (project / "t.py").write_text(JOB)
+    _plant(monkeypatch, sites, "by_sign", "skewed")
+    result = _run("--verify", "python t.py", "--processes", "2", "--to", "global")
+    assert result.exit_code == 1, result.output
+    assert "`python t.py`: 1 verified, 1 backed out, after 2 runs." in result.stdout
+    assert "t.py:19:10: left as it is: numbers differ: " in " ".join(result.stdout.split())
+    assert 'p_step = jax.pmap(by_sign, axis_name="batch")' in (project / "t.py").read_text()

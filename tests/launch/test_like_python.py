@@ -101,7 +101,7 @@ def test_while_it_is_recorded(folder: Path) -> None:
 @pytest.mark.exhaustive
 def test_under_verify(folder: Path) -> None:
     options = RunOptions(record="run.json", quiet=True, facts=False, tape=TapeOptions())
-    argument = to_json(Program("probe.py", ("--jax",)), options, None)
+    argument = to_json(Program("probe.py", ("--jax",)), options)
     ours = ("-m", "shardlift.verify.child", argument)
     assert_like_python(folder, ("probe.py", "--jax"), ours, EXPECTED | RECORDED)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from shardlift.capture.parts import read_whole
+from shardlift.cli import main
 from shardlift.launch.job import free_port
 from tests import children
 from tests.launch.schedulers import NAMES, Slurm, mpi_command, running_slurm
@@ -46,18 +49,25 @@ class Cluster:
     def __init__(self, name: str, folder: Path, slurm: Slurm | None) -> None:
         self.name, self.folder, self.slurm = name, folder, slurm
 
-    def run(self, body: str, *options: str, processes: int = 2) -> children.Done:
+    def run(
+        self, body: str, *options: str, processes: int = 2, args: Sequence[str] = ()
+    ) -> children.Done:
         (self.folder / "program.py").write_text(START + textwrap.dedent(body))
         how = self.slurm.command(processes) if self.slurm else mpi_command(self.name, processes)
         more = {"JAX_PLATFORMS": "cpu", "COORDINATOR": f"127.0.0.1:{free_port()}"}
         more |= self.slurm.environ if self.slurm else {}
         ours = [sys.executable, "-m", "shardlift.cli", "run", "--record", "run.json", *options]
         env = children.plain_environment(**more)
-        return children.run([*how, *ours, "program.py"], cwd=self.folder, env=env, timeout=90)
+        command = [*how, *ours, "program.py", *args]
+        return children.run(command, cwd=self.folder, env=env, timeout=90)
+
+    def invoke(self, command: str, *arguments: str) -> Result:
+        """Run a command that reads captures, in this process."""
+        paths = [str(self.folder / one) if one.endswith(".json") else one for one in arguments]
+        return CliRunner().invoke(main, [command, *paths], catch_exceptions=False)
 
     def report(self) -> str:
-        command = [sys.executable, "-m", "shardlift.cli", "report", "run.json"]
-        return children.run(command, cwd=self.folder, timeout=60).stdout
+        return self.invoke("report", "run.json").stdout
 
     def parts(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("run*"))
@@ -155,3 +165,51 @@ def test_a_full_disk_for_one_part(cluster: Cluster):
     assert whole.missing == (1,)
     assert whole.sites[0].calls == 5
     assert "process 1 of 2, which wrote no part of the record" in cluster.report()
+
+
+# One of the two functions has a wrong gradient in process 1, after; no output shows its scale.
+COMPARED = """
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import numpy as np
+
+after = "after" in sys.argv
+
+def right(w, x):
+    return w - jnp.sign(lax.pmean(jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), "i"))
+
+def wrong(w, x):
+    scale = 1 + 2 * lax.axis_index("i") * after
+    return w - jnp.sign(lax.pmean(scale * jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), "i"))
+
+data = np.random.default_rng(me).normal(size=(4, 3)).astype(np.float32)
+mesh = Mesh(np.array(jax.devices()), ("i",))
+whole = jax.make_array_from_process_local_data(NamedSharding(mesh, P("i")), data)
+specs = {"mesh": mesh, "in_specs": (P(), P("i")), "out_specs": P(), "check_vma": False}
+for f in (right, wrong):
+    if after:
+        jax.jit(jax.shard_map(f, **specs))(jnp.ones(3), whole)
+    else:
+        jax.pmap(f, "i")(jnp.ones((1, 3)), data[None])
+"""
+
+
+@pytest.mark.parametrize("scheduler", ["open mpi"])
+def test_two_jobs_are_compared_process_by_process(cluster: Cluster):
+    for name in ("before", "after"):
+        options = ("--record", f"{name}.json", "--record-inputs", "100000")
+        done = cluster.run(COMPARED, *options, args=[name])
+        assert done.returncode == 0, done.stderr
+    verdict = cluster.invoke("verify", "before.json", "after.json", "--format", "json")
+    sites = {site["name"]: site for site in json.loads(verdict.stdout)["sites"]}
+    assert (sites["right"]["verdict"], sites["right"]["collectives"]) == ("identical", 2)
+    findings = sites["wrong"]["findings"]
+    assert [(one["part"], one["what"][:9]) for one in findings] == [
+        ("inside", "process 0"),
+        ("inside", "process 1"),
+    ]
+    assert verdict.exit_code == 1
+    (cluster.folder / "after.json.1").unlink()
+    verdict = cluster.invoke("verify", "before.json", "after.json")
+    assert "not recorded before, or after: process 1 of 2" in verdict.stdout
+    assert "partly compared  right" in verdict.stdout

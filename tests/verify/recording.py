@@ -21,11 +21,11 @@ from shardlift.facts import Recorder
 from shardlift.recording.site_records import Key
 from shardlift.recording.tape.host_arrays import read_array
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
+from shardlift.recording.tape.reference_run import ReferenceRun
 from shardlift.recording.tape.tape import Tape
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import SiteVerdict
-from shardlift.verify.reference_run import ReferenceRun
 
 
 def taped(

@@ -7,7 +7,13 @@ import re
 import pytest
 
 from shardlift.verify.compare.bits import Tolerance
-from shardlift.verify.output_comparison import Mask, OutputComparison, own_lines, shown_lines
+from shardlift.verify.output_comparison import (
+    Mask,
+    OutputComparison,
+    own_lines,
+    shown_lines,
+    without_gloo,
+)
 from shardlift.verify.program_output import Content, ProgramOutput
 
 
@@ -146,3 +152,31 @@ def test_standard_error_of_the_program_itself() -> None:
 def test_lines_as_a_terminal_shows_them() -> None:
     assert shown_lines("") == []
     assert shown_lines("a\r\nb\rc\n\n") == ["a", "c", ""]
+
+
+CONNECTED = (
+    "[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"
+)
+REST = CONNECTED.removeprefix("[Gloo] Rank ")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        CONNECTED,
+        f"{CONNECTED}\n{CONNECTED}",
+        f"[Gloo] Rank {CONNECTED}\n{REST}",
+        f"[Gloo] Rank {CONNECTED}{REST}\n",  # the second line is empty
+        f"[Gloo] Rank {CONNECTED}\n1",
+    ],
+)
+def test_what_gloo_prints_is_no_output_of_the_program(noise: str) -> None:
+    own = "1\n\nloss 0.5\n"
+    assert without_gloo(f"{noise}\n{own}") == own
+    assert without_gloo(f"loss 1\n{noise}\n{own}") == f"loss 1\n{own}"
+    assert differences(printed(own), printed(f"{noise}\n{own}")) == []
+
+
+@pytest.mark.parametrize("text", ["1\n\n2", f"rank: {CONNECTED}\n1", "[Gloo] Rank of 3\n1"])
+def test_a_program_may_speak_of_gloo(text: str) -> None:
+    assert without_gloo(text) == text

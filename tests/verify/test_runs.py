@@ -71,8 +71,8 @@ def test_settings_from_a_capture(monkeypatch):
 
 
 def _run(*captures: Capture) -> Run:
-    first, *others = (Recorded(capture, {}) for capture in captures)
-    return Run(Side("train.py"), first, "run.json", tuple(others))
+    parts = {k: Recorded(capture, {}) for k, capture in enumerate(captures)}
+    return Run(Side("train.py"), parts, "run.json")
 
 
 def test_jobs_of_different_sizes_cannot_be_compared():

@@ -171,3 +171,19 @@ def together(
         for x in (before, after)
     )
     return left, right, copies
+
+
+def numpy_dtype(name: str) -> Any:
+    """The dtype of a name; for keys, the dtype of their data.
+
+    >>> numpy_dtype("float32"), numpy_dtype("key<fry>")
+    (dtype('float32'), dtype('uint32'))
+    """
+    if name.startswith("key<"):
+        return np.dtype(np.uint32)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes  # a dependency of JAX, for bfloat16, float8 and others
+
+        return np.dtype(getattr(ml_dtypes, name))

@@ -24,7 +24,8 @@ T = TypeVar("T")
 def merge(captures: Iterable[Capture]) -> Capture:
     """Merge the captures of a job: counts, times and bytes are added, everything else is kept once.
 
-    A leaf is equal on all devices if it was in every process, with the same value.
+    A leaf is equal on all devices if it was in every process, with the same value. The arrays of
+    calls stay in the captures of the processes.
     """
     found = sorted(captures, key=lambda one: min((p.index for p in one.processes), default=0))
     if not found:
@@ -92,6 +93,8 @@ def _site(sites: Sequence[Site]) -> Site:
         ),
         unseen=_all(site.unseen for site in sites),
         proofs=_proofs([site.proofs for site in sites if site.calls]),
+        forms=(),
+        samples=(),
     )
 
 

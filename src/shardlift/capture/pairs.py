@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from shardlift.capture.schema import Site
 
-__all__ = ["Pairs", "pair_sites"]
+__all__ = ["Pairs", "best_match", "names_of", "pair_sites"]
 
 Pairs = list[tuple[int, int]]
 _LAMBDA = "<lambda>"
+
+
+def names_of(site: Site) -> set[str]:
+    """All names of a site, without `<lambda>`."""
+    return _meaningful(site.function, site.names)
+
+
+def _meaningful(function: str, names: Iterable[str]) -> set[str]:
+    return {function, *names} - {"<lambda>", ""}
+
+
+def best_match(function: str, names: Iterable[str], others: Sequence[Site]) -> int | None:
+    """The index of the site with the same function name, or else with a common name."""
+    own = _meaningful(function, names)
+    same = [k for k, other in enumerate(others) if own and other.function in own]
+    shared = same or [k for k, other in enumerate(others) if own & names_of(other)]
+    return shared[0] if shared else None
 
 
 def pair_sites(before: Sequence[Site], after: Sequence[Site]) -> Pairs:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from shardlift.capture.files import CaptureError, read, write
 from shardlift.capture.schema import Capture
 
-__all__ = ["PLACEHOLDER", "find_parts", "merge_parts", "part_path", "read_whole"]
+__all__ = ["PLACEHOLDER", "find_parts", "merge_parts", "part_path", "read_processes", "read_whole"]
 
 PLACEHOLDER = "{process}"
 
@@ -66,6 +66,30 @@ def read_whole(record: str | os.PathLike[str]) -> Capture:
         return read(path)  # raises the error of a missing file
     merged = _join(path, whole, parts)
     return replace(merged, unseen=(*merged.unseen, *damaged))
+
+
+def read_processes(record: str) -> dict[int, tuple[str, Capture]]:
+    """The captures of the newest job in ``record`` and its parts, each with its file, by process.
+
+    Only parts have the arrays of calls: a merged capture has none, and is refused.
+    """
+    parts, damaged = _read_parts(record)
+    whole = [read(record)] if os.path.exists(record) or not (parts or damaged) else []
+    if not whole and not parts:
+        raise CaptureError(damaged[0])
+    newest = _of_newest_job([*whole, *parts.values()])
+    present = {k: (part_path(record, k), part) for k, part in parts.items() if part in newest}
+    if present:
+        _refuse_separate_programs(record, {k: part for k, (_, part) in present.items()})
+        return present
+    (capture,) = newest
+    if len(capture.processes) > 1:
+        raise CaptureError(
+            f"{record} was merged from the records of {len(capture.processes)} processes, and has "
+            "none of the arrays of their calls. With `shardlift run --record-inputs BYTES` each "
+            f"process leaves its own beside it, in {part_path(record, 0)} and so on"
+        )
+    return {capture.processes[0].index if capture.processes else 0: (record, capture)}
 
 
 def merge_parts(record: str, *, running: bool = False) -> Capture:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts
+from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, read_whole
 from shardlift.cli import Interrupted
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
@@ -115,8 +115,8 @@ def run(
             raise click.UsageError(f"{PLACEHOLDER} can be in the name of the file only: {record}")
         if not os.access(os.path.dirname(record), os.W_OK):
             raise click.UsageError(f"cannot write to the folder of {record}")
-    if record_inputs is not None and (record is None or processes > 1):
-        raise click.UsageError("--record-inputs needs --record and one process")
+    if record_inputs is not None and record is None:
+        raise click.UsageError("--record-inputs needs --record")
     if end_when_stuck and not stuck_after:
         raise click.UsageError("--end-when-stuck needs --stuck-after above 0")
     stop_if_jax_is_too_old()
@@ -205,19 +205,21 @@ def run_many(
     elif outcome.interrupted:
         click.echo(f"shardlift: interrupted; all {processes} processes were stopped", err=True)
     if options.record is not None:
-        _merge(options.record, processes, options.quiet)
+        _merge(options.record, processes, options)
     sys.exit(outcome.status)
 
 
-def _merge(record: str, processes: int, quiet: bool) -> None:
+def _merge(record: str, processes: int, options: RunOptions) -> None:
+    # With the arrays of calls the parts stay: `verify` reads them there.
+    read = merge_parts if options.tape is None else read_whole
     try:
-        present = bool(find_parts(record)) and len(merge_parts(record).processes)
+        present = bool(find_parts(record)) and len(read(record).processes)
     except (ValueError, OSError) as error:
         click.echo(f"shardlift: the records could not be merged: {error}", err=True)
         return
     if present < processes:
         click.echo(f"shardlift: {int(present)} of {processes} processes wrote a record", err=True)
-    if present and not quiet:
+    if present and not options.quiet:
         click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
 
 

@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,7 +25,7 @@ from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.options import TapeOptions
 
 if TYPE_CHECKING:
-    from shardlift.recording.tape.tape import Reference, Tape
+    from shardlift.recording.tape.tape import Tape
 
 __all__ = ["Observer", "RunOptions", "RunSession"]
 
@@ -59,6 +59,7 @@ class RunOptions:
       facts: records times, placements and reads.
       tape: records the arrays of every call.
       seed: of ``random`` and ``numpy.random``, before the program starts.
+      reference: the capture of another run, on whose inputs calls are run again.
     """
 
     patch: bool = True
@@ -67,6 +68,7 @@ class RunOptions:
     facts: bool = True
     tape: TapeOptions | None = None
     seed: int | None = None
+    reference: str | None = None
 
     @staticmethod
     def from_tree(tree: Mapping[str, Any]) -> RunOptions:
@@ -80,14 +82,14 @@ class RunOptions:
         Each records to a file of its own, and the launcher tells what these make together.
         """
         if self.record is not None:
-            return replace(self, record=part_path(self.record, process), quiet=True)
+            reference = self.reference and part_path(self.reference, process)
+            record = part_path(self.record, process)
+            return replace(self, record=record, quiet=True, reference=reference)
         return replace(self, quiet=self.quiet or process > 0)
 
-    def begin(
-        self, program: Program, reference: Callable[[], Reference] | None = None
-    ) -> RunSession:
-        """Start observing, until ``end``; ``reference`` is called when JAX has been imported."""
-        return RunSession(self, program, reference)
+    def begin(self, program: Program) -> RunSession:
+        """Start observing, until ``end``."""
+        return RunSession(self, program)
 
 
 class RunSession:
@@ -96,14 +98,9 @@ class RunSession:
     What is restored stays until the process ends: threads and exit handlers come after it.
     """
 
-    def __init__(
-        self,
-        options: RunOptions,
-        program: Program,
-        reference: Callable[[], Reference] | None = None,
-    ) -> None:
+    def __init__(self, options: RunOptions, program: Program) -> None:
         """Begins at once."""
-        self.options, self.program, self.reference = options, program, reference
+        self.options, self.program = options, program
         self.process = os.getpid()
         self.path = options.record  # in a job of many processes, that of a part
         self.observer: Observer | None = None
@@ -149,9 +146,11 @@ class RunSession:
     def _tape(self) -> Tape | None:
         if self.options.tape is None:
             return None
+        from shardlift.recording.tape.reference_run import read_reference
         from shardlift.recording.tape.tape import Tape
 
-        reference = None if self.reference is None else self.reference()
+        path = self.options.reference
+        reference = None if path is None else read_reference(path)
         return Tape(self.options.tape, reference, self._children)
 
     def note_devices(self) -> None:

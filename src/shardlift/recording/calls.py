@@ -6,7 +6,7 @@ import functools
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -25,6 +25,8 @@ class FlatCall(NamedTuple):
     rows: Rows
     size: int  # devices; 0: not known
     rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+    # The devices of all processes, where the arrays only have those of this process.
+    devices: Callable[[], Iterable[jax.Device]] = tuple
 
     @property
     def leaves(self) -> list[Any]:
@@ -64,8 +66,12 @@ class PmapAdapter:
             dynamic, named = jax.tree.unflatten(call.tree, leaves)
             return tuple(with_static(self.site.options, call.args, dynamic)), named
 
+        def devices() -> Iterable[jax.Device]:
+            mesh = self.site.with_plan(call, lambda plan: plan.mesh)
+            return tuple(mesh.devices.flat)
+
         rows = list(zip(self.site.names(call), call.leaves, call.axes, strict=True))
-        return FlatCall(rows, call.size, rebuild)
+        return FlatCall(rows, call.size, rebuild, devices)
 
     def outputs(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""

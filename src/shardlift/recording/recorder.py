@@ -184,7 +184,9 @@ class Recorder:
             record.names[variable] = None
         note_made(record)
         under = (lambda *_: None) if self._facts else self._under  # then it is counted already
-        return TapedFunction(mapped.call, mapped.fun, self._tape, record, mapped.adapter, under)
+        return TapedFunction(
+            mapped.call, mapped.fun, self._tape, record, mapped.adapter, under, mapped.traceable
+        )
 
     def _recorded(self, record: SiteRecord, mapped: Mapped, call: Any) -> Any:
         label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"

@@ -6,28 +6,21 @@ import atexit
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from shardlift.launch.program import Program, report_uncaught
 from shardlift.launch.session import RunOptions
 
-if TYPE_CHECKING:
-    from shardlift.recording.tape.tape import Reference
 
-
-def to_json(program: Program, options: RunOptions, reference: str | None) -> str:
-    """The argument for this module. ``reference`` is the capture whose inputs are replayed."""
-    tree = {"program": asdict(program), "options": asdict(options), "reference": reference}
-    return json.dumps(tree)
+def to_json(program: Program, options: RunOptions) -> str:
+    """The argument for this module."""
+    return json.dumps({"program": asdict(program), "options": asdict(options)})
 
 
 def main(argument: str) -> None:
     """Run the program, and write the capture however the program ends."""
     tree = json.loads(argument)
     program = Program(**{**tree["program"], "args": tuple(tree["program"]["args"])})
-    path = tree["reference"]
-    reference = None if path is None else lambda: read_reference(path)
-    session = RunOptions.from_tree(tree["options"]).begin(program, reference)
+    session = RunOptions.from_tree(tree["options"]).begin(program)
     # The first handler is called last: after those of the program, and after all its threads.
     atexit.register(session.end)
     try:
@@ -38,14 +31,6 @@ def main(argument: str) -> None:
         sys.exit(report_uncaught(error)[0])
     finally:
         session.note_devices()
-
-
-def read_reference(path: str) -> Reference:
-    """Read the run of the other program, after the program has imported JAX."""
-    from shardlift.capture import files, values
-    from shardlift.verify.reference_run import ReferenceRun
-
-    return ReferenceRun(files.read(path), values.load(path))
 
 
 if __name__ == "__main__":

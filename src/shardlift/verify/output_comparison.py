@@ -86,9 +86,7 @@ class OutputComparison:
 
     def _streams(self, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
         for name in sorted(before.keys() | after.keys()):
-            texts = [side.get(name, "") for side in (before, after)]
-            if name.startswith("stderr"):
-                texts = [own_lines(text) for text in texts]
+            texts = [own_text(name, side.get(name, "")) for side in (before, after)]
             yield from self._texts(name, *texts)
 
     def _files(self, before: ProgramOutput, after: ProgramOutput) -> Iterator[Difference]:
@@ -134,7 +132,7 @@ class OutputComparison:
     def masked(self, output: ProgramOutput) -> Counter[str]:
         """How often each mask matched."""
         counts: Counter[str] = Counter()
-        texts = [own_lines(t) if k.startswith("stderr") else t for k, t in output.streams.items()]
+        texts = [own_text(*stream) for stream in output.streams.items()]
         for text in (*texts, *(one.text or "" for one in output.files.values())):
             for mask in self.masks:
                 text, count = mask.pattern.subn(f"<{mask.name}>", text)
@@ -152,6 +150,39 @@ def shown_lines(text: str) -> list[str]:
 
 def _clip(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
+
+
+def own_text(stream: str, text: str) -> str:
+    """A stream without what libraries write there."""
+    return own_lines(text) if stream.startswith("stderr") else without_gloo(text)
+
+
+# ---- standard output
+
+_GLOO = "[Gloo] Rank "
+_OF_GLOO = re.compile(
+    r"(\[Gloo\] Rank | is connected to | peer ranks\. "
+    r"|Expected number of connected peer ranks is : |\d+)*"
+)
+
+
+def without_gloo(text: str) -> str:
+    """Standard output without the lines in which gloo says that processes are connected.
+
+    Several threads of a process may write them at once, piece by piece, so that lines are mixed;
+    each still ends one line.
+
+    >>> without_gloo("[Gloo] Rank [Gloo] Rank 0 is connected to 1 peer ranks. \\n1\\n2\\nloss 1")
+    '2\\nloss 1'
+    """
+    kept, open_lines = [], 0
+    for line in text.split("\n"):
+        if (_GLOO in line or open_lines) and _OF_GLOO.fullmatch(line):
+            open_lines += line.count(_GLOO) - 1
+        else:
+            kept.append(line)
+            open_lines = 0
+    return "\n".join(kept)
 
 
 # ---- standard error

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from shardlift.capture import files, values
-from shardlift.capture.parts import find_parts, part_path
+from shardlift.capture import values
+from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import SCHEMA, Capture
 from shardlift.launch.diagnosis import Diagnosis
 from shardlift.launch.job import launch
@@ -26,8 +26,8 @@ from shardlift.launch.watchdog import WhenStuck
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
 from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
-from shardlift.verify.compare.judge import judge, notes_on_jits
-from shardlift.verify.compare.processes import merge_verdicts
+from shardlift.verify.compare.judge import notes_on_jits
+from shardlift.verify.compare.processes import judge_processes
 from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
 from shardlift.verify.program_output import (
@@ -194,14 +194,13 @@ def has_accelerator() -> bool:
 
 
 def run_taped(
-    source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str],
-    reference: str | None,
-) -> tuple[int, ProgramOutput, str]:  # fmt: skip
+    source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str]
+) -> tuple[int, ProgramOutput, str]:
     """Run a program. Returns its exit status, its output and, if it failed, the end of that."""
     assert source.program is not None
     if settings.processes > 1:
         return _run_in_many(source, options, settings, env)
-    argument = to_json(source.program, options, reference)
+    argument = to_json(source.program, options)
     command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
     status, output = run_and_read(command, env, settings.verbose)
     return status, output, output.end if status and not settings.verbose else ""
@@ -257,15 +256,20 @@ class Run(NamedTuple):
     """A program that was run, or a capture that was read."""
 
     side: Side
-    recorded: Recorded
-    path: str  # the path of the capture
-    others: tuple[Recorded, ...] = ()  # the other processes
+    parts: Mapping[int, Recorded]  # by process
+    path: str  # the path of the capture; parts are beside it
     output: ProgramOutput = ProgramOutput()
 
     @property
-    def parts(self) -> tuple[Recorded, ...]:
-        """The recordings of all processes."""
-        return (self.recorded, *self.others)
+    def recorded(self) -> Recorded:
+        """What was recorded in the first process."""
+        return self.parts[min(self.parts)]
+
+    @property
+    def processes(self) -> int:
+        """The number of processes, including those that were not recorded."""
+        processes = [one for part in self.parts.values() for one in part.capture.processes]
+        return max((one.count for one in processes), default=len(self.parts))
 
 
 def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
@@ -284,27 +288,30 @@ def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Ou
 
 def judge_runs(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
     """Compare two runs."""
-    one, two = before.recorded, after.recorded
-    if len(before.parts) != len(after.parts):
+    count = before.processes
+    if count != after.processes:
         raise CannotRunError(
-            f"{len(before.parts)} processes before and {len(after.parts)} after cannot be compared"
+            f"{count} processes before and {after.processes} after cannot be compared"
         )
-    pairs = zip(before.parts, after.parts, strict=True)
-    sites = merge_verdicts([judge(*parts, tolerance) for parts in pairs])
-    notes = (*notes, *notes_on_jits(one.capture, two.capture))
-    if before.others:
-        notes += (
-            f"{len(before.parts)} processes, each compared with itself; arrays of collectives were "
-            "not compared, and no call was run again",
-        )
+    both = [process for process in before.parts if process in after.parts]
+    if not both:
+        raise CannotRunError("no process was recorded both before and after")
+    sites = judge_processes({k: (before.parts[k], after.parts[k]) for k in both}, count, tolerance)
+    notes = (*notes, *notes_on_jits(before.recorded.capture, after.recorded.capture))
+    if count > 1:
+        notes += (f"{count} processes, each compared with itself",)
     return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
 
 
 def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
-    """Settings for comparing a program with a capture: the same devices and random numbers."""
+    """Settings for comparing a program with a capture: the same processes, devices and random
+    numbers.
+    """
     process = capture.processes[0] if capture.processes else None
     if process is None:
         return settings, []
+    if settings.processes == 1 and process.platform == "cpu":
+        settings = replace(settings, processes=process.count)
     if settings.devices is None and process.platform == "cpu":
         settings = replace(settings, devices=len(process.devices))
     # JAX 0.5.0 turned jax_threefry_partitionable on: the same key gives other random numbers.
@@ -322,25 +329,23 @@ def record(
 ) -> Run:
     """Run a program and write its capture to ``out``. ``before`` is the run to compare with."""
     if source.program is None:
-        beside = {} if os.path.exists(source.text) else find_parts(source.text)
-        return _read(Side(source.text, status=None), *(beside.values() or [source.text]))
+        return _read(Side(source.text, status=None), source.text)
     after = before is not None
     tell(f"running {'after' if after else 'before'}: {source.text}")
     many = settings.processes > 1
-    # One of many processes cannot run a call again: all of them would have to.
-    replay = settings.replay and not many
     oracle = settings.oracle_after if after else settings.oracle
-    tape = TapeOptions(
-        settings.keep, settings.keep if replay else 0, 0 if many else settings.tapped, oracle
-    )
+    keep_inputs = settings.keep if settings.replay else 0
+    tape = TapeOptions(settings.keep, keep_inputs, settings.tapped, oracle)
     patch = (not after or settings.patch_after) and oracle != "jax.pmap"
-    options = RunOptions(patch, out, quiet=True, facts=False, tape=tape, seed=SEED)
-    reference = before.path if before is not None and replay else None
+    reference = before.path if before is not None and settings.replay else None
+    options = RunOptions(
+        patch, out, quiet=True, facts=False, tape=tape, seed=SEED, reference=reference
+    )
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
     if settings.outputs is not None:
         empty_folder(settings.outputs)
-    status, output, error = run_taped(source, options, settings, env, reference)
+    status, output, error = run_taped(source, options, settings, env)
     if settings.outputs is not None:
         output = replace(output, files=read_folder(settings.outputs))
     parts = [part_path(out, process) for process in range(settings.processes)] if many else [out]
@@ -348,21 +353,20 @@ def record(
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         why = f"\n{error}" if error else ""
         raise CannotRunError(f"{source.text} {how} without a recorded call of JAX{why}")
-    return _read(Side(source.text, status=status, error=error), *parts)._replace(output=output)
+    return _read(Side(source.text, status=status, error=error), out)._replace(output=output)
 
 
-def _read(side: Side, *paths: str) -> Run:
-    first, *others = map(_recorded, paths)
-    version = first.capture.processes[0].jax if first.capture.processes else ""
-    side = replace(side, jax=version, children=first.capture.children)
-    return Run(side, first, paths[0], tuple(others))
-
-
-def _recorded(path: str) -> Recorded:
+def _read(side: Side, path: str) -> Run:
     try:
-        return Recorded(files.read(path), values.load(path))
+        captures = read_processes(path)
     except OSError as error:
         raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
+    parts = {k: Recorded(capture, values.load(file)) for k, (file, capture) in captures.items()}
+    run = Run(side, parts, path)
+    first = run.recorded.capture
+    version = first.processes[0].jax if first.processes else ""
+    children = sum(part.capture.children for part in parts.values())
+    return run._replace(side=replace(side, jax=version, children=children))
 
 
 def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:

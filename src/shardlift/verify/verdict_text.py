@@ -41,7 +41,14 @@ GAPS = {
     GapKind.NO_BYTES: "{what} was not compared: its bytes were not recorded",
     GapKind.TRANSFORMED: "called inside grad, vmap or another transform, outside any jit or pmap: "
     "such calls are not recorded",
+    GapKind.PROCESS_MISSING: "not recorded before, or after: process {what}",
 }
+_OF_COLLECTIVES = (
+    GapKind.ONLY_BEFORE,
+    GapKind.ONLY_AFTER,
+    GapKind.VALUES_NOT_KEPT,
+    GapKind.COLLECTIVES_NOT_RECORDED,
+)
 MOST_LINES = 4  # findings of a site that are shown
 KEEP = "\n\t"  # characters of a program's output that are not escaped
 
@@ -141,7 +148,7 @@ def advice(outcome: Outcome) -> list[str]:
         return ["AFTER failed under plain python; --patch-after restores what JAX removed"]
     differing = [site for site in outcome.sites if site.verdict == Verdict.DIFFERENT]
     if not differing:
-        partly = any(site.verdict == Verdict.PARTLY_COMPARED for site in outcome.sites)
+        partly = any(gap.kind in _OF_COLLECTIVES for site in outcome.sites for gap in site.gaps)
         return ["To compare outputs only, and no collectives: --collectives 0"] * partly
     only_bits = all(
         finding.distance is not None and finding.distance.relative < 1e-5

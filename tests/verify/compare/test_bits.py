@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardlift.capture.layouts import numpy_dtype
 from shardlift.verify.compare.bits import (
     Tolerance,
     distance,
     is_float,
-    numpy_dtype,
     ulps,
     wide,
     within,

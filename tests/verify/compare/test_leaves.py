@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from shardlift.capture.files import CaptureError
+from shardlift.capture.layouts import numpy_dtype
+from shardlift.capture.pairs import best_match
 from shardlift.capture.schema import Capture, Form, Part, Sample, Site, SiteKind, Values
 from shardlift.capture.values import name_of
-from shardlift.verify.compare.bits import Distance, numpy_dtype
+from shardlift.verify.compare.bits import Distance
 from shardlift.verify.compare.judge import notes_on_jits
 from shardlift.verify.compare.leaves import is_array, nearly, structure, words
-from shardlift.verify.compare.pairs import best_match, pair, pair_leaves
+from shardlift.verify.compare.pairs import pair, pair_leaves
 from shardlift.verify.compare.recorded import Recorded
 
 

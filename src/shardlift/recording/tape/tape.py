@@ -20,10 +20,17 @@ from shardlift.recording.tape.options import TapeOptions
 class Reference(Protocol):
     """The run of another program, whose inputs are given to this one."""
 
-    def inputs(
-        self, site: SiteRecord, number: int, call: FlatCall, own: Values
-    ) -> list[Any] | None:
-        """The leaves of its call ``number``; None if they are the same or not available."""
+    def may_replay(self, site: SiteRecord) -> bool:
+        """Whether calls of a site are to be run again, or enough of them were."""
+
+    def differs(self, site: SiteRecord, number: int, own: Values) -> bool:
+        """Whether its call ``number`` had other inputs."""
+
+    def inputs(self, site: SiteRecord, number: int, call: FlatCall) -> list[Any] | None:
+        """The leaves of its call ``number``; None if they are not available."""
+
+    def count(self, site: SiteRecord) -> None:
+        """A call of the site was run again."""
 
 
 class Tape:

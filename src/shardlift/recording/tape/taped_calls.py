@@ -18,7 +18,7 @@ from shardlift import _compat
 from shardlift.capture.schema import Part, Sample, Values
 from shardlift.recording.calls import CallAdapter, FlatCall
 from shardlift.recording.site_records import SiteRecord
-from shardlift.recording.tape import taps
+from shardlift.recording.tape import taps, votes
 from shardlift.recording.tape.tape import Tape
 
 
@@ -40,7 +40,8 @@ def note_made(site: SiteRecord) -> None:
 class TapedFunction:
     """A mapped function whose calls are put on tape.
 
-    ``under`` is told of calls under a transformation or inside another call.
+    ``under`` is told of calls under a transformation or inside another call. ``traceable`` is
+    False for a pmap whose jaxpr, in a job of many processes, is that of one process only.
     """
 
     def __init__(
@@ -51,10 +52,11 @@ class TapedFunction:
         site: SiteRecord,
         adapter: CallAdapter,
         under: Callable[[SiteRecord, bool, Any], None],
+        traceable: bool = True,
     ) -> None:
         functools.update_wrapper(self, fun)
         self._mapped, self._tape, self._site, self._adapter = mapped, tape, site, adapter
-        self._under = under
+        self._under, self._traceable = under, traceable
         self._repeatable: bool | None = None  # not known yet
         # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
         for name in ("eval_shape", "clear_cache"):
@@ -138,7 +140,7 @@ class TapedFunction:
                 outputs = tape.put(site, number, Part.OUTPUTS, read)
                 site.size = max(site.size, flat.size if flat else 0, _devices(out))
                 if flat is not None and inputs is not None:
-                    replayed = self._replay(number, flat, inputs)
+                    replayed = self._replay(number, flat, inputs, out)
         except Exception as error:
             _note_fault(site, "outputs", error)
         sample = Sample(number, False, inputs, outputs, inside, replayed, "", hidden, order)
@@ -170,20 +172,27 @@ class TapedFunction:
     def _tap(self, number: int, flat: FlatCall) -> tuple[Values | None, str]:
         if self._tape.options.oracle == "vmap":
             return None, "vmap has no collectives"
+        if not self._traceable and jax.process_count() > 1:
+            return None, "jax.pmap cannot be traced in a job of many processes"
         try:
             arrays, hidden = taps.look(self._mapped, flat)
             return self._tape.put(self._site, number, Part.INSIDE, arrays), hidden
         except Exception as error:
             return None, _first_line(error)
 
-    def _replay(self, number: int, flat: FlatCall, inputs: Values) -> Values | None:
+    def _replay(self, number: int, flat: FlatCall, inputs: Values, out: Any) -> Values | None:
         """The outputs for the inputs that the other program had in this call."""
-        tape = self._tape
-        if tape.reference is None:
+        tape, site, reference = self._tape, self._site, self._tape.reference
+        if reference is None or not reference.may_replay(site):
             return None
-        leaves = tape.reference.inputs(self._site, number, flat, inputs)
-        if leaves is None or not self._may_run_again(flat):
+        devices = votes.devices_of(flat, out)
+        if not votes.any_process(reference.differs(site, number, inputs), devices):
             return None
+        leaves = reference.inputs(site, number, flat)
+        ready = leaves is not None and self._may_run_again(flat)
+        if not votes.every_process(ready, devices) or leaves is None:
+            return None
+        reference.count(site)
         args, kwargs = flat.rebuild(leaves)
         arrays = tape.read(self._adapter.outputs(self._mapped(*args, **kwargs)))
         return tape.put(self._site, number, Part.REPLAYED, arrays)

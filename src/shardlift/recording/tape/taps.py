@@ -33,6 +33,9 @@ DRAWS = frozenset({"random_bits"})  # its operand is a key
 # What is kept: collectives, and what tells why numbers differ.
 TELLING = EXCHANGES | DRAWS | {"axis_index"}
 SILENT = {"debug_callback", "debug_print"}  # would print once more
+# Between the rows of one process and those of all (`mapping.processes.transformations`): a compiled
+# program cannot contain these.
+CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
 TURNS = 4  # of a loop that ends by a condition
 
 
@@ -44,12 +47,7 @@ def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], str]:
     if any("callback" in str(effect).lower() for effect in loud_effects(traced.jaxpr)):
         return [], "the function calls back to the host, and is not run once more"
     walk = Walk()
-
-    def run(consts: list[Any], leaves: list[Any]) -> list[Any]:
-        walk.about.clear()
-        return walk.inside(traced.jaxpr, consts, leaves)[1]
-
-    arrays = jax.jit(run)(traced.consts, jax.tree.leaves(call.leaves))
+    arrays = walk.run_whole(traced.jaxpr, traced.consts, jax.tree.leaves(call.leaves))
     hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
     inside = ", ".join(sorted(walk.unseen))
     return hosts, f"those inside of {inside} are not followed" if inside else ""
@@ -124,6 +122,43 @@ class Walk:
         self.axes: tuple[Any, ...] = ()  # of the maps around
         self.sizes: dict[Any, int] = {}  # of these axes
         self.calls: list[Any] = []  # of functions around
+
+    def run_whole(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        """Run the jaxpr of a call, as one program if it can be one. Returns the arrays kept."""
+        if any(eqn.primitive.name in CONVERSIONS for eqn in jaxpr.eqns):
+            return self._run_in_pieces(jaxpr, consts, args)
+
+        def run(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+            self.about.clear()
+            return self.inside(jaxpr, consts, args)[1]
+
+        kept: list[Any] = jax.jit(run)(consts, args)
+        return kept
+
+    def _run_in_pieces(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        """Run the call of a host-local pmap in a job of many processes, equation by equation."""
+        names = dict(zip(jaxpr.constvars, consts, strict=False))
+        names.update(zip(jaxpr.invars, args, strict=True))
+        kept: list[Any] = []
+        for eqn in jaxpr.eqns:
+            operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
+            if any(has(inner, TELLING) for inner in _compat.inner_jaxprs(eqn.params)):
+                outputs, new = self._run_compiled(eqn, operands)
+                kept += new
+            else:
+                outputs = _compat.run_equation(eqn, operands)
+            names.update(zip(eqn.outvars, outputs, strict=True))
+        return kept
+
+    def _run_compiled(self, eqn: Any, operands: list[Any]) -> tuple[list[Any], list[Any]]:
+        before = len(self.about)
+
+        def run(operands: list[Any]) -> tuple[list[Any], list[Any]]:
+            del self.about[before:]  # traced more than once
+            return self._run(eqn, operands, "")
+
+        done: tuple[list[Any], list[Any]] = jax.jit(run)(operands)
+        return done
 
     def inside(
         self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""

@@ -43,22 +43,6 @@ class Tolerance:
         return bool(self.ulps or self.rtol or self.atol)
 
 
-def numpy_dtype(name: str) -> Any:
-    """The dtype of a name; for keys, the dtype of their data.
-
-    >>> numpy_dtype("float32"), numpy_dtype("key<fry>")
-    (dtype('float32'), dtype('uint32'))
-    """
-    if name.startswith("key<"):
-        return np.dtype(np.uint32)
-    try:
-        return np.dtype(name)
-    except TypeError:
-        import ml_dtypes  # a dependency of JAX, for bfloat16, float8 and others
-
-        return np.dtype(getattr(ml_dtypes, name))
-
-
 def is_float(dtype: Any) -> bool:
     """Whether a dtype is a floating-point type, including those of ml_dtypes."""
     return dtype.kind == "f" or (dtype.kind == "V" and float_info(dtype) is not None)

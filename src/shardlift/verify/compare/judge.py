@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from shardlift.capture.schema import Capture, Site, SiteKind
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.pairs import pair
 from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.same_name_sites import merge_same_names
-from shardlift.verify.compare.site_comparison import SiteComparison
+from shardlift.verify.compare.site_comparison import CallKey, SiteComparison, same_inputs
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
@@ -19,14 +21,22 @@ from shardlift.verify.compare.verdicts import (
 
 
 def judge(
-    before: Recorded, after: Recorded, tolerance: Tolerance | None = None
+    before: Recorded,
+    after: Recorded,
+    tolerance: Tolerance | None = None,
+    elsewhere: Collection[CallKey] = (),
 ) -> list[SiteVerdict]:
-    """The verdicts of all pairs of sites, then those of sites that only one program has."""
+    """The verdicts of all pairs of sites, then those of sites that only one program has.
+
+    ``elsewhere``: calls whose inputs differ in another process of the job.
+    """
     tolerance = tolerance or Tolerance()
     before, after = merge_same_names(before, after)
     left, right = before.capture.sites, after.capture.sites
     pairs = pair(left, right)
-    verdicts = [SiteComparison(before, after, i, j, tolerance).verdict() for i, j in pairs]
+    verdicts = [
+        SiteComparison(before, after, i, j, tolerance, elsewhere).verdict() for i, j in pairs
+    ]
     paired = {i for i, _ in pairs}, {j for _, j in pairs}
     for k, site in enumerate(left):
         if k not in paired[0] and (
@@ -37,6 +47,16 @@ def judge(
         if k not in paired[1] and site.samples and site.kind is not SiteKind.JIT:
             verdicts.append(SiteVerdict(Verdict.NOT_REACHED, None, place_of(site)))
     return verdicts
+
+
+def differing_inputs(before: Recorded, after: Recorded) -> Iterator[CallKey]:
+    """The calls whose inputs differ."""
+    before, after = merge_same_names(before, after)
+    left, right = before.capture.sites, after.capture.sites
+    for i, j in pair(left, right):
+        for old, new in zip(left[i].samples, right[j].samples, strict=False):
+            if not same_inputs(old, new):
+                yield left[i].key, right[j].key, old.call
 
 
 def notes_on_jits(before: Capture, after: Capture) -> list[str]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shardlift.capture.layouts import Array, LayoutChange, layout_of, same_digest
+from shardlift.capture.layouts import (
+    Array,
+    LayoutChange,
+    layout_of,
+    numpy_dtype,
+    same_digest,
+)
 from shardlift.capture.schema import Form
 from shardlift.verify.compare.bits import (
     Distance,
     Tolerance,
     float_info,
     is_float,
-    numpy_dtype,
     within,
 )
 

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardlift.capture.layouts import same_arrays
-from shardlift.capture.pairs import Pairs, pair_sites
+from shardlift.capture.pairs import Pairs, names_of, pair_sites
 from shardlift.capture.schema import ArrayRole, Form, Site, SiteKind
 from shardlift.verify.compare.leaves import Maps, fitting
-
-
-def names_of(site: Site) -> set[str]:
-    """All names of a site, without `<lambda>`."""
-    return _meaningful(site.function, site.names)
-
-
-def _meaningful(function: str, names: Iterable[str]) -> set[str]:
-    return {function, *names} - {"<lambda>", ""}
-
-
-def best_match(function: str, names: Iterable[str], others: Sequence[Site]) -> int | None:
-    """The index of the site with the same function name, or else with a common name."""
-    own = _meaningful(function, names)
-    same = [k for k, other in enumerate(others) if own and other.function in own]
-    shared = same or [k for k, other in enumerate(others) if own & names_of(other)]
-    return shared[0] if shared else None
 
 
 def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:

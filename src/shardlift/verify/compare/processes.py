@@ -1,29 +1,65 @@
-"""Merging the verdicts of the processes of one job."""
+"""The processes of two jobs, compared one by one, and their verdicts merged."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.judge import differing_inputs, judge
+from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import (
+    Gap,
+    GapKind,
     Place,
     SiteVerdict,
     Verdict,
 )
 
 WORST = [*Verdict]
+MOST_NAMED = 8  # processes
 
 
-def merge_verdicts(verdicts: Sequence[Sequence[SiteVerdict]]) -> list[SiteVerdict]:
-    """One verdict per site: the worst of all processes, with the findings of each."""
-    if len(verdicts) == 1:
-        return list(verdicts[0])
+def judge_processes(
+    pairs: Mapping[int, tuple[Recorded, Recorded]], count: int, tolerance: Tolerance
+) -> list[SiteVerdict]:
+    """Compare each process before with the same one after; ``count`` is the number of all."""
+    if count == 1:
+        return merge_verdicts({k: judge(*pair, tolerance) for k, pair in pairs.items()})
+    # A collective brings other inputs of one process to all of them.
+    elsewhere = {key for pair in pairs.values() for key in differing_inputs(*pair)}
+    verdicts = {k: judge(*pair, tolerance, elsewhere) for k, pair in pairs.items()}
+    return merge_verdicts(verdicts, count)
+
+
+def merge_verdicts(
+    verdicts: Mapping[int, Sequence[SiteVerdict]], count: int = 1
+) -> list[SiteVerdict]:
+    """One verdict per site: the worst of all processes, with the findings of each.
+
+    ``verdicts`` has those of each process that was compared, ``count`` is the number of all.
+    """
+    if count == 1:
+        return list(next(iter(verdicts.values())))
     by_site: dict[object, list[tuple[int, SiteVerdict]]] = {}
-    for process, sites in enumerate(verdicts):
+    for process, sites in verdicts.items():
         for site in sites:
             key = _key(site.before), _key(site.after)
             by_site.setdefault(key, []).append((process, site))
-    return [_merge(parts, len(verdicts)) for parts in by_site.values()]
+    merged = [_merge(parts, len(verdicts)) for parts in by_site.values()]
+    missing = [k for k in range(count) if k not in verdicts]
+    return [_without_processes(site, missing, count) for site in merged] if missing else merged
+
+
+def _without_processes(site: SiteVerdict, missing: Sequence[int], count: int) -> SiteVerdict:
+    """The verdict of a site, some of whose processes were not recorded on both sides."""
+    listed = ", ".join(map(str, missing[:MOST_NAMED])) + " and others" * (len(missing) > MOST_NAMED)
+    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
+    return replace(
+        site,
+        verdict=Verdict.PARTLY_COMPARED if equal else site.verdict,
+        gaps=(*site.gaps, Gap(GapKind.PROCESS_MISSING, f"{listed} of {count}")),
+    )
 
 
 def _key(place: Place | None) -> object:
@@ -48,6 +84,8 @@ def _merge(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerd
         calls=max(site.calls for site in sites),
         leaves=sum(site.leaves for site in sites),
         collectives=sum(site.collectives for site in sites),
+        collective_calls=max(site.collective_calls for site in sites),
+        replays=max(site.replays for site in sites),
         differing_calls=max(site.differing_calls for site in sites),
         findings=findings,
         causes=tuple(dict.fromkeys(cause for site in sites for cause in site.causes)),

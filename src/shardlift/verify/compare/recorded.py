@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from shardlift.capture.files import CaptureError
-from shardlift.capture.layouts import Array, from_root
+from shardlift.capture.layouts import Array, from_root, numpy_dtype
 from shardlift.capture.schema import Capture, Form, Part, Sample
 from shardlift.capture.values import Bytes, name_of
-from shardlift.verify.compare.bits import numpy_dtype
 
 
 class Recorded(NamedTuple):

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from shardlift.capture.layouts import Array, same_arrays, same_digest, together
@@ -32,6 +32,7 @@ SUMMED_TWICE = (
 )
 SUMMED_LESS = "the backward pass sums over the devices less often than before"
 _OUTPUTS = (GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES)  # not even the outputs were compared
+CallKey = tuple[tuple[str, int, str], tuple[str, int, str], int]  # two sites, and a call
 MOST_CALLS = 200  # differing calls of a site whose values are compared
 
 
@@ -39,10 +40,18 @@ class SiteComparison:
     """Compares one pair of sites, call by call."""
 
     def __init__(
-        self, before: Recorded, after: Recorded, i: int, j: int, tolerance: Tolerance
+        self,
+        before: Recorded,
+        after: Recorded,
+        i: int,
+        j: int,
+        tolerance: Tolerance,
+        elsewhere: Collection[CallKey] = (),
     ) -> None:
+        """``elsewhere``: calls whose inputs differ in another process of the job."""
         self.sides, self.numbers, self.tolerance = (before, after), (i, j), tolerance
         self.sites = before.capture.sites[i], after.capture.sites[j]
+        self.elsewhere = elsewhere
         self.devices = max(site.axis_size for site in self.sites)
         self.findings: dict[tuple[Part, str], Finding] = {}
         self.notes: dict[str, None] = {}
@@ -109,7 +118,7 @@ class SiteComparison:
         if left.outputs is None or right.outputs is None:
             self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
             return
-        same_inputs = _same_arrays(left.inputs, right.inputs)
+        same_inputs = self._same_inputs(left, right)
         if not (left.outputs.digests or right.outputs.digests):
             self._compare_without_outputs(left, right)
             return
@@ -129,6 +138,11 @@ class SiteComparison:
             bad = self._compare_outputs(left, right, Part.REPLAYED, right.replayed)
             self.clues.differing_replays += bad
 
+    def _same_inputs(self, left: Sample, right: Sample) -> bool:
+        """Whether all processes gave the same inputs to a call in both programs."""
+        key = self.sites[0].key, self.sites[1].key, left.call
+        return key not in self.elsewhere and same_inputs(left, right)
+
     def _compare_errors(self, left: Sample, right: Sample) -> None:
         """Compare calls of which at least one raised an error."""
         self.calls += 1
@@ -143,7 +157,7 @@ class SiteComparison:
             what = f"the call raised an error {which}{f': {error}' * bool(error)}"
         self.differing += 1
         self._add(Finding("", left.call, Part.CALLS, what, cause=causes.of_error(right.error)))
-        self.clues.own |= _same_arrays(left.inputs, right.inputs)
+        self.clues.own |= self._same_inputs(left, right)
 
     def _compare_without_outputs(self, left: Sample, right: Sample) -> None:
         """Compare the inputs of a call without outputs, which prints or calls back to the host."""
@@ -427,6 +441,11 @@ def _with_cause(
         return finding
     why = SUMMED_TWICE if counts[1] > counts[0] else SUMMED_LESS
     return dataclasses.replace(finding, cause=f"{causes.size_of(factor)}: {why}")
+
+
+def same_inputs(left: Sample, right: Sample) -> bool:
+    """Whether two calls had the same inputs."""
+    return _same_arrays(left.inputs, right.inputs)
 
 
 def _name(form: Form) -> str:

@@ -63,6 +63,7 @@ class GapKind(StrEnum):
     OUTPUTS_NOT_READ = "outputs not read"
     NO_BYTES = "output without bytes"
     TRANSFORMED = "calls under a transformation"
+    PROCESS_MISSING = "process not recorded"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class SiteVerdict:
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()  # what was not compared
-    outputs_only: bool = False  # no collectives were recorded (--collectives 0, --processes)
+    outputs_only: bool = False  # no collectives were recorded (--collectives 0)
     # Whether the function itself differs, and not only its inputs; None if not known.
     itself: bool | None = None
 

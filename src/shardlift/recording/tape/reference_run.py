@@ -13,14 +13,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 
-from shardlift.capture import values
-from shardlift.capture.layouts import Array, LayoutChange, from_root, layout_of, root, same_arrays
+from shardlift.capture import files, values
+from shardlift.capture.layouts import (
+    Array,
+    LayoutChange,
+    from_root,
+    layout_of,
+    numpy_dtype,
+    root,
+    same_arrays,
+)
+from shardlift.capture.pairs import best_match
 from shardlift.capture.schema import Capture, Form, Part, Sample, Values
 from shardlift.recording.calls import FlatCall
 from shardlift.recording.site_records import SiteRecord
-from shardlift.verify.compare.bits import numpy_dtype
-from shardlift.verify.compare.pairs import best_match
 
 REPLAYS = 8  # calls per site
 
@@ -32,22 +40,37 @@ class ReferenceRun:
         self.capture, self.arrays = capture, arrays
         self.done: Counter[int] = Counter()
 
-    def inputs(
-        self, site: SiteRecord, number: int, call: FlatCall, own: Values
-    ) -> list[Any] | None:
-        """The leaves of its call ``number``; None if they are equal or not available."""
+    def may_replay(self, site: SiteRecord) -> bool:
+        """Whether fewer calls of a site were run again than may be."""
+        return self.done[site.index] < REPLAYS
+
+    def count(self, site: SiteRecord) -> None:
+        """A call of the site was run again."""
+        self.done[site.index] += 1
+
+    def differs(self, site: SiteRecord, number: int, own: Values) -> bool:
+        """Whether its call ``number`` had other inputs."""
+        _, sample = self._call(site, number)
+        return (
+            sample is not None
+            and sample.inputs is not None
+            and not same_arrays(sample.inputs.digests, own.digests)
+        )
+
+    def _call(self, site: SiteRecord, number: int) -> tuple[int, Sample | None]:
+        """The place of the same site in the other program, and its call ``number``."""
         index = best_match(site.key.function, site.names, self.capture.sites)
-        if index is None or self.done[site.index] >= REPLAYS:
+        if index is None:
+            return 0, None
+        samples = self.capture.sites[index].samples
+        return index, next((one for one in samples if one.call == number), None)
+
+    def inputs(self, site: SiteRecord, number: int, call: FlatCall) -> list[Any] | None:
+        """The leaves of its call ``number``; None if they are not available."""
+        index, sample = self._call(site, number)
+        if sample is None or sample.inputs is None:
             return None
-        theirs = self.capture.sites[index]
-        sample = next((one for one in theirs.samples if one.call == number), None)
-        if (
-            sample is None
-            or sample.inputs is None
-            or same_arrays(sample.inputs.digests, own.digests)
-        ):
-            return None
-        forms = theirs.forms[sample.inputs.forms]
+        forms = self.capture.sites[index].forms[sample.inputs.forms]
         if len(forms) != len(call.leaves):
             site.unseen["replays: the two functions take different arguments"] = None
             return None
@@ -58,7 +81,6 @@ class ReferenceRun:
         if any(leaf is None for leaf in leaves):
             site.unseen["replays of calls whose inputs were not kept or do not fit"] = None
             return None
-        self.done[site.index] += 1
         return leaves
 
     def _leaf(self, index: int, sample: Sample, number: int, form: Form, leaf: Any) -> Any:
@@ -69,6 +91,11 @@ class ReferenceRun:
         least = bits.view(numpy_dtype(form.dtype))
         array = fit_shape(from_root(least, form.shape, form.axis), form, _data_shape(leaf))
         return None if array is None else place_like(array, leaf)
+
+
+def read_reference(path: str) -> ReferenceRun:
+    """Read the capture of the other program, and the arrays beside it."""
+    return ReferenceRun(files.read(path), values.load(path))
 
 
 def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
@@ -87,10 +114,24 @@ def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
 
 
 def _data_shape(leaf: Any) -> tuple[int, ...]:
+    """The shape of what the tape has of a leaf: of a global array, the part of this process."""
+    if not isinstance(leaf, jax.Array):
+        return np.shape(leaf)
+    shape = _own_shape(leaf)
     if _is_key(leaf):
-        one = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)  # the array may have been donated
+        one = jax.ShapeDtypeStruct(shape, leaf.dtype)  # the array may have been donated
         return jax.eval_shape(jax.random.key_data, one).shape
-    return leaf.shape if isinstance(leaf, jax.Array) else np.shape(leaf)
+    return shape
+
+
+def _own_shape(leaf: jax.Array) -> tuple[int, ...]:
+    sharding = leaf.sharding
+    if sharding.is_fully_addressable:
+        return leaf.shape
+    places = sharding.addressable_devices_indices_map(leaf.shape).values()
+    starts = [{place[k].start or 0 for place in places if place} for k in range(leaf.ndim)]
+    block = sharding.shard_shape(leaf.shape)
+    return tuple(len(begin) * size for begin, size in zip(starts, block, strict=True))
 
 
 def _is_key(leaf: Any) -> bool:
@@ -101,11 +142,27 @@ def place_like(array: Array, leaf: Any) -> Any:
     """Place an array like ``leaf``, which may have been deleted."""
     if not isinstance(leaf, jax.Array):
         return np.array(array)
+    if not leaf.sharding.is_fully_addressable:
+        return _place_own_part(array, leaf)
     if _is_key(leaf):
-        kind = str(leaf.dtype).removeprefix("key<").removesuffix(">")
-        impl = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}.get(kind, kind)
-        made = jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
+        made = jax.random.wrap_key_data(jnp.asarray(array), impl=_key_kind(leaf))
     else:
         made = jnp.asarray(array)
     # An array that is not committed to its device can be combined with arrays on any device.
     return jax.device_put(made, leaf.sharding) if getattr(leaf, "committed", True) else made
+
+
+def _key_kind(leaf: jax.Array) -> str:
+    kind = str(leaf.dtype).removeprefix("key<").removesuffix(">")
+    return {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}.get(kind, kind)
+
+
+def _place_own_part(array: Array, leaf: jax.Array) -> Any:
+    """The global array like ``leaf`` of which ``array`` is the part of this process."""
+    if not _is_key(leaf):
+        return jax.make_array_from_process_local_data(leaf.sharding, array, leaf.shape)
+    if not isinstance(leaf.sharding, NamedSharding):
+        return None
+    shape = (*leaf.shape, array.shape[-1])
+    data = jax.make_array_from_process_local_data(leaf.sharding, array, shape)
+    return jax.random.wrap_key_data(data, impl=_key_kind(leaf))

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,6 @@ CANNOT = {
     "tabs and spaces": ("a.py", b"if jax.pmap:\n\tx\n        y\n", "inconsistent use of tabs"),
     "brackets": ("a.py", b"jax.pmap" + b"(" * 5000 + b")" * 5000, "nested"),
     "signs": ("a.py", b"x = " + b"-" * 100_000 + b"jax.pmap(f)", "nested too deeply"),
-    "attributes": ("a.py", b"x = jax.pmap(f)" + b".a" * 100_000, "nested too deeply"),
     "branches": ("a.py", b"if 0: 0\n" + b"elif 1: jax.pmap(f)\n" * 30_000, "nested too deeply"),
     "lists of JSON": ("a.ipynb", b'{"pmap":' + b"[" * 100_000, "nested too deeply"),
     "no notebook": ("a.ipynb", b'[{"jax.pmap": 1}]', "has no list of cells"),
@@ -71,6 +71,8 @@ CANNOT = {
     "a cell of numbers": ("a.ipynb", notebook([1, PMAP]), "is neither a string nor a list"),
     "a long number": ("a.ipynb", b'{"pmap": ' + b"9" * 6000 + b"}", "not a notebook"),
 }
+if sys.version_info < (3, 14):  # later ones can follow so many
+    CANNOT["attributes"] = ("a.py", b"x = jax.pmap(f)" + b".a" * 100_000, "nested too deeply")
 
 
 @pytest.mark.parametrize(("name", "content", "why"), CANNOT.values(), ids=list(CANNOT))

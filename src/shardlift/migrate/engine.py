@@ -79,6 +79,11 @@ class ProjectMigration:
             except OSError as error:
                 self._unreadable.append((path, error.strerror or str(error)))
 
+    @property
+    def is_to_rounding(self) -> bool:
+        """Whether the new text computes the same to rounding, and not to the last bit."""
+        return self._goal is Goal.GLOBAL and not self._project.settings.exact
+
     def render(self, decisions: Decisions = Decisions()) -> Migration:
         """The new texts; nothing is written."""
         stage = self._stage(decisions)

@@ -188,7 +188,7 @@ def test_mistakes():
     for bad in ("ulps", "ulps=-1", "rtol=x", "speed=3"):
         done = runner.invoke(main, ["verify", "a.py", "b.py", "--tolerance", bad])
         assert done.exit_code == 2
-        assert "is not ulps=N, rtol=X or atol=X" in done.output
+        assert "is not rounding=N, ulps=N, rtol=X or atol=X" in done.output
     done = runner.invoke(main, ["verify", "nowhere.py", "b.py"])
     assert done.exit_code == 2
     assert "no such file: nowhere.py" in done.output

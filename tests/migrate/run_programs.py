@@ -50,17 +50,28 @@ def _forbidden(*args: Any, **kwargs: Any) -> Any:
     raise AssertionError("pmap was called after the migration")
 
 
-def difference(one: Any, other: Any) -> str | None:
-    """Where two trees differ, if they do: structure, shapes, types, bits."""
+def difference(one: Any, other: Any, ulps: int = 0) -> str | None:
+    """Where two trees differ, if they do: structure, shapes, types, bits.
+
+    Floating-point leaves may be this many units in the last place of their largest number apart.
+    """
     if jax.tree.structure(one) != jax.tree.structure(other):
         return f"{jax.tree.structure(one)} became {jax.tree.structure(other)}"
     for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         left, right = _bits(left), _bits(right)
         if left.shape != right.shape or left.dtype != right.dtype:
             return f"{left.dtype}{left.shape} became {right.dtype}{right.shape}"
-        if left.tobytes() != right.tobytes():
-            return f"{left} became {right}"
+        if left.tobytes() != right.tobytes() and _distance(left, right) > ulps:
+            return f"{left} became {right}, {_distance(left, right):.1f} ulps"
     return None
+
+
+def _distance(left: Any, right: Any) -> float:
+    """How many ulps of the largest number two arrays are apart; infinite if they are no floats."""
+    if not jax.numpy.issubdtype(left.dtype, jax.numpy.floating) or not left.size:
+        return float("inf")
+    unit = float(jax.numpy.finfo(left.dtype).eps) * max(float(np.abs(left).max()), 1e-30)
+    return float(np.abs(left.astype(float) - right.astype(float)).max()) / unit
 
 
 def _bits(leaf: Any) -> Any:

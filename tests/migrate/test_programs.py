@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,9 @@ from shardlift.migrate.results import Migration
 from shardlift.migrate.rewrite import Goal
 from tests import children, shared
 from tests.migrate.programs import PROGRAMS
+
+# A tree that is put on every device whole, by `--to global`.
+PLACED = re.compile(r"device_put\(\s*jax\.tree\.map\([\w.]*copy, ")
 
 RUNNER = Path(__file__).with_name("run_programs.py")
 

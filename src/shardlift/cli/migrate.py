@@ -68,6 +68,12 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     metavar="FILE",
     help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
 )
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="For --to global: keep every bit, with a helper around each function. [default: plain "
+    "jax.shard_map, equal to rounding]",
+)
 @click.option("--diff/--write", "diff", default=True, help="Show the change (default), or make it.")
 @click.option(
     "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."
@@ -88,6 +94,7 @@ def migrate_command(
     to: str,
     only: tuple[str, ...],
     facts: str | None,
+    exact: bool,
     diff: bool,
     pr: str | None,
     recover: bool,
@@ -111,6 +118,8 @@ def migrate_command(
     goal = Goal(to)
     options = VerifyOptions(**asked)
     options.check(diff, goal, facts)
+    if exact and goal is not Goal.GLOBAL:
+        raise click.UsageError("--exact is for --to global: other goals keep every bit anyway")
     if pr is not None and diff:
         stop("--pr describes what was written: say --write, too")
     paths = paths or (".",)
@@ -119,7 +128,7 @@ def migrate_command(
         stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, recover)
     config, settings = _settings(paths[0], target_jax)
-    settings = replace(settings, many_processes=options.many_processes)
+    settings = replace(settings, many_processes=options.many_processes, exact=exact)
     if only:
         kinds = frozenset[Kind]().union(*(Only(part).kinds for part in only))
         settings = replace(settings, kinds=kinds)

@@ -30,7 +30,7 @@ from shardlift.verify.bisect import (
     trial_of,
     unstable_sites,
 )
-from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.bits import ROUNDING, Tolerance
 from shardlift.verify.compare.verdicts import (
     WANTING,
     Outcome,
@@ -406,8 +406,10 @@ def wanted(
 ) -> Wanted:
     """What the options of `migrate` ask for."""
     assert options.verify is not None
+    default = ROUNDING if project.is_to_rounding else Tolerance()
+    given = Tolerance(**options.tolerance) if options.tolerance else default  # type: ignore[arg-type]
     settings = running.Settings(
-        tolerance=Tolerance(**(options.tolerance or {})),  # type: ignore[arg-type]
+        tolerance=given,
         devices=options.devices,
         processes=options.processes if isinstance(options.processes, int) else 1,
         stuck_after=options.stuck_after,

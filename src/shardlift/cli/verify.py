@@ -55,9 +55,9 @@ class _Command(click.Command):
     "--tolerance",
     type=Tolerance(),
     default="ulps=0",
-    metavar="ulps=N,rtol=X,atol=X",
+    metavar="rounding=N,ulps=N,rtol=X,atol=X",
     help="Tolerance for 'close'; ulps=0 is bit-identical. rtol is relative to the largest "
-    "number of an array.",
+    "number of an array, and rounding counts in ulps of that number.",
 )
 @click.option(
     "--devices",

@@ -14,8 +14,16 @@ from shardlift.migrate.rewrite import Goal
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+_NUMBERS: dict[str, Callable[[str], float]] = {
+    "ulps": int,
+    "rounding": int,
+    "rtol": float,
+    "atol": float,
+}
+
+
 class Tolerance(click.ParamType[Any]):
-    """``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``."""
+    """``rounding=8``, ``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``."""
 
     name = "tolerance"
 
@@ -27,11 +35,11 @@ class Tolerance(click.ParamType[Any]):
         for part in value.split(","):
             name, _, number = part.strip().partition("=")
             try:
-                given[name] = {"ulps": int, "rtol": float, "atol": float}[name](number)
+                given[name] = _NUMBERS[name](number)
                 if not given[name] >= 0:
                     raise ValueError
             except (KeyError, ValueError):
-                self.fail(f"{part!r} is not ulps=N, rtol=X or atol=X", param, ctx)
+                self.fail(f"{part!r} is not rounding=N, ulps=N, rtol=X or atol=X", param, ctx)
         return given
 
 
@@ -86,8 +94,9 @@ _OPTIONS = (
     click.option(
         "--tolerance",
         type=Tolerance(),
-        metavar="ulps=N,rtol=X,atol=X",
-        help="With --verify: what passes for close; nothing.",
+        metavar="rounding=N,ulps=N,rtol=X,atol=X",
+        help="With --verify: tolerance for 'close'. [default: bit-identical; for --to global "
+        "without --exact rounding=8, in ulps of the largest number of each array]",
     ),
     click.option(
         "--outputs",

@@ -12,6 +12,7 @@ from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.migrate.changes import Decisions
+from shardlift.migrate.device_axis.dead_code import drop_dead_code
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.rewrites import analyse, plan
 from shardlift.migrate.drafts import NotebookDraft, draft_notebook, finish
@@ -77,6 +78,11 @@ class ProjectMigration:
                     self._worth.append(path)
             except OSError as error:
                 self._unreadable.append((path, error.strerror or str(error)))
+
+    @property
+    def is_to_rounding(self) -> bool:
+        """Whether the new text computes the same to rounding, and not to the last bit."""
+        return self._goal is Goal.GLOBAL and not self._project.settings.exact
 
     def render(self, decisions: Decisions = Decisions()) -> Migration:
         """The new texts; nothing is written."""
@@ -206,6 +212,7 @@ def to_global(program: Program, decisions: Decisions) -> dict[str, Rendering]:
             renderings[file.path].refused.append(renderings[file.path].change(file, match))
     for file in program.files:
         renderings[file.path].make(file, planned.rewrites.get(file.path, []))
+    drop_dead_code(program.files, renderings)
     return {path: one for path, one in renderings.items() if one.changes or one.refused}
 
 

@@ -236,7 +236,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 def _close(before: str, after: str, tolerance: Tolerance) -> bool:
     """Whether two lines differ only in numbers that are within the tolerance."""
-    relative = tolerance.rtol + tolerance.ulps * 2.0**-23
+    relative = tolerance.rtol + max(tolerance.ulps, tolerance.rounding) * 2.0**-23
     if not (relative or tolerance.atol) or _NUMBER.sub("#", before) != _NUMBER.sub("#", after):
         return False
     pairs = zip(_NUMBER.findall(before), _NUMBER.findall(after), strict=True)

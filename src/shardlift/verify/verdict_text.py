@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.padding import Padding
 
 from shardlift._escape import escape_control
 from shardlift.capture.schema import Part
+from shardlift.verify.compare.bits import ROUNDING
 from shardlift.verify.compare.verdicts import (
     Finding,
     Gap,
@@ -79,8 +81,22 @@ def describe_comparison(site: SiteVerdict) -> str:
     if site.replays:
         text += f"; {site.replays} calls run again on the inputs of the program before"
     worst = [f.distance.ulps or 0 for f in site.findings if f.distance and f.close]
-    is_close = worst and site.verdict in (Verdict.CLOSE, Verdict.PARTLY_COMPARED)
-    return f"{text}; at most {max(worst):,} ulps apart" if is_close else text
+    if not worst or site.verdict not in (Verdict.CLOSE, Verdict.PARTLY_COMPARED):
+        return text
+    bound = rounding_of(site)
+    if bound is None:
+        return f"{text}; at most {max(worst):,} ulps apart"
+    return f"{text}; equal to rounding, {bound}, because XLA fuses differently"
+
+
+def rounding_of(site: SiteVerdict) -> str | None:
+    """How far apart the arrays of a site are, if that is no more than rounding explains."""
+    distances = [finding.distance for finding in site.findings if finding.distance is not None]
+    found = [distance.rounding for distance in distances]
+    if not found or any(one is None or one > ROUNDING.rounding for one in found):
+        return None
+    most = max(1, math.ceil(max(one for one in found if one is not None)))
+    return f"at most {most} ulp{'s' * (most != 1)} of the largest number of each array"
 
 
 def places(site: SiteVerdict) -> str:
@@ -156,6 +172,9 @@ def advice(outcome: Outcome) -> list[str]:
         for finding in site.findings
     )
     if only_bits and not outcome.tolerance:
+        if all(rounding_of(site) is not None for site in differing):
+            bound = f"rounding={ROUNDING.rounding}"
+            return [f"The differences are those of rounding. To accept them: --tolerance {bound}"]
         return ["The differences are small. To accept them: --tolerance ulps=N,rtol=X"]
     if any(site.causes for site in differing):
         return []

@@ -17,7 +17,7 @@ import pytest
 from shardlift.migrate.rewrite import Goal
 from tests import children
 from tests.migrate.device_axis.dynamic_programs import HEAD, KINDS, controls, programs
-from tests.migrate.test_programs import migrated
+from tests.migrate.test_programs import PLACED, migrated
 
 RUNNER = Path(__file__).with_name("run_dynamic.py")
 
@@ -97,4 +97,4 @@ READERS = {
 @pytest.mark.parametrize("name", READERS)
 def test_what_reaches_something_else_changes_nothing(name: str) -> None:
     files = {"main.py": f"{HEAD}{KINDS['array'].text}{READERS[name]}\n", "other.py": "rows = 3\n"}
-    assert "= put_on_every_device(" in migrated(files, goal=Goal.GLOBAL)[0]["main.py"]
+    assert PLACED.search(migrated(files, goal=Goal.GLOBAL)[0]["main.py"])

@@ -6,7 +6,7 @@ import pytest
 
 from shardlift.capture.schema import Capture, Collective, Leaf, Proof, Site
 from shardlift.migrate.rewrite import Goal
-from tests.migrate.test_programs import migrated
+from tests.migrate.test_programs import PLACED, migrated
 
 HEAD = """\
 import jax
@@ -37,12 +37,11 @@ def train(loader, state, key):
 """
 SITE = """\
 p_step = jax.jit(
-    shard_map_on_devices(
+    shard_map_at_call(
         train_step,
         "batch",
         in_specs=(jax.P(), jax.P("batch"), jax.P("batch")),
         out_specs=jax.P(),
-        row_args=(2,),
     ),
     donate_argnums=(0,),
 )
@@ -51,7 +50,10 @@ AFTER = """
 
 def train(loader, state, key):
     n = jax.local_device_count()
-    state = put_on_every_device(state, "batch")
+    state = jax.device_put(
+        jax.tree.map(jax.numpy.copy, state),
+        jax.NamedSharding(device_mesh("batch"), jax.P()),
+    )
     for batch in loader:
         key, use = jax.random.split(key)
         state, metrics = p_step(state, batch, jax.random.split(use, n))
@@ -112,8 +114,11 @@ def test_a_returned_state_that_others_have_is_a_copy() -> None:
 def test_without_facts_the_batch_alone_changes() -> None:
     after = written(HEAD + LOOP)
     assert 'in_specs=(jax.P("batch"), jax.P("batch"), jax.P("batch"))' in after
-    assert "row_args=(0, 2)" in after
-    assert "row_outputs=(0, 1)" in after
+    taken = "    state = jax.tree.map(lambda x: x[0], state)\n    grads = jax.grad(loss)"
+    assert f"{taken}(state, batch, key[0])" in after
+    rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
+    assert f"return {rows}update(" in after
+    assert f"), {rows}metrics(" in after
     assert "    state = jax_utils.replicate(state)\n" in after
     assert all("--facts FILE" in said for said in findings(HEAD + LOOP))
 
@@ -122,8 +127,9 @@ def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
     why = "comes from argument batch, first used by mul at main.py:7 (loss)"
     facts = proven((0,), None, why=why)
     after = written(HEAD + LOOP, facts)
-    assert 'out_specs=(jax.P(), jax.P("batch")),\n        row_args=(2,),\n' in after
-    assert "row_outputs=(1,)" in after
+    assert 'out_specs=(jax.P(), jax.P("batch")),\n' in after
+    rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
+    assert f'"batch")), {rows}metrics(state, batch))' in after
     (said,) = findings(HEAD + LOOP, facts)
     assert said.startswith("output[1] of train_step keeps its device axis: output[1] is not proven")
     assert said.endswith(why)
@@ -131,7 +137,7 @@ def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
 
 def test_an_output_that_needs_a_row_to_be_equal_keeps_its_axis() -> None:
     after = written(HEAD + LOOP, proven((0, 2), (0,)))
-    assert "put_on_every_device" not in after  # the state comes back, and depends on the keys
+    assert not PLACED.search(after)  # the state comes back, and depends on the keys
     assert findings(HEAD + LOOP, proven((0, 2), (0,)))
 
 
@@ -151,13 +157,13 @@ def test_a_state_that_goes_elsewhere_keeps_its_axis(line: str, why: str) -> None
     text = HEAD + LOOP.replace("    return jax_utils", f"{line}    return jax_utils")
     said = findings(text, proven((0,), ()))
     assert any(why in one and "main.py:" in one for one in said), said
-    assert "put_on_every_device" not in written(text, proven((0,), ()))
+    assert not PLACED.search(written(text, proven((0,), ())))
 
 
 def test_facts_of_another_function_on_the_line_are_none() -> None:
     facts = proven((0,), ())
     other = Capture(sites=(Site("main.py", 11, "another", calls=1, proofs=facts.sites[0].proofs),))
-    assert "put_on_every_device" not in written(HEAD + LOOP, other)
+    assert not PLACED.search(written(HEAD + LOOP, other))
 
 
 def test_comments_inside_a_call_are_not_lost() -> None:
@@ -177,7 +183,7 @@ def test_programs_of_many_processes_keep_calling_with_their_own_part() -> None:
 
 def test_strict_takes_gradients_of_varying_values() -> None:
     after = written(HEAD + LOOP, proven((0,), ()), strict=True)
-    assert 'jax.grad(loss)(jax.lax.pcast(state, "batch", to="varying"), batch, key)' in after
+    assert 'jax.grad(loss)(jax.lax.pcast(state, "batch", to="varying"), batch, key[0])' in after
     assert "        check_vma=True,\n" in after
 
 

@@ -77,9 +77,10 @@ def _connect_call(program: Program, call: PendingCall) -> None:
             escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
         else:
             at = Place(call.at.file, call.call.args[position]) if call.plain else call.at
-            add_use(argument, Point(Role.ARGUMENT, at, site=site, position=position))
-            site.given.setdefault(position, []).append(argument)
-            program.tracked.append(argument)
+            # Of a list of trees, the trees: they have the layout.
+            leaves = add_use(argument, Point(Role.ARGUMENT, at, site=site, position=position))
+            site.given.setdefault(position, []).append(leaves)
+            program.tracked.append(leaves)
     for argument in call.named:
         escape(argument, Escape(call.at, "is given by keyword"))
     add_made(call.result, Point(Role.OUTPUT, call.at, site=site))

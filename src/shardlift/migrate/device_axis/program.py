@@ -207,6 +207,30 @@ class Program:
 
     # ---- at the end
 
+    def has_one_name(self, root: Cell, at: Place) -> bool:
+        """Whether the values of a class have one name in one function, which no other scope sees.
+
+        Once that name has another value, nobody has them.
+        """
+        elsewhere = (*self.fields.values(), *(c.result for c in self.functions.values()))
+        if any(find(cell) is root for cell in elsewhere):
+            return False
+        bound = [one for one, cell in self._bindings.items() if find(cell) is root]
+        scopes = {at.file.index.scope_of.get(one) for one in bound}
+        names = {one.id if isinstance(one, ast.Name) else "" for one in bound}
+        if len(names) != 1 or len(scopes) != 1 or not all(names) or None in scopes:
+            return False
+        (scope,) = scopes
+        return all(
+            at.file.index.scope_of.get(node) is scope
+            for node in at.file.index.nodes(ast.Name)
+            if node.id in names and self._sees(at.file, node, scope)
+        )
+
+    @staticmethod
+    def _sees(file: File, node: ast.Name, scope: Scope | None) -> bool:
+        return file.index.binding_scope(node)[0] is scope
+
     def is_last_use(self, root: Cell, file: File, node: ast.AST) -> bool:
         """Whether a value is returned by the only function that has a name for it."""
         parent = file.index.parents.get(node)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
-from shardlift.migrate.call_format import Argument, CallText, Style
+from shardlift.migrate.call_format import Argument, Style
 from shardlift.migrate.changes import ChangeId, Decisions
-from shardlift.migrate.device_axis import spelling
+from shardlift.migrate.device_axis import mesh, plain, spelling
 from shardlift.migrate.device_axis import strict as checked
 from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
 from shardlift.migrate.device_axis.flow import follow_values
+from shardlift.migrate.device_axis.mesh import Meshes
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decide, findings
@@ -62,14 +63,16 @@ def plan(program: Program, decided: Decisions = Decisions()) -> Plan:
         site: decided.left[change] for site in sites if (change := _identity(site)) in decided.left
     }
     decision = decide(program, left)
-    found = Plan(findings=findings(program, decision))
+    found, meshes = Plan(findings=findings(program, decision)), Meshes(program, decision)
     for site in program.sites.values():
         if decision.is_changed(site):
-            _rewrite_site(found, site, decision, decided)
+            _rewrite_site(found, program, site, decision, decided, meshes)
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
-            _rewrite_class(found, program, root, layout)
+            _rewrite_class(found, program, root, layout, meshes)
+    for file, definition in meshes.definitions():
+        found.add(file, definition)
     return found
 
 
@@ -78,7 +81,14 @@ def _identity(site: Site) -> ChangeId:
     return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 
 
-def _rewrite_site(found: Plan, site: Site, decision: Decision, decided: Decisions) -> None:
+def _rewrite_site(
+    found: Plan,
+    program: Program,
+    site: Site,
+    decision: Decision,
+    decided: Decisions,
+    meshes: Meshes,
+) -> None:
     why = None
     if decided.strict_vma:
         why = decided.loose.get(_identity(site)) or checked.obstacle(site, decision)
@@ -86,7 +96,10 @@ def _rewrite_site(found: Plan, site: Site, decision: Decision, decided: Decision
         text = f"check_vma stays off at {site.name}: {why}"
         found.loose.append(Finding(Place(site.file, site.node), text))
     strict = decided.strict_vma and why is None
-    found.add(site.file, _site(site, decision, strict))
+    if plain.needs_rows_helper(program, site, decision) is None:
+        found.add(site.file, _plain_site(program, site, decision, meshes, strict))
+    else:
+        found.add(site.file, _site(site, decision, strict))
     for file, rewrite in checked.casts(site, decision) if strict else ():
         if rewrite.node not in {one.node for one in found.rewrites.get(file.path, [])}:
             found.add(file, rewrite)
@@ -94,33 +107,35 @@ def _rewrite_site(found: Plan, site: Site, decision: Decision, decided: Decision
 
 def _cannot_be_written(site: Site) -> Iterable[str]:
     file = site.file
-    for name in (jax_name(file)[0], ON_DEVICES, HOST_LOCAL):
+    for name in (jax_name(file)[0], ON_DEVICES, HOST_LOCAL, plain.AT_CALL, mesh.HELPER):
         if is_shadowed(file, site.node, name):
             yield f"the name `{name}` means something else here"
     if shard_map_sites.has_comments(file, site.node, site.options.operand):
         yield "there are comments between its arguments"
 
 
-def _rewrite_class(found: Plan, program: Program, root: Cell, layout: Layout) -> None:
+def _rewrite_class(
+    found: Plan, program: Program, root: Cell, layout: Layout, meshes: Meshes
+) -> None:
     """The places that make and use the values of a class, each once."""
     points = {(point.at.node, point.role): point for point in reversed(root.points)}
     for point in reversed(points.values()):
-        rewrite = _rewrite(program, root, point, layout)
+        rewrite = _rewrite(program, root, point, layout, meshes)
         if rewrite is not None:
             found.add(point.at.file, rewrite)
 
 
-def _rewrite(program: Program, root: Cell, point: Point, layout: Layout) -> Match | None:
+def _rewrite(
+    program: Program, root: Cell, point: Point, layout: Layout, meshes: Meshes
+) -> Match | None:
     node, role = point.at.node, point.role
     imports, helpers = frozenset[str](), frozenset[HelperRequest]()
     if role is Role.REPLICATE and layout is Layout.WHOLE:
-        edits = spelling.replicated(point, _axis_name(root))
-        helpers = frozenset({HelperRequest(spelling.PUT)})
-    elif role is Role.SHARD:
+        return _replicated(root, point, meshes)
+    if role is Role.SHARD:
         edits = spelling.unsharded(point)
     elif role in (Role.FIRST, Role.INDEX):
-        is_given_away = _is_donated(root) and not program.is_last_use(root, point.at.file, node)
-        edits, imports = spelling.first(point, is_given_away)
+        edits, imports = spelling.first(point, _is_given_away(program, root, point))
     elif role is Role.METRICS:
         edits, imports = spelling.metrics(point)
     elif role is Role.PREFETCH:
@@ -129,6 +144,27 @@ def _rewrite(program: Program, root: Cell, point: Point, layout: Layout) -> Matc
     else:
         return None
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
+
+
+def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
+    """A copy of a tree on every device."""
+    file, node = point.at.file, point.at.node
+    settings = file.project.settings
+    if settings.exact or file.many_processes:
+        edits = spelling.replicated(point, _axis_name(root))
+        helpers = frozenset({HelperRequest(spelling.PUT)})
+        return Match(node, "", tuple(edits), helpers=helpers, kind=Kind.DEVICE_AXIS)
+    axis = _axis_name(root) or meshes.default_axis
+    text = meshes.text(file, axis, Style.of(file.source.text).string(axis))
+    edits, imports = spelling.placed(point, text)
+    return Match(node, "", tuple(edits), imports, mesh.needs_helper(text), kind=Kind.DEVICE_AXIS)
+
+
+def _is_given_away(program: Program, root: Cell, point: Point) -> bool:
+    """Whether what is read may be donated while somebody still has it."""
+    if not _is_donated(root) or program.is_last_use(root, point.at.file, point.at.node):
+        return False
+    return not (spelling.assigns_to_itself(point) and program.has_one_name(root, point.at))
 
 
 def _is_donated(root: Cell) -> bool:
@@ -145,29 +181,46 @@ def _axis_name(root: Cell) -> str | None:
     return next(named, None)
 
 
+def _plain_site(
+    program: Program, site: Site, decision: Decision, meshes: Meshes, strict: bool
+) -> Match:
+    """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
+    file, style = site.file, Style.of(site.file.source.text)
+    form, helpers = plain.plain_form(site, decision, meshes, _donation(site), strict)
+    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    edits += tuple(plain.row_edits(program, site, decision))
+    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
+
+
 def _site(site: Site, decision: Decision, strict: bool) -> Match:
     """`jax.jit(shard_map_on_devices(...))`, with a spec per argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
-    jax, imports = jax_name(file)
     axis = site.options.text("axis_name") or style.string(DEFAULT_NAME)
     inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
-    outputs = decision.outputs(site)
-    static = [f"static_argnums={site.static}"] if site.static else []
-    inner: list[Argument] = [
-        _specs("in_specs", inputs, jax, axis, True, site.static),
-        _specs("out_specs", outputs, jax, axis, False),
+    static = (f"static_argnums={site.static}",) if site.static else ()
+    inner: tuple[Argument, ...] = (
+        *plain.specs_of(site, decision, axis),
         *_rows("row_args", inputs),
-        *_rows("row_outputs", outputs),
+        *_rows("row_outputs", decision.outputs(site)),
         *static,
-        *(["check_vma=True"] if strict else []),
-    ]
-    donated = site.options.text("donate_argnums")
-    outer = [f"donate_argnums={donated}"] if donated and donated not in ("()", "[]") else []
-    form = Form(tuple(inner), (*static, *outer), axis, name=ON_DEVICES, host_local=HOST_LOCAL)
+        *(("check_vma=True",) if strict else ()),
+    )
+    outer = (*static, *_donation(site))
+    form = Form(inner, outer, axis, name=ON_DEVICES, host_local=HOST_LOCAL)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    return Match(site.node, "", edits, _imports(site), _helpers(site, strict), kind=Kind.SITE)
+
+
+def _donation(site: Site) -> tuple[str, ...]:
+    donated = site.options.text("donate_argnums")
+    return (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
+
+
+def _imports(site: Site) -> frozenset[str]:
+    imports = jax_name(site.file)[1]
     if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
-        imports |= partial_name(file)[1]
-    return Match(site.node, "", edits, imports, _helpers(site, strict), kind=Kind.SITE)
+        imports |= partial_name(site.file)[1]
+    return imports
 
 
 def _helpers(site: Site, strict: bool) -> frozenset[HelperRequest]:
@@ -176,24 +229,6 @@ def _helpers(site: Site, strict: bool) -> frozenset[HelperRequest]:
         return frozenset({HelperRequest(ON_DEVICES), *around})
     lifetime = shard_map_sites.lifetime(site.file, site.node, site.options.operand)
     return frozenset({HelperRequest(ON_DEVICES, frozenset({PLAIN, *lifetime}))})
-
-
-def _specs(
-    name: str,
-    layouts: list[Layout],
-    jax: str,
-    axis: str,
-    always: bool,
-    static: tuple[int, ...] = (),
-) -> Argument:
-    """A spec per argument or output; one for all outputs if it is the same."""
-    texts = [f"{jax}.P()" if one is Layout.WHOLE else f"{jax}.P({axis})" for one in layouts]
-    texts = ["None" if k in static else text for k, text in enumerate(texts)]
-    if not always and len(set(layouts)) == 1:
-        return f"{name}={texts[0]}"
-    if len(texts) == 1:
-        return f"{name}=({texts[0]},)"
-    return CallText(f"{name}=", tuple(texts))
 
 
 def _rows(name: str, layouts: list[Layout]) -> list[str]:

@@ -196,6 +196,8 @@ def _not_whole(decision: Decision, root: Cell) -> str | None:
 
 def _not_global(decision: Decision, root: Cell) -> str | None:
     """Why the rows of a class cannot be in one axis."""
+    if not root.made:
+        return "it is not known where it comes from"
     for made in root.made:
         if made.role is not Role.SHARD:
             return _origin(made)

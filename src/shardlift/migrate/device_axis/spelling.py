@@ -6,13 +6,13 @@ import ast
 import io
 import tokenize
 
-from shardlift.migrate.call_format import Style
+from shardlift.migrate.call_format import CallText, Style, render
 from shardlift.migrate.device_axis.cells import Point, Role
 from shardlift.migrate.names import is_free, is_shadowed, jax_name
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
-from shardlift.source.statements import delete, is_only_statement
+from shardlift.source.statements import delete
 from shardlift.source.values import External
 
 PUT = "put_on_every_device"
@@ -30,6 +30,7 @@ _READERS = frozenset(
 )  # fmt: skip
 _READS = (Role.FIRST, Role.INDEX, Role.METRICS)
 _REWRITTEN = (Role.REPLICATE, Role.SHARD, *_READS)
+_PLACE = "\0"  # stands for a tree while the text around it is laid out
 _SIMPLE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 
 
@@ -76,18 +77,60 @@ def replicated(made: Point, axis_name: str | None) -> list[Edit]:
     return _around(file, made.at.node, made.inner, f"{PUT}(", f"{axis})")
 
 
-def unsharded(made: Point) -> list[Edit]:
-    """`shard(x)` becomes `x`; an assignment of a name to itself is removed."""
-    file, node = made.at.file, made.at.node
+def placed(made: Point, mesh: str) -> tuple[list[Edit], frozenset[str]]:
+    """`replicate(x)` becomes a copy of `x`, whole on every device of a mesh.
+
+    Without the copy the arrays share memory with `x` (JAX 0.10.2 and 0.12, with `may_alias=False`
+    as well): donating them deletes `x`, and donating a tree that has `x` twice is an error.
+    """
+    file = made.at.file
     assert made.inner is not None
-    statement = file.index.parents.get(node)
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-        same = isinstance(target, ast.Name) and isinstance(made.inner, ast.Name)
-        alone = same and target.id == made.inner.id  # type: ignore[attr-defined]
-        if alone and not is_only_statement(file, statement):
-            return [delete(file, statement)]
-    return _around(file, node, made.inner, "", "")
+    jax, imports = jax_name(file)
+    stand_in = _PLACE.ljust(len(file.text(made.inner)), "x")
+    copied = CallText(f"{jax}.tree.map", (f"{numpy_name(file, jax)}.copy", stand_in))
+    whole = CallText(f"{jax}.NamedSharding", (mesh, f"{jax}.P()"))
+    text = _laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, whole)))
+    return _around(file, made.at.node, made.inner, *text.split(stand_in)), imports
+
+
+def _laid_out(file: File, node: ast.AST, call: CallText) -> str:
+    """The text of a call that takes the place of a node."""
+    line, column = position(node)
+    first, (last, column_after) = file.lines[line - 1], end(node)
+    margin = first[: len(first) - len(first.lstrip())]
+    after = max(len(file.lines[last - 1].rstrip()) - column_after, 0)
+    return render(call, Style.of(file.source.text), margin, column, after)
+
+
+def unsharded(made: Point) -> list[Edit]:
+    """`shard(x)` becomes `x`."""
+    assert made.inner is not None
+    return _without_call(made, made.inner)
+
+
+def assigns_to_itself(point: Point) -> bool:
+    """`x = unreplicate(x)`, which would become `x = x`."""
+    return _own_assignment(point) is not None
+
+
+def _own_assignment(point: Point) -> ast.Assign | None:
+    statement = point.at.file.index.parents.get(point.at.node)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target, inner = statement.targets[0], point.inner
+    is_plain = isinstance(target, (ast.Name, ast.Tuple)) and isinstance(
+        inner, (ast.Name, ast.Tuple)
+    )
+    same = is_plain and ast.unparse(target) == ast.unparse(inner)  # type: ignore[arg-type]
+    return statement if same else None
+
+
+def _without_call(point: Point, inner: ast.expr) -> list[Edit]:
+    """A call that becomes its argument; an assignment of a name to itself is removed."""
+    statement = _own_assignment(point)
+    if statement is not None:
+        return [delete(point.at.file, statement)]
+    return _around(point.at.file, point.at.node, inner, "", "")
 
 
 def first(use: Point, donated: bool) -> tuple[list[Edit], frozenset[str]]:
@@ -95,9 +138,9 @@ def first(use: Point, donated: bool) -> tuple[list[Edit], frozenset[str]]:
     file, node = use.at.file, use.at.node
     assert use.inner is not None
     if not donated or _is_read_now(file, node):
-        return _around(file, node, use.inner, "", ""), frozenset()
+        return _without_call(use, use.inner), frozenset()
     jax, imports = jax_name(file)
-    copy = f"{_numpy_name(file, jax)}.copy"
+    copy = f"{numpy_name(file, jax)}.copy"
     if use.role is Role.INDEX:
         return _around(file, node, use.inner, f"{copy}(", ")"), imports
     return _around(file, node, use.inner, f"{jax}.tree.map({copy}, ", ")"), imports
@@ -145,8 +188,8 @@ def _is_read_now(file: File, node: ast.AST) -> bool:
     )
 
 
-def _numpy_name(file: File, jax: str) -> str:
-    """The name of `jax.numpy` in a file."""
+def numpy_name(file: File, jax: str) -> str:
+    """The name of `jax.numpy` in a file, `jax` being that of jax."""
     for name, bound in file.index.module.names.items():
         alias = bound[0] if len(bound) == 1 else None
         if isinstance(alias, ast.alias) and file.resolver.bound(alias) == (External("jax.numpy"),):

@@ -49,6 +49,29 @@ def shard_map_on_devices(
     return mapped
 
 
+def shard_map_at_call(f, axis_name, in_specs, out_specs, check_vma=False):
+    """`jax.shard_map` of `f` over all devices; importing the module touches none of them."""
+
+    @functools.wraps(f)
+    def mapped(*args):
+        return jax.shard_map(
+            f,
+            mesh=device_mesh(axis_name),
+            in_specs=in_specs,
+            out_specs=out_specs,
+            check_vma=check_vma,
+        )(*args)
+
+    return mapped
+
+
+@functools.cache
+def device_mesh(axis_name):
+    """All devices in a row. It is made at the first call: an import touches no device."""
+    auto = (jax.sharding.AxisType.Auto,)
+    return jax.make_mesh((jax.device_count(),), (axis_name,), axis_types=auto)
+
+
 def host_local_arrays(jitted):
     """A jitted `shard_map_on_devices` that each process calls with its own part of every array.
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from shardlift.capture.layouts import Array, same_arrays, same_digest, together
 from shardlift.capture.schema import ArrayRole, Form, Part, Sample, SiteKind, Values
 from shardlift.verify.compare import causes, key_and_index_checks
-from shardlift.verify.compare.bits import Tolerance, distance, within
+from shardlift.verify.compare.bits import ROUNDING, Tolerance, distance, within
 from shardlift.verify.compare.explanation import Clues, explain
 from shardlift.verify.compare.leaves import Maps, identical, is_array, nearly, structure, words
 from shardlift.verify.compare.pairs import pair_collectives, pair_leaves
@@ -266,8 +266,9 @@ class SiteComparison:
         if apart.identical:
             return None
         close = bool(self.tolerance) and within(left, right, self.tolerance)
-        cause = "" if close else causes.likely(left, right, axis, self.devices)
-        if not cause and not close and part == Part.OUTPUTS:
+        is_rounded = within(left, right, ROUNDING)
+        cause = "" if close or is_rounded else causes.likely(left, right, axis, self.devices)
+        if not cause and not close and not is_rounded and part == Part.OUTPUTS:
             cause = self._cause_of_update(path, call, left, right)
         return Finding(path, call, part, words(apart), apart, cause, close, forms[0].about)
 

@@ -1,0 +1,195 @@
+"""The mesh of a rewritten file: a variable of a script, or a function that makes it once.
+
+A script makes its mesh above the first function that needs it. A module that others import must
+not touch devices while it is imported, and what sets JAX up must run before the first device is
+touched: there, the mesh comes from the helper `device_mesh`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from shardlift.migrate.call_format import CallText, Style, render
+from shardlift.migrate.device_axis.cells import Place, Role
+from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.solve import Decision, Layout
+from shardlift.migrate.forms import DEFAULT_NAME
+from shardlift.migrate.names import jax_name
+from shardlift.source.file import File
+from shardlift.source.mentions import is_decorator
+from shardlift.source.model import Edit, HelperRequest, Kind, Match
+from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.statements import newline
+
+HELPER = "device_mesh"
+# What decides which devices there are: it has to run before one is touched.
+_SET_UP = re.compile(
+    r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
+    r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
+)
+_FLAGS = re.compile(r"flags_with_absl|config_with_absl")
+_ON_DEVICES = re.compile(
+    r"jax\.(numpy|random|nn|lax)\.\w+$|jax\.(device|local_device|process|make_mesh)"
+)
+
+
+class Meshes:
+    """The meshes of a program's files, and what was written for each axis."""
+
+    def __init__(self, program: Program, decision: Decision) -> None:
+        """Find the place of each file's mesh."""
+        self._program = program
+        self._names: dict[File, dict[str, str]] = {}
+        self._first: dict[File, ast.stmt] = {}
+        for place in _users(program, decision):
+            statement = _top_level(place)
+            first = self._first.setdefault(place.file, statement)
+            if statement.lineno < first.lineno:
+                self._first[place.file] = statement
+        self._scripts = {file: self._is_script(file) for file in self._first}
+        self.default_axis = _default_axis(program)
+
+    def text(self, file: File, axis: str | None, written: str) -> str:
+        """The expression of the mesh with an axis; `written` is the axis name as the text has it.
+
+        A variable needs an axis name that is known.
+        """
+        if axis is None or not self._scripts.get(file):
+            return f"{HELPER}({written})"
+        names = self._names.setdefault(file, {})
+        if axis not in names:
+            names[axis] = _free_name(file, axis, {*names.values()})
+        return names[axis]
+
+    def is_variable(self, file: File, axis: str | None) -> bool:
+        """Whether the mesh of a file is a variable, which exists once the module has run."""
+        return axis is not None and self._scripts.get(file, False)
+
+    def definitions(self) -> Iterator[tuple[File, Match]]:
+        """The statements that make the meshes that were used."""
+        for file, names in self._names.items():
+            first, style = self._first[file], Style.of(file.source.text)
+            jax, imports = jax_name(file)
+            lines = [_definition(name, axis, jax, style) for axis, name in names.items()]
+            line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
+            end = newline(file)
+            is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            text = end.join(lines).replace("\n", end) + end * (3 if is_block else 1)
+            edit = Edit(file.stretch(line, 0, line, 0), text)
+            yield file, Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
+
+    def _is_script(self, file: File) -> bool:
+        """Whether a module may touch devices when it is run, before its first function needs it."""
+        limit = self._first[file].lineno
+        if any(_set_up_later(one, limit if one is file else None) for one in self._program.files):
+            return False
+        if any(_touches_devices(file, call) for call in file.index.nodes(ast.Call)):
+            return True
+        return _has_guard(file) and not self._is_imported(file)
+
+    def _is_imported(self, file: File) -> bool:
+        for other in self._program.files:
+            for alias in other.index.nodes(ast.alias) if other is not file else ():
+                statement = other.index.parents[alias]
+                base = ""
+                if isinstance(statement, ast.ImportFrom):
+                    base = other.resolver.imported_module(statement)
+                for dotted in (base, f"{base}.{alias.name}".strip(".")):
+                    if dotted and self._program.module(other, dotted) is file:
+                        return True
+        return False
+
+
+def _users(program: Program, decision: Decision) -> Iterable[Place]:
+    """The places whose new text needs a mesh."""
+    for site in program.sites.values():
+        if decision.is_changed(site):
+            yield Place(site.file, site.node)
+    for key, root in decision.classes.items():
+        if decision.layouts[key] is Layout.WHOLE:
+            yield from (made.at for made in root.made if made.role is Role.REPLICATE)
+
+
+def _top_level(place: Place) -> ast.stmt:
+    """The statement of the module that a place is in."""
+    around = [place.node, *place.file.index.ancestors(place.node)]
+    statement = around[-2] if len(around) > 1 else around[0]
+    assert isinstance(statement, ast.stmt)
+    return statement
+
+
+def _default_axis(program: Program) -> str:
+    """The axis of a site without an axis name: that of the others, unless a vmap may have it."""
+    for file in program.files:
+        for call in file.index.nodes(ast.Call):
+            is_named = any(keyword.arg == "axis_name" for keyword in call.keywords)
+            if is_named and (file.called(call) or "vmap").endswith("vmap"):
+                return DEFAULT_NAME
+    named = Counter(site.axis_name for site in program.sites.values() if site.axis_name)
+    return named.most_common(1)[0][0] if named else DEFAULT_NAME
+
+
+def _set_up_later(file: File, limit: int | None) -> bool:
+    """Whether a file sets JAX up in a function, or at the top level from a line on."""
+    nodes: list[ast.Call | ast.Subscript] = [
+        *file.index.nodes(ast.Call),
+        *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
+    ]
+    for node in nodes:
+        text = ast.unparse(node.func if isinstance(node, ast.Call) else node.value)
+        if _FLAGS.search(text):
+            return True
+        is_later = limit is not None and node.lineno >= limit
+        if _SET_UP.search(text) and (is_later or file.index.function_around(node) is not None):
+            return True
+    return False
+
+
+def _touches_devices(file: File, call: ast.Call) -> bool:
+    """Whether a call makes or places an array while the module is imported."""
+    if not _ON_DEVICES.match(file.called(call) or ""):
+        return False
+    around = list(file.index.ancestors(call))
+    is_later = any(isinstance(node, FUNCTIONS) for node in around)
+    return not is_later and not any(_is_guard(node) for node in around)
+
+
+def _has_guard(file: File) -> bool:
+    return any(_is_guard(node) for node in file.index.root.body)
+
+
+def _is_guard(node: ast.AST) -> bool:
+    """`if __name__ == "__main__":`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def _free_name(file: File, axis: str, taken: set[str]) -> str:
+    """A name for a mesh that nothing in the file has."""
+    bound = {name for scope in file.index.opens.values() for name in scope.names} | taken
+    bound |= {node.id for node in file.index.nodes(ast.Name)}
+    own = [f"{axis}_mesh"] if axis.isidentifier() else []
+    candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
+    return next(name for name in candidates if name not in bound)
+
+
+def _definition(name: str, axis: str, jax: str, style: Style) -> str:
+    auto = f"axis_types=({jax}.sharding.AxisType.Auto,)"
+    call = CallText(
+        f"{jax}.make_mesh", (f"({jax}.device_count(),)", f"({style.string(axis)},)", auto)
+    )
+    opening = f"{name} = "
+    return opening + render(call, style, "", len(opening))
+
+
+def needs_helper(text: str) -> frozenset[HelperRequest]:
+    """The helper that the expression of a mesh needs."""
+    return frozenset({HelperRequest(HELPER)} if text.startswith(f"{HELPER}(") else ())
+
+
+def runs_at_import(file: File, node: ast.expr) -> bool:
+    """Whether a site is evaluated while its module is imported."""
+    at: ast.AST = file.index.parents[node] if is_decorator(file, node) else node
+    return file.index.function_around(at) is None

@@ -1,0 +1,253 @@
+"""The plain text of a site: `jax.jit(jax.shard_map(...))` with specs, and rows read in the body."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from shardlift.migrate import sites as shard_map_sites
+from shardlift.migrate.call_format import Argument, CallText
+from shardlift.migrate.device_axis.cells import Role, find
+from shardlift.migrate.device_axis.mesh import Meshes, needs_helper, runs_at_import
+from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.sites import Site
+from shardlift.migrate.device_axis.solve import Decision, Layout
+from shardlift.migrate.device_axis.spelling import numpy_name
+from shardlift.migrate.forms import Form
+from shardlift.migrate.helpers import CACHED
+from shardlift.migrate.names import is_shadowed, jax_name
+from shardlift.source.file import File
+from shardlift.source.model import Edit, HelperRequest
+from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
+
+AT_CALL = "shard_map_at_call"
+_MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_WORD = r"\b{}\b"
+
+
+def needs_rows_helper(program: Program, site: Site, decision: Decision) -> str | None:
+    """Why the text of a site needs the helper that adds and drops rows; None if it does not."""
+    file = site.file
+    if file.project.settings.exact:
+        return "every bit is kept (--exact)"
+    if file.many_processes:
+        return "each process gives and gets its own part of the arrays"
+    if site.static:
+        return "jax.shard_map takes no static arguments"
+    if any(call.keywords for _, call in site.calls):
+        return "jax.shard_map takes no keyword arguments"
+    lifetime = shard_map_sites.lifetime(file, site.node, site.options.operand)
+    if CACHED in lifetime and not _runs_once(program, file, site.node):
+        return "it may be mapped again, which must not compile it again"
+    if _row_edits(program, site, decision) is None:
+        return "its function is used elsewhere, or does not return a tuple that is written out"
+    return None
+
+
+def plain_form(
+    site: Site, decision: Decision, meshes: Meshes, outer: tuple[str, ...], strict: bool
+) -> tuple[Form, frozenset[HelperRequest]]:
+    """The two calls of a site, and the helpers that they need."""
+    file = site.file
+    axis, written = axis_of(site, meshes)
+    specs = specs_of(site, decision, written)
+    check = () if strict else ("check_vma=False",)
+    if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
+        loose = ("check_vma=True",) if strict else ()
+        form = Form((*specs, *loose), outer, written, name=AT_CALL)
+        return form, frozenset({HelperRequest(AT_CALL)})
+    mesh = meshes.text(file, axis, written)
+    name = f"{jax_name(file)[0]}.shard_map"
+    return Form((f"mesh={mesh}", *specs, *check), outer, None, name=name), needs_helper(mesh)
+
+
+def axis_of(site: Site, meshes: Meshes) -> tuple[str | None, str]:
+    """The axis name of a site, if it is known, and its text."""
+    written = site.options.text("axis_name")
+    if written is None or written == "None":
+        return meshes.default_axis, repr(meshes.default_axis).replace("'", '"')
+    return site.axis_name, written
+
+
+def specs_of(site: Site, decision: Decision, axis: str) -> tuple[Argument, Argument]:
+    """`in_specs` and `out_specs`; one spec for all outputs if it is the same."""
+    jax = jax_name(site.file)[0]
+    inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
+    outputs = decision.outputs(site)
+    texts = ["None" if k in site.static else _spec(one, jax, axis) for k, one in enumerate(inputs)]
+    in_specs: Argument = CallText("in_specs=", tuple(texts))
+    if len(texts) == 1:
+        in_specs = f"in_specs=({texts[0]},)"
+    if len(set(outputs)) == 1:
+        return in_specs, f"out_specs={_spec(outputs[0], jax, axis)}"
+    return in_specs, CallText("out_specs=", tuple(_spec(one, jax, axis) for one in outputs))
+
+
+def _spec(layout: Layout, jax: str, axis: str) -> str:
+    return f"{jax}.P()" if layout is Layout.WHOLE else f"{jax}.P({axis})"
+
+
+# ---- rows: what stays one per device
+
+
+def row_edits(program: Program, site: Site, decision: Decision) -> list[Edit]:
+    """The edits of the mapped function: it takes and returns blocks of one row."""
+    return _row_edits(program, site, decision) or []
+
+
+def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] | None:
+    arguments = range(site.arguments or 0)
+    given = [k for k in arguments if decision.argument(site, k) is Layout.STACKED]
+    outputs = decision.outputs(site)
+    returned = [k for k, layout in enumerate(outputs) if layout is Layout.STACKED]
+    if not given and not returned:
+        return []
+    function = site.function
+    if function is None or function.file is not site.file or not _is_only_mapped(program, site):
+        return None
+    node, file = function.node, function.file
+    if not isinstance(node, ast.FunctionDef) or node.body[0].lineno == node.lineno:
+        return None
+    if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):
+        return None
+    names = positional(node)
+    if any(k >= len(names) for k in given):
+        return None
+    edits = [edit for k in given for edit in _take_row(site, k, names[k])]
+    for expression in file.index.returns(node):
+        added = _add_rows(site, expression, returned, len(outputs))
+        if added is None:
+            return None
+        edits += added
+    return edits
+
+
+def _is_only_mapped(program: Program, site: Site) -> bool:
+    """Whether nothing but the site mentions the function that it maps."""
+    assert site.function is not None
+    node = site.function.node
+    name = getattr(node, "name", "")
+    operand = site.options.operand
+    if operand is not None and not isinstance(operand, ast.Name):
+        return False
+    index = site.file.index
+    loads = [n for n in index.nodes(ast.Name) if n.id == name and n is not operand]
+    if operand is not None:
+        word = re.compile(_WORD.format(re.escape(name)))
+        if any(word.search(one.source.text) for one in program.files if one is not site.file):
+            return False
+        attributes = any(one.attr == name for one in index.nodes(ast.Attribute))
+        texts = any(one.value == name for one in index.nodes(ast.Constant))
+        return not loads and not attributes and not texts
+    return not any(one in set(ast.walk(node)) for one in loads)
+
+
+def _take_row(site: Site, number: int, name: str) -> Iterator[Edit]:
+    """`key[0]` where a parameter is used, or a statement at the top of the function."""
+    assert site.function is not None
+    file, node = site.file, site.function.node
+    assert isinstance(node, ast.FunctionDef)
+    loads = _loads(node, name)
+    if not loads:
+        return
+    is_leaf = _is_leaf(site, number, name)
+    mine = file.index.scope_of.get(loads[0]) is file.index.opens[node]
+    if is_leaf and len(loads) == 1 and mine:
+        yield Edit(file.stretch(*end(loads[0]), *end(loads[0])), "[0]")
+        return
+    jax = jax_name(file)[0]
+    row = f"{name}[0]" if is_leaf else f"{jax}.tree.map(lambda x: x[0], {name})"
+    first = _first_statement(node)
+    line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
+    margin = file.lines[line - 1][: first.col_offset]
+    yield Edit(file.stretch(line, 0, line, 0), f"{margin}{name} = {row}\n")
+
+
+def _loads(node: ast.FunctionDef, name: str) -> list[ast.Name]:
+    """Where a parameter is read, up to the statement of the body that gives its name to another."""
+    found: list[ast.Name] = []
+    for statement in node.body:
+        names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name]
+        found += [n for n in names if not isinstance(n.ctx, ast.Store)]
+        is_bound = any(isinstance(n.ctx, ast.Store) for n in names)
+        if is_bound and isinstance(statement, ast.Assign):
+            break
+    return found
+
+
+def _first_statement(node: ast.FunctionDef) -> ast.stmt:
+    """The first statement of a function after its docstring."""
+    first = node.body[0]
+    is_doc = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return node.body[1] if is_doc and len(node.body) > 1 else first
+
+
+def _is_leaf(site: Site, number: int, name: str) -> bool:
+    """Whether an argument is one array: keys that were split, or as a run showed."""
+    facts = site.facts
+    is_known = facts is not None and facts.compile_count <= 1
+    if facts is not None and is_known and any(leaf.path == name for leaf in facts.arguments):
+        return True
+    made = find(site.given[number][0]).made if number in site.given else []
+    keys = [m for m in made if m.role is Role.ROWS and m.at.file.called(m.at.node) == _SPLIT]
+    return bool(made) and len(keys) == len(made)
+
+
+_SPLIT = "jax.random.split"
+
+
+def _add_rows(site: Site, expression: ast.expr, rows: list[int], length: int) -> list[Edit] | None:
+    """Give an axis to the outputs that stay one per device."""
+    if not rows:
+        return []
+    if length == 1:
+        return _add_row(site.file, expression, site.structure(()) == "leaf")
+    if not isinstance(expression, ast.Tuple) or len(expression.elts) != length:
+        return None
+    if any(isinstance(element, ast.Starred) for element in expression.elts):
+        return None
+    found: list[Edit] = []
+    for number in rows:
+        is_leaf = site.structure((number,)) == "leaf"
+        found += _add_row(site.file, expression.elts[number], is_leaf)
+    return found
+
+
+def _add_row(file: File, node: ast.expr, is_leaf: bool) -> list[Edit]:
+    jax = jax_name(file)[0]
+    opening, closing = (
+        (f"{numpy_name(file, jax)}.expand_dims(", ", 0)")
+        if is_leaf
+        else (f"{jax}.tree.map(lambda x: {numpy_name(file, jax)}.expand_dims(x, 0), ", ")")
+    )
+    if isinstance(node, ast.Tuple) and not file.text(node).startswith("("):
+        opening, closing = f"{opening}(", f"){closing}"
+    before = Edit(file.stretch(*position(node), *position(node)), opening)
+    return [before, Edit(file.stretch(*end(node), *end(node)), closing)]
+
+
+# ---- how often a place runs
+
+
+def _runs_once(program: Program, file: File, node: ast.AST, depth: int = 4) -> bool:
+    """Whether a place runs once: at the top level, or in a function that is called once."""
+    for around in file.index.ancestors(node):
+        if isinstance(around, _MANY):
+            return False
+        if isinstance(around, FUNCTIONS):
+            is_def = isinstance(around, ast.FunctionDef) and around in file.index.root.body
+            return is_def and depth > 0 and _is_called_once(program, around, depth)
+    return True
+
+
+def _is_called_once(program: Program, function: ast.AST, depth: int) -> bool:
+    """Whether the whole program mentions a function at one place, which runs once."""
+    name = getattr(function, "name", "")
+    if getattr(function, "decorator_list", ()):
+        return False
+    uses: list[tuple[File, ast.AST]] = []
+    for one in program.files:
+        uses += [(one, node) for node in one.index.nodes(ast.Name) if node.id == name]
+        uses += [(one, node) for node in one.index.nodes(ast.Attribute) if node.attr == name]
+    return len(uses) == 1 and _runs_once(program, *uses[0], depth - 1)

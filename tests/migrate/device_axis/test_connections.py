@@ -1,0 +1,41 @@
+"""Calls of pmapped functions with lists and dicts: their elements have the layout."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.migrate.rewrite import Goal
+from tests.migrate.test_programs import PLACED, migrated
+
+HEAD = """\
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def step(params, batch):
+    return lax.pmean(params[0] * batch["x"], "i")
+
+
+params = [jax.device_put_replicated(jnp.ones(2), jax.local_devices())]
+"""
+CALL = 'out = jax.pmap(step, "i")(params, batch)\nprint(out[0])\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\n\ndata = [1]\njax.pmap(lambda x: x + 1)(data)\n",
+        f"{HEAD}batch = {{'x': rows}}\nfor key in batch:\n    pass\n{CALL}",
+    ],
+)
+def test_a_list_or_a_dict_that_is_iterated_over_is_followed(text: str) -> None:
+    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL)
+    assert result.unreadable == ()
+    assert any("keeps its device axis" in one.reason for f in result.files for one in f.refused)
+
+
+def test_a_list_of_whole_trees_is_whole_at_the_site() -> None:
+    after, _ = migrated({"main.py": f"{HEAD}batch = {{'x': rows}}\n{CALL}"}, goal=Goal.GLOBAL)
+    assert PLACED.search(after["main.py"])
+    assert 'in_specs=(jax.P(), jax.P("i"))' in after["main.py"]

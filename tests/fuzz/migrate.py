@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.host_programs import Writer
+from tests.migrate.captures import dated
 
 if __name__ == "__main__":  # before JAX is imported
     os.environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="2")  # one, two = rows
@@ -100,7 +101,7 @@ def run(text: str, path: Path) -> str:
 def migrated(text: str, path: Path, goal: Goal, facts: Capture) -> tuple[str, bool]:
     """The text after a migration, and whether something of pmap is left."""
     path.write_text(text)
-    given = facts if goal is Goal.GLOBAL else None
+    given = dated(facts, {str(path): text}) if goal is Goal.GLOBAL else []
     result = migrate(
         [str(path)], lambda p: Path(p).read_bytes(), os.path.exists, goal, Decisions(), given
     )

@@ -26,6 +26,7 @@ from shardlift.migrate.helpers import catalogue
 from shardlift.migrate.rewrite import Goal
 from shardlift.source.settings import Settings
 from tests.migrate import run_programs
+from tests.migrate.captures import dated
 
 HELPERS = ("shard_map_on_devices", "shard_map_at_call", "spmd_map", "put_on_every_device")
 PLAIN = "jax.shard_map"
@@ -47,8 +48,9 @@ def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
     decided = Decisions(strict_vma=way == "strict")
     settings = Settings(exact=way == "exact")
     read = lambda path: Path(path).read_bytes()
-    result = migrate(paths, read, os.path.exists, Goal.GLOBAL, decided, facts, settings)
     texts = {path: Path(path).read_text() for path in paths}
+    captures = dated(facts, texts)
+    result = migrate(paths, read, os.path.exists, Goal.GLOBAL, decided, captures, settings)
     texts |= {file.path: file.after for file in result.changed}
     for path, text in texts.items():
         target = root / way / Path(path).relative_to(before)

@@ -23,6 +23,7 @@ from shardlift import legacy
 from shardlift.facts import Capture, Recorder
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.rewrite import Goal
+from tests.migrate.captures import dated
 from tests.migrate.run_programs import _forbidden
 
 
@@ -44,7 +45,13 @@ def recorded(path: Path) -> tuple[str, Capture]:
 def migrated(path: Path, goal: Goal, facts: Capture | None) -> str:
     """The text of a program after its migration."""
     only = str(path)
-    result = migrate([only], lambda _: path.read_bytes(), lambda p: p == only, goal, facts=facts)
+    result = migrate(
+        [only],
+        lambda _: path.read_bytes(),
+        lambda p: p == only,
+        goal,
+        facts=dated(facts, {only: path.read_text()}),
+    )
     (file,) = result.files
     return file.after
 

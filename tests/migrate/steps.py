@@ -37,7 +37,7 @@ def migrated(text: str, goal: Goal = Goal.SHARD_MAP, settings: Settings = OLD_FL
     """The text after all steps, its helpers in it."""
     content = {"example.py": text.encode()}
     project = ProjectMigration(
-        list(content), content.__getitem__, lambda path: False, goal, None, settings
+        list(content), content.__getitem__, lambda path: False, goal, (), settings
     )
     files = project.render().files
     return files[0].after if files else text

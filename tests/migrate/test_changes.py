@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -120,7 +120,7 @@ def test_values_are_followed_once_for_all_choices(monkeypatch: pytest.MonkeyPatc
     analysed: list[int] = []
     real = engine.analyse
 
-    def counted(files: Iterable[File], facts: Capture | None) -> Program:
+    def counted(files: Iterable[File], facts: Sequence[Capture]) -> Program:
         analysed.append(1)
         return real(files, facts)
 

@@ -18,6 +18,7 @@ from shardlift.migrate.engine import migrate
 from shardlift.migrate.results import Migration
 from shardlift.migrate.rewrite import Goal
 from tests import children, shared
+from tests.migrate.captures import dated
 from tests.migrate.programs import PROGRAMS
 
 # A tree that is put on every device whole, by `--to global`.
@@ -36,7 +37,10 @@ def migrated(
     """The files of a program after its migration, helpers included."""
     contents = {f"{root}/{path}": text.encode() for path, text in files.items()}
     decided = Decisions(strict_vma=strict)
-    result = migrate(list(contents), contents.__getitem__, _exists(contents), goal, decided, facts)
+    captures = dated(facts, {f"{root}/{path}": text for path, text in files.items()})
+    result = migrate(
+        list(contents), contents.__getitem__, _exists(contents), goal, decided, captures
+    )
     after = {path: text.decode() for path, text in contents.items()}
     after |= {file.path: file.after for file in result.changed}
     return {path.removeprefix(f"{root}/"): text for path, text in after.items()}, result

@@ -65,8 +65,10 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 )
 @click.option(
     "--facts",
+    multiple=True,
     metavar="FILE",
-    help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs.",
+    help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs. May "
+    "be given several times: what holds in all runs is used.",
 )
 @click.option(
     "--exact",
@@ -93,7 +95,7 @@ def migrate_command(
     paths: tuple[str, ...],
     to: str,
     only: tuple[str, ...],
-    facts: str | None,
+    facts: tuple[str, ...],
     exact: bool,
     diff: bool,
     pr: str | None,
@@ -137,8 +139,8 @@ def migrate_command(
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
-    capture = None if facts is None else read_capture(facts, "--facts")
-    project = ProjectMigration(files, contents.read, os.path.exists, goal, capture, settings)
+    captures = [read_capture(path, "--facts") for path in facts]
+    project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
     migration, proved = project.render(Decisions(strict_vma=options.strict_vma)), None
     if not diff:
         _refuse_dirty(migration, allow_dirty)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -186,7 +186,7 @@ class VerifyOptions:
         """Whether to write for many processes; None: as the code says."""
         return None if self.processes is None else self.processes not in ("one", 1)
 
-    def check(self, diff: bool, goal: Goal, facts: str | None) -> None:
+    def check(self, diff: bool, goal: Goal, facts: Sequence[str]) -> None:
         """Raise a usage error where options need each other."""
         if self.verify is not None and diff:
             raise click.UsageError(
@@ -198,7 +198,7 @@ class VerifyOptions:
             if getattr(self, name) and self.verify is None:
                 option = f"--{name.replace('_', '-')}"
                 raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')
-        if facts is not None and goal is not Goal.GLOBAL:
+        if facts and goal is not Goal.GLOBAL:
             raise click.UsageError("--facts is for --to global")
-        if self.strict_vma and (goal is not Goal.GLOBAL or facts is None):
+        if self.strict_vma and (goal is not Goal.GLOBAL or not facts):
             raise click.UsageError("--strict-vma goes with --to global and --facts FILE")

@@ -40,7 +40,7 @@ def migrate(
     exists: Exists,
     goal: Goal = Goal.SHARD_MAP,
     decisions: Decisions | None = None,
-    facts: Capture | None = None,
+    facts: Sequence[Capture] = (),
     settings: Settings = Settings(),
 ) -> Migration:
     """Rewrite the files at `paths` once: see `ProjectMigration`."""
@@ -61,10 +61,10 @@ class ProjectMigration:
         read: Callable[[str], bytes],
         exists: Exists,
         goal: Goal = Goal.SHARD_MAP,
-        facts: Capture | None = None,
+        facts: Sequence[Capture] = (),
         settings: Settings = Settings(),
     ) -> None:
-        """`read` raises OSError where it cannot; `facts`, from a run, are for `Goal.GLOBAL`."""
+        """`read` raises OSError where it cannot; `facts`, of runs, are for `Goal.GLOBAL`."""
         self._paths, self._read, self._exists = paths, read, exists
         self._goal, self._facts = goal, facts
         self._project = Project(paths, lambda path: read_source(path, read(path)), settings)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from shardlift.capture.histogram import Histogram, added
+from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.schema import (
     Collective,
     Compile,
@@ -145,8 +146,6 @@ class SiteRecord:
 
     def note_proofs(self, proofs: tuple[Proof, ...]) -> None:
         """Add the proofs of one more program; only what holds for all programs counts."""
-        from shardlift.recording.proofs import of_all_programs
-
         self.proofs = of_all_programs(self.proofs, proofs)
         self.proved += 1
 

@@ -27,6 +27,7 @@ from shardlift import legacy
 from shardlift.facts import Capture, Recorder
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.rewrite import Goal
+from tests.migrate.captures import dated
 from tests.migrate.run_programs import _forbidden
 
 _PUT = re.compile(r"device_put\(\s*jax\.tree\.map\([\w.]*copy, ")
@@ -70,10 +71,14 @@ def recorded(folder: Path) -> tuple[str, Capture]:
 def migrated(folder: Path, target: Path, facts: Capture | None) -> list[str]:
     """Write the migrated program; the reasons for what was left."""
     paths = [str(path) for path in sorted(folder.rglob("*.py"))]
-    result = migrate(
-        paths, lambda p: Path(p).read_bytes(), os.path.exists, Goal.GLOBAL, facts=facts
-    )
     texts = {path: Path(path).read_text() for path in paths}
+    result = migrate(
+        paths,
+        lambda p: Path(p).read_bytes(),
+        os.path.exists,
+        Goal.GLOBAL,
+        facts=dated(facts, texts),
+    )
     texts |= {file.path: file.after for file in result.changed}
     for path, text in texts.items():
         written = target / Path(path).relative_to(folder)

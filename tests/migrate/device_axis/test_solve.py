@@ -11,6 +11,7 @@ from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout, decide, findings
 from shardlift.source.project import Project
 from shardlift.source.text import Source
+from tests.migrate.captures import dated
 
 WHOLE, GLOBAL, STACKED = Layout.WHOLE, Layout.GLOBAL, Layout.STACKED
 HEAD = """\
@@ -28,7 +29,7 @@ PAIR = "(state, batch)"
 def solved(body: str, returned: str = SAME, facts: Capture | None = None) -> tuple[Site, Decision]:
     """The site of `p_step` in a program, and what is decided."""
     text = HEAD.replace("STEP", returned) + body
-    program = analyse([Project.of(Source("m.py", text)).file("m.py")], facts)
+    program = analyse([Project.of(Source("m.py", text)).file("m.py")], dated(facts, {"m.py": text}))
     (site,) = program.sites.values()
     return site, decide(program)
 
@@ -116,7 +117,7 @@ def test_a_state_that_comes_back_unproven_takes_its_argument_along() -> None:
 )  # fmt: skip
 def test_the_reason_names_what_is_in_the_way(body: str, reason: str) -> None:
     text = HEAD.replace("STEP", SAME) + body
-    program = analyse([Project.of(Source("m.py", text)).file("m.py")], None)
+    program = analyse([Project.of(Source("m.py", text)).file("m.py")])
     said = [finding.text for finding in findings(program, decide(program))]
     assert any(reason in one for one in said), said
 
@@ -129,7 +130,7 @@ def test_a_site_that_is_left_takes_the_sites_along_that_share_its_arrays() -> No
         "c = common_utils.shard(data)\nprint(jax_utils.unreplicate(r_step(t, c)))\n"
     )
     text = HEAD.replace("STEP", SAME) + body
-    program = analyse([Project.of(Source("m.py", text)).file("m.py")], None)
+    program = analyse([Project.of(Source("m.py", text)).file("m.py")])
     p_site, q_site, r_site = program.sites.values()
     before, after = decide(program), decide(program, {p_site: "not now"})
     assert [before.is_changed(site) for site in (p_site, q_site, r_site)] == [True] * 3

@@ -13,6 +13,7 @@ from shardlift.migrate.device_axis.strict import casts, obstacle
 from shardlift.source.edits import apply_edits
 from shardlift.source.project import Project
 from shardlift.source.text import Source
+from tests.migrate.captures import dated
 
 PROGRAM = """\
 import functools
@@ -40,7 +41,7 @@ def solved(
         "m.py", line, "step", axis_size=8, calls=1, proofs=PROOFS, collectives=collectives
     )
     facts = Capture(sites=(run,)) if recorded else None
-    program = analyse([Project.of(Source("m.py", text)).file("m.py")], facts)
+    program = analyse([Project.of(Source("m.py", text)).file("m.py")], dated(facts, {"m.py": text}))
     (site,) = program.sites.values()
     return text, site, decide(program)
 

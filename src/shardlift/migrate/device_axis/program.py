@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shardlift.capture import schema
@@ -68,11 +68,11 @@ class Indexed:
 class Program:
     """The cells of a program, and what is shared between its functions and files."""
 
-    def __init__(self, files: Iterable[File], facts: schema.Capture | None = None) -> None:
+    def __init__(self, files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> None:
         """Find the sites of the files; nothing is visited yet."""
         self.files = list(files)
         self.sites: dict[ast.AST, Site] = {
-            site.node: site for site in find_program_sites(self.files, facts)
+            site.node: site for site in find_program_sites(self.files, captures)
         }
         self.fields: dict[tuple[ast.ClassDef, str], Cell] = {}
         self.functions: dict[ast.AST, Called] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shardlift.capture import schema
@@ -41,9 +41,9 @@ class Plan:
         self.rewrites.setdefault(file.path, []).append(rewrite)
 
 
-def analyse(files: Iterable[File], facts: schema.Capture | None) -> Program:
+def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> Program:
     """Follow the values of a program whose files these are."""
-    program = Program(files, facts)
+    program = Program(files, captures)
     for site in program.sites.values():
         site.obstacles += _cannot_be_written(site)
     if program.sites:

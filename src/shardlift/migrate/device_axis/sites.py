@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import os
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from shardlift.capture import schema
-from shardlift.capture.text_digest import digest
 from shardlift.migrate.device_axis.cells import Cell, Key
+from shardlift.migrate.device_axis.recordings import Doubt, assign_facts
 from shardlift.migrate.nested import tangled
 from shardlift.migrate.options import (
     NotLiteralError,
@@ -45,7 +43,7 @@ class Site:
     donated: tuple[int, ...] = ()
     static: tuple[int, ...] = ()
     facts: schema.Site | None = None
-    stale: str = ""  # a file that has changed since the facts were recorded
+    doubt: Doubt | None = None  # why recorded runs are not believed
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
@@ -143,41 +141,14 @@ def _spellings(path: Sequence[Key]) -> list[str]:
     return found
 
 
-def find_program_sites(files: Sequence[File], facts: schema.Capture | None) -> list[Site]:
-    """Every pmap of a program, with what a run recorded of it, unless that is out of date."""
-    sites = [site for file in files for site in _find_sites(file, facts)]
-    _drop_ambiguous_facts(sites)
-    if facts is not None:
-        _drop_stale_facts(sites, files, facts.sources)
+def find_program_sites(files: Sequence[File], captures: Sequence[schema.Capture]) -> list[Site]:
+    """Every pmap of a program, with what runs recorded of it, unless that is out of date."""
+    sites = [site for file in files for site in _find_sites(file)]
+    assign_facts(sites, files, captures)
     return sites
 
 
-def _drop_ambiguous_facts(sites: Sequence[Site]) -> None:
-    """Do not use a recorded site that matches two places."""
-    counts = Counter(id(site.facts) for site in sites)
-    for site in sites:
-        if counts[id(site.facts)] > 1:
-            site.facts = None
-
-
-def _drop_stale_facts(
-    sites: Sequence[Site], files: Sequence[File], recorded: Mapping[str, str]
-) -> None:
-    """Do not use a run of a program that has changed since."""
-    exact = {os.path.abspath(path): text for path, text in recorded.items()}
-    paths = {os.path.abspath(file.path): file for file in files}
-    # A run in another folder names its files from there.
-    rest = {path: text for path, text in recorded.items() if os.path.abspath(path) not in paths}
-    for here, file in paths.items():
-        known = {text for path, text in rest.items() if _is_file(path, here)}
-        known = {exact[here]} if here in exact else known
-        if known and digest(file.source.text) not in known:
-            for site in sites:
-                site.stale = site.stale or (file.path if site.facts is not None else "")
-                site.facts = None
-
-
-def _find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
+def _find_sites(file: File) -> list[Site]:
     """Every pmap of a file, in the order of the text."""
     inside = tangled(file)
     found: list[Site] = []
@@ -186,7 +157,6 @@ def _find_sites(file: File, facts: schema.Capture | None) -> list[Site]:
             site = _site(file, mention.node)
             if site.node in inside:
                 site.obstacles.append(inside[site.node])
-            site.facts = _recorded(site, facts)
             found.append(site)
     return found
 
@@ -262,28 +232,3 @@ def _axes(options: Options, key: str) -> Axes:
     if not all(axis is None or (axis == 0 and type(axis) is int) for axis in listed):
         raise NotLiteralError(f"its {key} are not all 0 or None")
     return axes  # type: ignore[return-value]
-
-
-def _recorded(site: Site, facts: schema.Capture | None) -> schema.Site | None:
-    """The recorded site at the same place, if there is just one."""
-    first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
-    decorated = site.file.index.parents.get(site.node)
-    if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
-        last = max(last, decorated.lineno)
-    here = os.path.abspath(site.file.path)
-    found = [
-        one
-        for one in (facts.sites if facts is not None else ())
-        if one.calls and first <= one.line <= last and _is_file(one.file, here)
-    ]
-    name = getattr(site.function.node, "name", "<lambda>") if site.function else None
-    if len(found) != 1 or name not in (None, found[0].function):
-        return None  # perhaps the file was changed since
-    return found[0]
-
-
-def _is_file(recorded: str, here: str) -> bool:
-    """Whether a path of a capture, which may be relative, is the end of a file's path."""
-    parts = [part for part in recorded.replace("\\", "/").split("/") if part not in ("", ".")]
-    mine = here.replace("\\", "/").split("/")
-    return len(parts) > 0 and mine[-len(parts) :] == parts

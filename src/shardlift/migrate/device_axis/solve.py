@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from shardlift.migrate.device_axis.cells import Cell, Key, Place, Point, Role, find
 from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.recordings import Doubt
 from shardlift.migrate.device_axis.reduced import is_reduced
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.spelling import in_the_way
@@ -98,11 +99,8 @@ class Decision:
 
 
 def _without_facts(site: Site) -> str:
-    if site.stale:
-        return (
-            f"{site.stale} has changed since the run was recorded: record it again with "
-            "`shardlift run --record FILE`"
-        )
+    if site.doubt is not None:
+        return _not_believed(site, site.doubt)
     if site.facts is None:
         return (
             f"whether {site.name} returns the same on all devices is not known: record a run that "
@@ -111,6 +109,16 @@ def _without_facts(site: Site) -> str:
     if site.facts.axis_size == 1:
         return f"{site.name} was recorded on one device: record it on as many as it is to run on"
     return f"the recorded run has no proof for {site.name}: not all of its programs were analysed"
+
+
+def _not_believed(site: Site, doubt: Doubt) -> str:
+    again = "record it again with `shardlift run --record FILE`"
+    if doubt.changed:
+        return f"{doubt.changed} has changed since the run was recorded: {again}"
+    if doubt.outputs is not None:
+        parts = " and ".join(doubt.outputs)
+        return f"the recorded runs disagree about what {site.name} returns: {parts}"
+    return f"the recorded run does not say of which text of {site.file.path} it was: {again}"
 
 
 def decide(program: Program, left: Mapping[Site, str] = MappingProxyType({})) -> Decision:

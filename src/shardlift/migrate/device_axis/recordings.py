@@ -1,0 +1,143 @@
+"""What recorded runs say about the sites of a program, where they can be believed.
+
+A run is believed only about the text that it was recorded of. A fact has to hold in all runs that
+called the site.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from shardlift.capture import schema
+from shardlift.capture.proofs import of_all_programs
+from shardlift.capture.text_digest import digest
+from shardlift.source.mentions import is_decorator
+
+if TYPE_CHECKING:
+    from shardlift.migrate.device_axis.sites import Site
+    from shardlift.source.file import File
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why recorded runs of a site are not believed: one of these."""
+
+    changed: str = ""  # a file that has another text now
+    undated: bool = False  # the runs do not say of which text they were recorded
+    outputs: tuple[str, str] | None = None  # the parts of the output in two runs
+
+
+def assign_facts(
+    sites: Sequence[Site], files: Sequence[File], captures: Sequence[schema.Capture]
+) -> None:
+    """Give each site what the runs recorded of it, or the reason why that is not used."""
+    believed: dict[Site, list[schema.Site]] = {}
+    for capture in captures:
+        matches = _without_ambiguous({site: _recorded(site, capture) for site in sites})
+        changed = _changed_file(files, capture)
+        for site, recorded in matches.items():
+            doubt = Doubt(changed) if changed else _undated(site, capture)
+            if doubt is None:
+                believed.setdefault(site, []).append(recorded)
+            else:
+                site.doubt = site.doubt or doubt
+    for site, runs in believed.items():
+        site.facts, site.doubt = combine(runs), _disagreement(runs)
+
+
+def combine(runs: Sequence[schema.Site]) -> schema.Site:
+    """What holds in all runs of a site. A run on one device proves nothing about several."""
+    runs = _on_several_devices(runs)
+    first = runs[0]
+    paths = {tuple(leaf.path for leaf in one.outputs) for one in runs}
+    proofs = reduce(of_all_programs, [one.proofs for one in runs])
+    return replace(
+        first,
+        calls=sum(one.calls for one in runs),
+        nested=sum(one.nested for one in runs),
+        transformed={name: count for one in runs for name, count in one.transformed.items()},
+        outputs=first.outputs if len(paths) == 1 else (),
+        leaves_left_out=max(one.leaves_left_out for one in runs),
+        compile_count=max(one.compile_count for one in runs),
+        collectives=tuple(dict.fromkeys(c for one in runs for c in one.collectives)),
+        proofs=tuple(proofs),
+    )
+
+
+def _on_several_devices(runs: Sequence[schema.Site]) -> Sequence[schema.Site]:
+    return [one for one in runs if one.axis_size != 1] or runs
+
+
+def _disagreement(runs: Sequence[schema.Site]) -> Doubt | None:
+    runs = _on_several_devices(runs)
+    parts = [", ".join(p.path for p in one.proofs) for one in runs if one.proofs]
+    differing = next((other for other in parts if other != parts[0]), None)
+    return None if differing is None else Doubt(outputs=(parts[0], differing))
+
+
+def _without_ambiguous(matches: dict[Site, schema.Site | None]) -> dict[Site, schema.Site]:
+    """Without recorded sites that match two places."""
+    counts = Counter(id(recorded) for recorded in matches.values())
+    return {
+        site: recorded
+        for site, recorded in matches.items()
+        if recorded is not None and counts[id(recorded)] == 1
+    }
+
+
+def _changed_file(files: Sequence[File], capture: schema.Capture) -> str:
+    """A file whose text is not the one that was recorded."""
+    for file in files:
+        known = _digests(file, files, capture)
+        if known and digest(file.source.text) not in known:
+            return file.path
+    return ""
+
+
+def _undated(site: Site, capture: schema.Capture) -> Doubt | None:
+    known = _digests(site.file, [site.file], capture)
+    return None if known else Doubt(undated=True)
+
+
+def _digests(file: File, files: Sequence[File], capture: schema.Capture) -> set[str]:
+    """The digests that a capture has for a file. A run in another folder names it from there."""
+    exact = {os.path.abspath(path): text for path, text in capture.sources.items()}
+    here = os.path.abspath(file.path)
+    if here in exact:
+        return {exact[here]}
+    paths = {os.path.abspath(one.path) for one in files}
+    rest = {
+        path: text for path, text in capture.sources.items() if os.path.abspath(path) not in paths
+    }
+    return {text for path, text in rest.items() if _is_file(path, here)}
+
+
+def _recorded(site: Site, capture: schema.Capture) -> schema.Site | None:
+    """The recorded site at the same place, if there is just one."""
+    first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
+    decorated = site.file.index.parents.get(site.node)
+    if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
+        last = max(last, decorated.lineno)
+    here = os.path.abspath(site.file.path)
+    found = [
+        one
+        for one in capture.sites
+        if one.calls and first <= one.line <= last and _is_file(one.file, here)
+    ]
+    name = getattr(site.function.node, "name", "<lambda>") if site.function else None
+    if len(found) != 1 or name not in (None, found[0].function):
+        return None  # perhaps the file was changed since
+    return found[0]
+
+
+def _is_file(recorded: str, here: str) -> bool:
+    """Whether a path of a capture, which may be relative, is the end of a file's path."""
+    parts = [part for part in recorded.replace("\\", "/").split("/") if part not in ("", ".")]
+    mine = here.replace("\\", "/").split("/")
+    return len(parts) > 0 and mine[-len(parts) :] == parts

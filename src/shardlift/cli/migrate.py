@@ -54,7 +54,8 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     default=Goal.SHARD_MAP.value,
     show_default=True,
     help="shard_map: plain JAX, nothing of shardlift left. global: and no device axis where every "
-    "array could be followed. shim: shardlift.pmap, the least change.",
+    "array could be followed. jit: and data-parallel steps as jax.jit of the whole batch, without "
+    "collectives. shim: shardlift.pmap, the least change.",
 )
 @click.option(
     "--only",
@@ -67,8 +68,8 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     "--facts",
     multiple=True,
     metavar="FILE",
-    help="For --to global: what `shardlift run --record FILE` saw, and proved of the outputs. May "
-    "be given several times: what holds in all runs is used.",
+    help="For --to global and jit: what `shardlift run --record FILE` saw, and proved of the "
+    "outputs. May be given several times: what holds in all runs is used.",
 )
 @click.option(
     "--exact",
@@ -120,6 +121,7 @@ def migrate_command(
     goal = Goal(to)
     options = VerifyOptions(**asked)
     options.check(diff, goal, facts)
+    options = options.for_goal(goal)
     if exact and goal is not Goal.GLOBAL:
         raise click.UsageError("--exact is for --to global: other goals keep every bit anyway")
     if pr is not None and diff:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import click
@@ -72,6 +72,9 @@ class Processes(click.ParamType[Any]):
             self.fail(f"{value!r} is not `one`, `many` or a number of processes", param, ctx)
 
 
+# What rounding may change where numbers are added in another order, of the largest number of an
+# array: 84 times the precision of float32; of shorter types, 4 units in the last place.
+OTHER_ORDER = {"rtol": 1e-5, "rounding": 4}
 _OPTIONS = (
     click.option(
         "--verify",
@@ -96,7 +99,8 @@ _OPTIONS = (
         type=Tolerance(),
         metavar="rounding=N,ulps=N,rtol=X,atol=X",
         help="With --verify: tolerance for 'close'. [default: bit-identical; for --to global "
-        "without --exact rounding=8, in ulps of the largest number of each array]",
+        "without --exact rounding=8, in ulps of the largest number of each array; for --to jit "
+        "rtol=1e-5,rounding=4]",
     ),
     click.option(
         "--outputs",
@@ -186,6 +190,12 @@ class VerifyOptions:
         """Whether to write for many processes; None: as the code says."""
         return None if self.processes is None else self.processes not in ("one", 1)
 
+    def for_goal(self, goal: Goal) -> VerifyOptions:
+        """The options with the defaults of a goal: `--to jit` writes what holds to rounding."""
+        if goal is not Goal.JIT:
+            return self
+        return replace(self, only_verified=True, tolerance=self.tolerance or OTHER_ORDER)
+
     def check(self, diff: bool, goal: Goal, facts: Sequence[str]) -> None:
         """Raise a usage error where options need each other."""
         if self.verify is not None and diff:
@@ -198,7 +208,12 @@ class VerifyOptions:
             if getattr(self, name) and self.verify is None:
                 option = f"--{name.replace('_', '-')}"
                 raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')
-        if facts and goal is not Goal.GLOBAL:
-            raise click.UsageError("--facts is for --to global")
+        if facts and goal not in (Goal.GLOBAL, Goal.JIT):
+            raise click.UsageError("--facts is for --to global and --to jit")
+        if goal is Goal.JIT and not diff and self.verify is None:
+            raise click.UsageError(
+                "--to jit adds numbers in another order, and is written only where a run shows "
+                'that they are equal to rounding: add --verify "COMMAND"'
+            )
         if self.strict_vma and (goal is not Goal.GLOBAL or not facts):
             raise click.UsageError("--strict-vma goes with --to global and --facts FILE")

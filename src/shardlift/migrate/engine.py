@@ -114,7 +114,8 @@ class ProjectMigration:
 
     def _stage(self, decisions: Decisions) -> _Stage:
         """The files as the step that needs all of them together leaves them."""
-        if self._goal is not Goal.GLOBAL or Kind.SITE not in self._project.settings.kinds:
+        follows = self._goal in (Goal.GLOBAL, Goal.JIT)
+        if not follows or Kind.SITE not in self._project.settings.kinds:
             return self._stages.setdefault(None, _Stage(self._project))
         left, loose = frozenset(decisions.left.items()), frozenset(decisions.loose.items())
         key = left, decisions.strict_vma, loose
@@ -132,7 +133,7 @@ class ProjectMigration:
         starts: Mapping[str, Rendering] = {}
         unreadable: list[tuple[str, str]] = []
         try:
-            starts = to_global(self._program, decisions)
+            starts = to_global(self._program, decisions, self._goal)
         except RecursionError:
             pass  # an expression of a thousand terms, say: all arrays stay stacked
         except Exception as error:  # a bug in shardlift: all arrays stay stacked
@@ -200,9 +201,11 @@ class _Stage:
         return self.results[key]
 
 
-def to_global(program: Program, decisions: Decisions) -> dict[str, Rendering]:
+def to_global(
+    program: Program, decisions: Decisions, goal: Goal = Goal.GLOBAL
+) -> dict[str, Rendering]:
     """The files that change because their arrays lose the device axis, or cannot."""
-    planned = plan(program, decisions)
+    planned = plan(program, decisions, goal)
     renderings = {file.path: Rendering.of(file.source) for file in program.files}
     kinds = ((planned.findings, Kind.SITE), (planned.loose, Kind.CHECK_VMA))
     for findings, kind in kinds:

@@ -29,6 +29,7 @@ class Form:
     outer: tuple[str, ...]  # of jax.jit, after the function
     axis: str | None  # the axis name alone, if it is given
     name: str = PER_DEVICE
+    is_jitted: bool = True  # jax.jit is around it
     host_local: str = ""  # what is around it in a program of many processes
 
 
@@ -64,7 +65,7 @@ def call_text(form: Form, file: File, function: Argument, under_jit: bool = Fals
     axis = (form.axis,) if form.axis else ()
     inner = CallText(form.name, (function, *axis, *form.inner))
     is_global = form.host_local and file.many_processes
-    if under_jit and not form.outer and not is_global:
+    if not form.is_jitted or (under_jit and not form.outer and not is_global):
         return inner
     call = CallText(f"{jax}.jit", (inner, *form.outer))
     return CallText(form.host_local, (call,)) if is_global else call

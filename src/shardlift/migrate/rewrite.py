@@ -17,6 +17,7 @@ class Goal(StrEnum):
 
     SHARD_MAP = "shard_map"  # plain jax.jit(jax.shard_map(...)), shapes as they were
     GLOBAL = "global"  # and no device axis where every array has been followed
+    JIT = "jit"  # and data-parallel steps over the whole batch, without collectives
     SHIM = "shim"  # jax.pmap becomes shardlift.pmap, and nothing else changes
 
 

@@ -265,7 +265,7 @@ def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> 
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
         *([form.host_local] if form.host_local and file.many_processes else []),
-        _applied(partial, f"{jax_name(file)[0]}.jit", form.outer),
+        *([_applied(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
         _applied(partial, form.name, (*names, *form.inner)),
     ]
     margin = _margin(file, stack[0].lineno)

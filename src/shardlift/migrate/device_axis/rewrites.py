@@ -21,6 +21,8 @@ from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decid
 from shardlift.migrate.forms import DEFAULT_NAME, Form
 from shardlift.migrate.helpers import PLAIN
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
+from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.whole_batch.rewrites import Step, Steps, choose, rewrites
 from shardlift.source.file import File
 from shardlift.source.model import HelperRequest, Kind, Match
 
@@ -40,6 +42,12 @@ class Plan:
         """Add a change of a file."""
         self.rewrites.setdefault(file.path, []).append(rewrite)
 
+    def add_once(self, rewrites: Iterable[tuple[File, Match]]) -> None:
+        """Add changes, unless a change of the same node is there already."""
+        for file, rewrite in rewrites:
+            if rewrite.node not in {one.node for one in self.rewrites.get(file.path, [])}:
+                self.add(file, rewrite)
+
 
 def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> Program:
     """Follow the values of a program whose files these are."""
@@ -51,7 +59,7 @@ def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> P
     return program
 
 
-def plan(program: Program, decided: Decisions = Decisions()) -> Plan:
+def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.GLOBAL) -> Plan:
     """The changes of a program, for one choice of them.
 
     The layouts are decided anew for each choice, since a site that is left as it is keeps the
@@ -62,11 +70,19 @@ def plan(program: Program, decided: Decisions = Decisions()) -> Plan:
     left = {
         site: decided.left[change] for site in sites if (change := _identity(site)) in decided.left
     }
-    decision = decide(program, left)
+    steps = Steps()
+    decision = decide(program, left, *([steps.proves] if goal is Goal.JIT else []))
     found, meshes = Plan(findings=findings(program, decision)), Meshes(program, decision)
+    jitted = choose(program, decision, steps) if goal is Goal.JIT else {}
     for site in program.sites.values():
-        if decision.is_changed(site):
+        step = jitted.get(site)
+        if isinstance(step, Step):
+            found.add_once(rewrites(site, step, meshes))
+        elif decision.is_changed(site):
             _rewrite_site(found, program, site, decision, decided, meshes)
+        if isinstance(step, str):
+            text = f"{site.name} is not rewritten to jax.jit of the whole batch: {step}"
+            found.findings.append(Finding(Place(site.file, site.node), text))
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
@@ -100,9 +116,8 @@ def _rewrite_site(
         found.add(site.file, _plain_site(program, site, decision, meshes, strict))
     else:
         found.add(site.file, _site(site, decision, strict))
-    for file, rewrite in checked.casts(site, decision) if strict else ():
-        if rewrite.node not in {one.node for one in found.rewrites.get(file.path, [])}:
-            found.add(file, rewrite)
+    if strict:
+        found.add_once(checked.casts(site, decision))
 
 
 def _cannot_be_written(site: Site) -> Iterable[str]:

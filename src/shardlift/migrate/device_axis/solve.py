@@ -8,7 +8,7 @@ may take away the proof of another, so this is repeated until nothing changes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -45,6 +45,8 @@ class Decision:
     reasons: dict[int, str] = field(default_factory=dict)
     classes: dict[int, Cell] = field(default_factory=dict)
     left: Mapping[Site, str] = field(default_factory=dict)  # sites that are not to change
+    # Whether the text of a site alone proves a part of its output the same on all devices.
+    proves: Callable[[Decision, Site, tuple[Key, ...]], bool] = lambda *_: False
 
     def obstacle(self, site: Site) -> str | None:
         """Why the arrays of a site have to stay as they are."""
@@ -78,7 +80,8 @@ class Decision:
         """Why an output is not certain to be the same on all devices, given the layouts so far."""
         proofs = site.proofs(path)
         if not proofs:
-            return None if is_reduced(site, path) else _without_facts(site)
+            proven = is_reduced(site, path) or self.proves(self, site, path)
+            return None if proven else _without_facts(site)
         whole = {k for k in range(site.arguments or 0) if self.argument(site, k) is Layout.WHOLE}
         for proof in proofs:
             if proof.needs is None or not set(proof.needs) <= whole:
@@ -121,9 +124,13 @@ def _not_believed(site: Site, doubt: Doubt) -> str:
     return f"the recorded run does not say of which text of {site.file.path} it was: {again}"
 
 
-def decide(program: Program, left: Mapping[Site, str] = MappingProxyType({})) -> Decision:
+def decide(
+    program: Program,
+    left: Mapping[Site, str] = MappingProxyType({}),
+    proves: Callable[[Decision, Site, tuple[Key, ...]], bool] = lambda *_: False,
+) -> Decision:
     """Find the layout of each class; the sites of `left` are not to change, for a reason."""
-    decision = Decision(left=left)
+    decision = Decision(left=left, proves=proves)
     for cell in program.tracked:
         decision.classes |= {id(root): root for root in _with_parts(cell)}
     for key, root in decision.classes.items():

@@ -95,6 +95,30 @@ def host_local_arrays(jitted):
     return call
 
 
+def jit_over_devices(f, axis_name, in_specs, **options):
+    """`jax.jit` of `f` on arrays that are split over all devices as `in_specs` say.
+
+    What it returns is whole on each device. The mesh is made at the first call: before that, no
+    device is touched.
+    """
+
+    @functools.cache
+    def jitted():
+        mesh = device_mesh(axis_name)
+        return jax.jit(
+            f,
+            in_shardings=tuple(jax.NamedSharding(mesh, spec) for spec in in_specs),
+            out_shardings=jax.NamedSharding(mesh, jax.P()),
+            **options,
+        )
+
+    @functools.wraps(f)
+    def call(*args):
+        return jitted()(*args)
+
+    return call
+
+
 def put_on_every_device(tree, axis_name="devices"):
     """A copy of `tree`, whole on each device of this process."""
     mesh = jax.sharding.Mesh(np.array(jax.local_devices()), (axis_name,))

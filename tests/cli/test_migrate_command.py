@@ -237,7 +237,7 @@ def test_global_says_what_keeps_its_axis_and_asks_for_facts(project: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--facts", "run.json"], "--facts is for --to global"),
+        (["--facts", "run.json"], "--facts is for --to global and --to jit"),
         (["--to", "global", "--facts", "missing.json"], "missing.json"),
         (["--to", "global", "--facts", "other.py"], "is damaged, or is not a capture"),
         (["--to", "global", "--strict-vma"], "--facts FILE"),

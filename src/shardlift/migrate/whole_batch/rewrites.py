@@ -65,6 +65,13 @@ class Steps:
                 self._followed[key] = str(error)
         return self._followed[key]
 
+    def obstacle(self, site: Site) -> str | None:
+        """Why a site is not understood, if it is not because of the layouts of its arguments."""
+        for (followed, layouts), step in self._followed.items():
+            if followed is site and Layout.STACKED not in layouts:
+                return step if isinstance(step, str) else _varying(step)
+        return None
+
     def proves(self, decision: Decision, site: Site, path: tuple[Key, ...]) -> bool:
         """Whether the text proves that a part of the output is the same on all devices."""
         step = self.follow(site, _layouts(site, decision))
@@ -111,8 +118,9 @@ def choose(program: Program, decision: Decision, steps: Steps) -> dict[Site, Ste
     """The sites that become jit of the whole batch; the others, with the reason."""
     chosen: dict[Site, Step | str] = {}
     for site in program.sites.values():
-        if decision.is_changed(site):
-            chosen[site] = _cannot_be_written(site, decision) or _step(site, decision, steps)
+        if decision.obstacle(site) is None and site.results:
+            why = steps.obstacle(site) or _cannot_be_written(site, decision)
+            chosen[site] = why or _step(site, decision, steps)
     while (withdrawn := _shared(program, chosen)) is not None:
         chosen[withdrawn[0]] = withdrawn[1]
     return chosen
@@ -125,8 +133,12 @@ def _step(site: Site, decision: Decision, steps: Steps) -> Step | str:
     commented = [call for call, file in step.removed.items() if "#" in file.text(call)]
     if commented:
         return f"there are comments inside `{step.removed[commented[0]].brief(commented[0])}`"
+    return _varying(step) or step
+
+
+def _varying(step: Step) -> str | None:
     varying = [kind for kind in kinds(step.output) if kind is not Kind.SAME]
-    return f"it returns {varying[0]}" if varying else step
+    return f"it returns {varying[0]}" if varying else None
 
 
 def _cannot_be_written(site: Site, decision: Decision) -> str | None:

@@ -46,6 +46,6 @@ def random_steps() -> Iterator[tuple[int, str]]:
     for seed in range(1, 10_000):
         body = step(seed)
         after, _ = migrated({"main.py": program(body)}, goal=Goal.JIT)
-        is_jit = "@functools.cache" in after["main.py"]
+        is_jit = "p_step = jit_over_devices(" in after["main.py"]
         if is_jit and "lax.p" in body and "batch[" in body:
             yield seed, body

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from shardlift import legacy
-from shardlift.cli.verify_options import ROUNDING
+from shardlift.cli.verify_options import OTHER_ORDER
 from shardlift.migrate.rewrite import Goal
 from shardlift.verify.compare.bits import Tolerance, distance, within
 from tests.migrate import run_programs
@@ -53,7 +53,7 @@ def difference(expected: Any, got: Any) -> str | None:
         return f"{jax.tree.structure(expected)} became {jax.tree.structure(got)}"
     for left, right in zip(jax.tree.leaves(expected), jax.tree.leaves(got), strict=True):
         left, right = np.asarray(left), np.asarray(right)
-        if left.shape != right.shape or not within(left, right, Tolerance(**ROUNDING)):
+        if left.shape != right.shape or not within(left, right, Tolerance(**OTHER_ORDER)):
             return f"{left} became {right}: {distance(left, right)}"
     return None
 

@@ -3,8 +3,8 @@
     python -m bench.global_step [--devices 8]
 
 The program below is migrated by its text alone, and all forms of it train in turn, in a new order
-each round; the best round of each counts. "pmap" is the program as `shardlift run` runs it. Memory is what the arrays of a program hold on one
-device while it trains, in copies of its parameters.
+each round; the best round of each counts. "pmap" is the program as `shardlift run` runs it. Memory
+is what the arrays of a program hold on one device while it trains, in copies of its parameters.
 """
 
 from __future__ import annotations

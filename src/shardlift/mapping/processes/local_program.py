@@ -128,6 +128,9 @@ class Shortcut:
         return observer.time_conversion(self._local, self._run(placed))
 
     def _local(self, out: list[Any]) -> Any:
+        # The views cannot be made at once, by other handlers of the program's outputs: the runtime
+        # would go on to take them for arrays of all processes, and refuse to read or move them
+        # (2026-11: 0.10.2, 0.12.0).
         views = map(_compat.rewrap_as, out, self._views.local_types, self._views.shardings)
         return jax.tree.unflatten(self._tree, views)
 

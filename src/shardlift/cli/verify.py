@@ -139,6 +139,10 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
+    if oracle == "vmap" and processes > 1:
+        raise click.UsageError(
+            "--oracle vmap computes over the rows of one process: leave out --processes"
+        )
     stop_if_jax_is_too_old()
     try:
         from shardlift.verify import runs

@@ -79,7 +79,8 @@ def describe_comparison(site: SiteVerdict) -> str:
         parts.append(f"{site.collectives} results of collectives{of_calls}")
     text = " and ".join(parts) + " compared"
     if site.replays:
-        text += f"; {site.replays} calls run again on the inputs of the program before"
+        again = f"{site.replays} call{'s' * (site.replays != 1)}"
+        text += f"; {again} run again on the inputs of the program before"
     worst = [f.distance.ulps or 0 for f in site.findings if f.distance and f.close]
     if not worst or site.verdict not in (Verdict.CLOSE, Verdict.PARTLY_COMPARED):
         return text

@@ -123,7 +123,9 @@ def migrate_command(
     options.check(diff, goal, facts)
     options = options.for_goal(goal)
     if exact and goal is not Goal.GLOBAL:
-        raise click.UsageError("--exact is for --to global: other goals keep every bit anyway")
+        raise click.UsageError(
+            "--exact is for --to global: shard_map and shim keep every bit anyway"
+        )
     if pr is not None and diff:
         stop("--pr describes what was written: say --write, too")
     paths = paths or (".",)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from shardlift.migrate.device_axis.cells import Cell, Key, Place, Point, Role, find
+from shardlift.migrate.device_axis.checkpoints import advice
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.recordings import Doubt
 from shardlift.migrate.device_axis.reduced import is_reduced
@@ -201,7 +202,7 @@ def _not_whole(decision: Decision, root: Cell) -> str | None:
         if made.role not in (Role.REPLICATE, Role.OUTPUT):
             return _origin(made)
     if root.escapes:
-        return f"it {root.escapes[0]}"
+        return f"it {root.escapes[0]}{advice(root.escapes[0])}"
     for use in root.uses:
         if use.role is Role.PREFETCH:
             return f"it is put on devices row by row at {use.at}"

@@ -20,17 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz import quick_jax
 from tests.fuzz.host_programs import Writer
 from tests.migrate.captures import dated
 
-if __name__ == "__main__":  # before JAX is imported
-    os.environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="2")  # one, two = rows
-    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-    os.environ |= {
-        "JAX_COMPILATION_CACHE_DIR": os.path.join(tempfile.gettempdir(), "shardlift-fuzz-migrate"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
+if __name__ == "__main__":
+    quick_jax.set_up(devices=2)  # one, two = rows
 
 import jax
 

@@ -23,17 +23,17 @@ from tests import children, shared
 from tests.children import QUICK
 
 COMMAND = [sys.executable, "-m", "shardlift", "demo"]
-# The same, with programs that compile as the tests do, and are timed once and for a moment.
-SHORT = f"""
+# The same, with programs that compile as the tests do.
+COMPILING = f"""
 import os
 from shardlift.cli import main
 from shardlift.cli.demo import cost, stage, steps
-cost.ROUNDS, steps.STEPS_TIMED = 1, 20
 plain = stage.plain_environment
-compiling = {{name: os.environ[name] for name in {[QUICK, *shared.compilation_cache()]}}}
+names = {[QUICK, "XLA_FLAGS", *shared.compilation_cache()]}
+compiling = {{name: os.environ[name] for name in names if name in os.environ}}
 stage.plain_environment = lambda devices: plain(devices) | compiling
-main(["demo"])
 """
+SHORT = "cost.ROUNDS, steps.STEPS_TIMED = 1, 20\n"  # timed once, and for a moment
 
 
 class Played:
@@ -115,7 +115,8 @@ class Played:
 @pytest.mark.slow
 def test_the_whole_journey(tmp_path, request):
     in_full = request.config.getoption("exhaustive")
-    played = Played(tmp_path, COMMAND if in_full else [sys.executable, "-c", SHORT])
+    code = COMPILING + SHORT * (not in_full) + 'main(["demo"])'
+    played = Played(tmp_path, [sys.executable, "-c", code])
     for look in (
         played.all_went_as_it_should,
         played.it_is_readable_in_80_columns_and_without_colours,

@@ -6,17 +6,15 @@ import atexit
 import os
 import shutil
 import tempfile
-from importlib import metadata
 
-# XLA's other emitters compile 2.6 times as fast. jaxlib 0.12 does not know the first flag.
-OLD_EMITTERS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+from tests.shared import quick_emitters
 
 
 def set_up(devices: int) -> None:
     """Set what JAX reads when it is imported: call this before."""
     folder = tempfile.mkdtemp(prefix="shardlift-fuzz-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ |= {
+    os.environ |= quick_emitters() | {
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(devices),
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
@@ -24,5 +22,3 @@ def set_up(devices: int) -> None:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-    if metadata.version("jaxlib").startswith("0.10."):
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {OLD_EMITTERS}"

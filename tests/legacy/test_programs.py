@@ -49,7 +49,7 @@ def together(out: Path, how: list[str], **env: str) -> children.Done:
 
 def test_there_are_as_many_as_recordings():
     recorded = {path.stem for path in (HERE / "recorded").iterdir()}
-    assert recorded == {path.stem for path in PROGRAMS} | {"processes"}
+    assert recorded == {path.stem for path in PROGRAMS} | {"processes", "steps"}
     assert len(PROGRAMS) >= 12
 
 

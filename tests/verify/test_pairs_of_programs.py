@@ -5,6 +5,7 @@ Each pair is run by the command. `1` means that it must not say that they are th
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -61,16 +62,25 @@ def text(body: str, mapped: str, scale: int, first: str = "") -> str:
     return whole.replace("SCALE", str(scale))
 
 
+def all_ways(mapped: str, scale: int) -> str:
+    """A program that calls one function in each of the ways: ``step0``, ``step1``, and so on."""
+    names = {way: f"step{k}" for k, way in enumerate(WAYS)}
+    steps = "".join(f"def {name}(x): return x * {scale}\n" for name in names.values())
+    body = "\n    ".join(WAYS[way].replace("step", name) for way, name in names.items())
+    return text(body, mapped, scale).replace("def main", f"{steps}def main")
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("way", WAYS)
-def test_ways_to_call_a_function(tmp_path: Path, way: str) -> None:
-    old = text(WAYS[way], "jax.pmap", 2)
-    done = verify(tmp_path, old, text(WAYS[way], "smap", 2))
+def test_ways_to_call_a_function(tmp_path: Path) -> None:
+    old = all_ways("jax.pmap", 2)
+    done = verify(tmp_path, old, all_ways("smap", 2))
     assert done.returncode == 0, done.stdout
-    assert "2 sites: 2 identical" in done.stdout
-    done = verify(tmp_path, old, text(WAYS[way], "smap", 3))
+    assert f"{len(WAYS) + 1} sites: {len(WAYS) + 1} identical" in done.stdout
+    done = verify(tmp_path, old, all_ways("smap", 3))
     assert done.returncode == 1, done.stdout
-    assert "1 different, 1 identical" in done.stdout
+    assert f"{len(WAYS)} different, 1 identical" in done.stdout
+    different = set(re.findall(r"^different +(\w+)", done.stdout, re.MULTILINE))
+    assert different == {f"step{k}" for k in range(len(WAYS))}
 
 
 @pytest.mark.exhaustive

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import pytest
 
 from shardlift.migrate.rewrite import Goal
 from tests.fuzz import migrate
 from tests.fuzz.host_programs import Writer
+
+
+@pytest.fixture(autouse=True)
+def compile_quickly() -> Iterator[None]:
+    """Also with `--exhaustive`, as `python -m tests.fuzz.migrate` does."""
+    name = "jax_disable_most_optimizations"
+    was = jax.config.values[name]
+    jax.config.update(name, True)
+    yield
+    jax.config.update(name, was)
 
 
 @pytest.mark.parametrize(

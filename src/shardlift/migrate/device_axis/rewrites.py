@@ -78,7 +78,7 @@ def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.G
         step = jitted.get(site)
         if isinstance(step, Step):
             found.add_once(rewrites(site, step, meshes))
-        elif decision.is_changed(site):
+        elif decision.is_changed(site) or _is_plain(program, site, decision):
             _rewrite_site(found, program, site, decision, decided, meshes)
         if isinstance(step, str):
             text = f"{site.name} is not rewritten to jax.jit of the whole batch: {step}"
@@ -90,6 +90,12 @@ def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.G
     for file, definition in meshes.definitions():
         found.add(file, definition)
     return found
+
+
+def _is_plain(program: Program, site: Site, decision: Decision) -> bool:
+    """Whether a site whose arrays all stay stacked needs no helper."""
+    is_plain = decision.may_be_plain(site) and plain.is_free_of_helpers(site)
+    return is_plain and plain.needs_rows_helper(program, site, decision) is None
 
 
 def _identity(site: Site) -> ChangeId:

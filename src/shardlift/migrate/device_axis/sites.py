@@ -44,6 +44,7 @@ class Site:
     static: tuple[int, ...] = ()
     facts: schema.Site | None = None
     doubt: Doubt | None = None  # why recorded runs are not believed
+    ran_on_all_devices: bool = False  # in recorded runs, with one row per device
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls

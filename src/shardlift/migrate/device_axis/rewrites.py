@@ -130,9 +130,9 @@ def _cannot_be_written(site: Site) -> Iterable[str]:
     file = site.file
     for name in (jax_name(file)[0], ON_DEVICES, HOST_LOCAL, plain.AT_CALL, mesh.HELPER):
         if is_shadowed(file, site.node, name):
-            yield f"the name `{name}` means something else here"
+            yield f"the name `{name}` means something else here: rename that"
     if shard_map_sites.has_comments(file, site.node, site.options.operand):
-        yield "there are comments between its arguments"
+        yield "there are comments between its arguments: move them above the call"
 
 
 def _rewrite_class(

@@ -81,7 +81,7 @@ def measure(name: str, program: Path, capture: Capture | None) -> Recipe:
         lambda path: Path(path).read_bytes(),
         os.path.exists,
         Goal.GLOBAL,
-        facts=capture,
+        facts=[capture] if capture is not None else [],
     )
     texts = [file.after for file in result.changed] or [before]
     after = next((file.after for file in result.changed if file.path == str(program)), before)

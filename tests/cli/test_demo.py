@@ -95,6 +95,11 @@ class Played:
         assert after > 0
         assert ratio == pytest.approx(after / before, abs=0.02 + 0.01 / before)
 
+    def no_helper_is_needed_on_global_arrays(self):
+        assert "+    jax.shard_map," in self.said("global")
+        assert "+def " not in self.said("global")
+        assert "-def replicate(tree):" in self.said("global")
+
     def it_ends_with_the_commands_for_ones_own_code(self):
         end = self.out[self.out.index("With your own code") :]
         for command in ("run", "report", "check", "migrate", "verify"):
@@ -211,7 +216,7 @@ class Acted(Stage):
 @pytest.mark.parametrize(
     ("step", "statuses"),
     [("fail", [0]), ("run", [1]), ("report", [2]), ("check", [0]), ("migrate", [0]),
-     ("migrate", [1, 2]), ("verify", [1]), ("cost", [1])],
+     ("migrate", [1, 2]), ("verify", [1]), ("cost", [1]), ("global", [0]), ("global", [1])],
 )  # fmt: skip
 def test_a_step_that_goes_wrong_says_so(tmp_path, step, statuses):
     assert not STEPS[step].play(Acted(tmp_path, *statuses)).good

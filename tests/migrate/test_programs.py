@@ -17,6 +17,7 @@ from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.results import Migration
 from shardlift.migrate.rewrite import Goal
+from shardlift.source.settings import Settings
 from tests import children, shared
 from tests.migrate.captures import dated
 from tests.migrate.programs import PROGRAMS
@@ -33,13 +34,15 @@ def migrated(
     goal: Goal = Goal.SHARD_MAP,
     facts: Capture | None = None,
     strict: bool = False,
+    settings: Settings = Settings(),
 ) -> tuple[dict[str, str], Migration]:
     """The files of a program after its migration, helpers included."""
     contents = {f"{root}/{path}": text.encode() for path, text in files.items()}
     decided = Decisions(strict_vma=strict)
     captures = dated(facts, {f"{root}/{path}": text for path, text in files.items()})
+    exists = _exists(contents)
     result = migrate(
-        list(contents), contents.__getitem__, _exists(contents), goal, decided, captures
+        list(contents), contents.__getitem__, exists, goal, decided, captures, settings
     )
     after = {path: text.decode() for path, text in contents.items()}
     after |= {file.path: file.after for file in result.changed}

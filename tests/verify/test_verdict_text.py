@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -24,6 +25,7 @@ from shardlift.verify.compare.verdicts import (
 from shardlift.verify.verdict_text import (
     advice,
     basis,
+    describe_comparison,
     finding_lines,
     headline,
     machine,
@@ -224,3 +226,18 @@ def test_json_has_no_infinities() -> None:
     assert tree["verdicts"]["different"] == 1
     assert tree["sites"][0]["name"] == "step"
     assert tree["sites"][0]["findings"][0]["distance"]["relative"] == "inf"
+
+
+def test_rounding_is_called_that_with_its_bound() -> None:
+    near, far = replace(SMALL, rounding=0.4), replace(SMALL, rounding=9.0)
+    said = [
+        describe_comparison(_site(Verdict.CLOSE, findings=(_finding(one, close=True),)))
+        for one in (near, far)
+    ]
+    assert said[0].endswith(
+        "equal to rounding, at most 1 ulp of the largest number of each array, "
+        "because XLA fuses differently"
+    )
+    assert said[1].endswith("at most 3 ulps apart")
+    differing = _outcome(_site(Verdict.DIFFERENT, findings=(_finding(near),)))
+    assert "To accept them: --tolerance rounding=8" in _shown(differing)

@@ -33,6 +33,8 @@ from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
 
+_NOT_FOLLOWED = "shardlift failed to follow its arrays, please report it"
+
 
 def migrate(
     paths: Sequence[str],
@@ -134,11 +136,13 @@ class ProjectMigration:
         unreadable: list[tuple[str, str]] = []
         try:
             starts = to_global(self._program, decisions, self._goal)
+            for file, error in self._program.lost.items():
+                if not isinstance(error, RecursionError):
+                    unreadable.append((file.path, f"{_NOT_FOLLOWED}: {error!r}"))
         except RecursionError:
             pass  # an expression of a thousand terms, say: all arrays stay stacked
         except Exception as error:  # a bug in shardlift: all arrays stay stacked
-            why = f"shardlift failed to follow its arrays, please report it: {error!r}"
-            unreadable.append((os.path.commonpath(self._paths), why))
+            unreadable.append((os.path.commonpath(self._paths), f"{_NOT_FOLLOWED}: {error!r}"))
         settings = self._project.settings
         project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
         return _Stage(project, starts, unreadable)

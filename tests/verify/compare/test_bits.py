@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shardlift.capture.layouts import numpy_dtype
 from shardlift.verify.compare.bits import (
+    ROUNDING,
     Tolerance,
     distance,
     is_float,
@@ -137,3 +138,13 @@ def test_tolerance(tolerance, passes):
     right = left.copy().view(np.uint32)
     right[0] += 2
     assert within(left, right.view(np.float32), tolerance) is passes
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+def test_rounding_counts_in_ulps_of_the_largest_number(dtype):
+    epsilon = float(ml_dtypes.finfo(dtype).eps)
+    left = np.array([1.0, 0.0], dtype)
+    near, far = np.array([1.0, 8 * epsilon], dtype), np.array([1.0, 16 * epsilon], dtype)
+    assert within(left, near, ROUNDING)
+    assert not within(left, far, ROUNDING)
+    assert distance(left, near).rounding == pytest.approx(8)

@@ -5,6 +5,7 @@ No result is stored beforehand: a step runs the real commands and judges what th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import metadata, resources
 from typing import NamedTuple
@@ -111,6 +112,18 @@ def cost(stage: Stage) -> Verdict:
     return Verdict(True, f"A step takes {ratio:.2f} times as long as before the migration")
 
 
+def to_global(stage: Stage) -> Verdict:
+    """Show what a person would write: no device axis, and no helper."""
+    stage.say("With the facts of the run, arrays lose the axis that only pmap needed.")
+    done = stage.run(f"shardlift migrate {BEFORE} --to global --facts {RUN}")
+    if done.status != 1:
+        return _by_status(done, 1, "")
+    helpers = re.findall(r"^\+def (\w+)", done.output, re.MULTILINE)
+    if helpers or "jax.shard_map" not in done.output:
+        return Verdict(False, f"it should be plain jax.shard_map, without {', '.join(helpers)}")
+    return Verdict(True, "Plain jax.shard_map, and what replicated and sharded is gone")
+
+
 STEPS = {
     step.name: step
     for step in (
@@ -121,6 +134,7 @@ STEPS = {
         Step("migrate", "Rewrite to jax.jit and jax.shard_map", migrate, writes=(AFTER,)),
         Step("verify", "Proof that the numbers are the same", verify, needs=("migrate",)),
         Step("cost", "What it costs before and after", cost, needs=("migrate",)),
+        Step("global", "What a person would write", to_global, needs=("run",)),
     )
 }
 

@@ -210,6 +210,11 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
         base, given = v.value(func.value), v.value(arguments[0])
         unify(part(base, EACH), each(given) if func.attr == "extend" else given)
         return Cell()
+    if func.attr == "astype":  # of every element: the layout stays
+        cell = v.value(func.value)
+        for argument in arguments:
+            v.lose(argument, "is given to astype")
+        return cell
     if func.attr in ("replace", "_replace") and not node.args:
         cell = tree(v.value(func.value))
         for argument in arguments:

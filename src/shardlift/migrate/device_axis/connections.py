@@ -57,7 +57,7 @@ def _connect_call(program: Program, call: PendingCall) -> None:
     others = [made for made in find(call.function).made if made.role is not Role.MAPPED]
     if len(sites) > 1 or others:
         for site in sites:
-            why = f"several functions may be called at {call.at}"
+            why = f"several functions may be called at {call.at}: call each by its own name"
             if others and others[0].why is not None:
                 why = f"the mapped function {others[0].why}"
             site.obstacles.append(why)
@@ -66,9 +66,13 @@ def _connect_call(program: Program, call: PendingCall) -> None:
     (site,) = sites
     site.calls.append((call.at.file, call.call))
     if not call.plain:
-        site.obstacles.append(f"it is called with unpacked arguments at {call.at}")
+        site.obstacles.append(
+            f"it is called with unpacked arguments at {call.at}: name each of them"
+        )
     if site.arguments not in (None, len(call.arguments)):
-        site.obstacles.append(f"it is called with another number of arguments at {call.at}")
+        site.obstacles.append(
+            f"it is called with another number of arguments at {call.at}: always give all"
+        )
     site.arguments = len(call.arguments)
     for position, argument in enumerate(call.arguments):
         if position in site.static:

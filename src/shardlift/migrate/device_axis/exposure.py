@@ -6,6 +6,7 @@ Such values have to stay as they are. This is decided after all files were visit
 from __future__ import annotations
 
 import ast
+import re
 
 from shardlift.migrate.device_axis.cells import Escape, Place, Point, Role, add_made, escape
 from shardlift.migrate.device_axis.dynamic import Reach, find_reaches
@@ -18,6 +19,8 @@ from shardlift.source.values import External, Instance, Known, Value
 def expose(program: Program) -> None:
     """Note which functions others may call, and which values they may see."""
     exposed: set[ast.AST] = set()
+    for file in program.lost:
+        _expose_to(program, file, exposed)
     for reach in find_reaches(program.files):
         _expose_names(program, reach, exposed)
     _expose_functions(program)
@@ -42,6 +45,23 @@ def _expose_names(program: Program, reach: Reach, exposed: set[ast.AST]) -> None
             module = _module_of(program, reach.file, node)
             if module is not None:
                 _expose_names(program, Reach(reach.at, module, module.index.module), exposed)
+
+
+def _expose_to(program: Program, lost: File, exposed: set[ast.AST]) -> None:
+    """A file that could not be followed may use all that it names, and every object."""
+    at = Place(lost, lost.index.root.body[0])
+    said = Escape(at, f"may be used in {lost.path}, which could not be followed")
+    for site in program.sites.values():
+        if site.file is lost:
+            site.obstacles.append("its file could not be followed")
+    words = frozenset(re.findall(r"\w+", lost.source.text))
+    for file in program.files:
+        scopes = file.index.opens.values() if file is lost else [file.index.module]
+        for scope in scopes:
+            names = None if file is lost else words
+            _expose_names(program, Reach(at, file, scope, names), exposed)
+        for owner in file.index.nodes(ast.ClassDef):
+            program.leaked.setdefault(program.top_class(owner, file), said)
 
 
 def _expose_value(program: Program, value: Value, said: Escape) -> None:

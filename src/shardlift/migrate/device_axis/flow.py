@@ -13,6 +13,9 @@ from shardlift.migrate.device_axis.visitor import Visitor
 def follow_values(program: Program) -> None:
     """Visit all files, and then decide what others see and what each call and index means."""
     for file in program.files:
-        Visitor(program, file, file.index.module).block(file.index.root.body)
+        try:
+            Visitor(program, file, file.index.module).block(file.index.root.body)
+        except Exception as error:  # a bug in shardlift, or an expression of a thousand terms
+            program.lost[file] = error
     expose(program)
     connect(program)

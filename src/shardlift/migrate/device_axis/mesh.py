@@ -106,7 +106,7 @@ class Meshes:
 def _users(program: Program, decision: Decision) -> Iterable[Place]:
     """The places whose new text needs a mesh."""
     for site in program.sites.values():
-        if decision.is_changed(site):
+        if decision.is_changed(site) or decision.may_be_plain(site):
             yield Place(site.file, site.node)
     for key, root in decision.classes.items():
         if decision.layouts[key] is Layout.WHOLE:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, CallText
-from shardlift.migrate.device_axis.cells import Role, find
+from shardlift.migrate.device_axis.cells import Point, Role, find
 from shardlift.migrate.device_axis.mesh import Meshes, needs_helper, runs_at_import
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
@@ -23,6 +23,7 @@ from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
 
 AT_CALL = "shard_map_at_call"
 _MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_COUNTED = (Role.ROWS, Role.REPLICATE, Role.SHARD, Role.OUTPUT)
 _WORD = r"\b{}\b"
 
 
@@ -43,6 +44,11 @@ def needs_rows_helper(program: Program, site: Site, decision: Decision) -> str |
     if _row_edits(program, site, decision) is None:
         return "its function is used elsewhere, or does not return a tuple that is written out"
     return None
+
+
+def is_free_of_helpers(site: Site) -> bool:
+    """Whether a site of stacked arrays is written without a helper: exact bits need one."""
+    return not site.file.project.settings.exact and not site.file.many_processes
 
 
 def plain_form(
@@ -107,6 +113,8 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
     if function is None or function.file is not site.file or not _is_only_mapped(program, site):
         return None
     node, file = function.node, function.file
+    if isinstance(node, ast.Lambda):
+        return _lambda_edits(site, node, given, returned) if len(outputs) == 1 else None
     if not isinstance(node, ast.FunctionDef) or node.body[0].lineno == node.lineno:
         return None
     if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):
@@ -123,12 +131,35 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
     return edits
 
 
+def _lambda_edits(
+    site: Site, node: ast.Lambda, given: list[int], returned: list[int]
+) -> list[Edit] | None:
+    """A lambda that takes and returns blocks of one row, if it reads each of them once."""
+    file, names = site.file, positional(node)
+    jax = jax_name(file)[0]
+    edits: list[Edit] = []
+    for number in given:
+        name = names[number] if number < len(names) else ""
+        loads = [n for n in file.index.within(node.body, ast.Name) if n.id == name]
+        loads += [node.body] if isinstance(node.body, ast.Name) and node.body.id == name else []
+        if len(loads) != 1 or file.index.scope_of.get(loads[0]) is not file.index.opens[node]:
+            return None
+        taken = _taken(site, number)
+        row = f"{jax}.tree.map(lambda x: {taken('x')}, {name})"
+        text = taken(name) if _is_leaf(site, number, name) else row
+        edits.append(file.replace(loads[0], text))
+    body = _add_row(file, node.body, site.structure(()) == "leaf") if returned else []
+    return [*body[:1], *edits, *body[1:]]
+
+
 def _is_only_mapped(program: Program, site: Site) -> bool:
     """Whether nothing but the site mentions the function that it maps."""
     assert site.function is not None
     node = site.function.node
     name = getattr(node, "name", "")
     operand = site.options.operand
+    if operand is node:  # a lambda
+        return True
     if operand is not None and not isinstance(operand, ast.Name):
         return False
     index = site.file.index
@@ -153,15 +184,37 @@ def _take_row(site: Site, number: int, name: str) -> Iterator[Edit]:
         return
     is_leaf = _is_leaf(site, number, name)
     mine = file.index.scope_of.get(loads[0]) is file.index.opens[node]
+    taken = _taken(site, number)
     if is_leaf and len(loads) == 1 and mine:
-        yield Edit(file.stretch(*end(loads[0]), *end(loads[0])), "[0]")
+        yield file.replace(loads[0], taken(name))
         return
     jax = jax_name(file)[0]
-    row = f"{name}[0]" if is_leaf else f"{jax}.tree.map(lambda x: x[0], {name})"
+    row = taken(name) if is_leaf else f"{jax}.tree.map(lambda x: {taken('x')}, {name})"
     first = _first_statement(node)
     line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
     margin = file.lines[line - 1][: first.col_offset]
     yield Edit(file.stretch(line, 0, line, 0), f"{margin}{name} = {row}\n")
+
+
+def _taken(site: Site, number: int) -> Callable[[str], str]:
+    """How the row of an argument is written."""
+    numpy = numpy_name(site.file, jax_name(site.file)[0])
+    return _one_row if _has_one_row(site, number) else _only_row(numpy)
+
+
+def _one_row(name: str) -> str:
+    return f"{name}[0]"
+
+
+def _only_row(numpy: str) -> Callable[[str], str]:
+    """As pmap did, it fails where there are more rows than devices."""
+    return lambda name: f"{numpy}.squeeze({name}, 0)"
+
+
+def _has_one_row(site: Site, number: int) -> bool:
+    """Whether an argument is made with as many rows as there are devices."""
+    made = find(site.given[number][0]).made if number in site.given else []
+    return bool(made) and all(point.role in _COUNTED for point in made)
 
 
 def _loads(node: ast.FunctionDef, name: str) -> list[ast.Name]:
@@ -190,11 +243,13 @@ def _is_leaf(site: Site, number: int, name: str) -> bool:
     if facts is not None and is_known and any(leaf.path == name for leaf in facts.arguments):
         return True
     made = find(site.given[number][0]).made if number in site.given else []
-    keys = [m for m in made if m.role is Role.ROWS and m.at.file.called(m.at.node) == _SPLIT]
-    return bool(made) and len(keys) == len(made)
+    return bool(made) and all(map(_makes_a_leaf, made))
 
 
-_SPLIT = "jax.random.split"
+def _makes_a_leaf(made: Point) -> bool:
+    if made.role is Role.OUTPUT and made.site is not None:
+        return made.site.structure(made.path) == "leaf"
+    return made.role is Role.ROWS and made.at.file.called(made.at.node) == "jax.random.split"
 
 
 def _add_rows(site: Site, expression: ast.expr, rows: list[int], length: int) -> list[Edit] | None:

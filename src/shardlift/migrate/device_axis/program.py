@@ -81,6 +81,7 @@ class Program:
         self.read: set[tuple[File, str]] = set()  # globals that something reads
         self.pending: list[PendingCall] = []
         self.indexed: list[Indexed] = []
+        self.lost: dict[File, Exception] = {}  # files that could not be followed, and why
         self.tracked: list[Cell] = []  # the values whose layout is decided
         self.mapped: list[tuple[Site, Cell]] = []  # pmapped functions
         self._bindings: dict[ast.AST, Cell] = {}

@@ -38,6 +38,7 @@ def assign_facts(
 ) -> None:
     """Give each site what the runs recorded of it, or the reason why that is not used."""
     believed: dict[Site, list[schema.Site]] = {}
+    partial: set[Site] = set()  # sites that a run called on some of its devices
     for capture in captures:
         matches = _without_ambiguous({site: _recorded(site, capture) for site in sites})
         changed = _changed_file(files, capture)
@@ -45,10 +46,18 @@ def assign_facts(
             doubt = Doubt(changed) if changed else _undated(site, capture)
             if doubt is None:
                 believed.setdefault(site, []).append(recorded)
+                partial |= set() if _is_on_all_devices(recorded, capture) else {site}
             else:
                 site.doubt = site.doubt or doubt
     for site, runs in believed.items():
         site.facts, site.doubt = combine(runs), _disagreement(runs)
+        site.ran_on_all_devices = site not in partial
+
+
+def _is_on_all_devices(recorded: schema.Site, capture: schema.Capture) -> bool:
+    """Whether a site was called with one row per device, on several devices of one process."""
+    counts = [len(process.devices) for process in capture.processes]
+    return len(counts) == 1 and 1 < recorded.axis_size == counts[0]
 
 
 def combine(runs: Sequence[schema.Site]) -> schema.Site:

@@ -78,7 +78,7 @@ def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.G
         step = jitted.get(site)
         if isinstance(step, Step):
             found.add_once(rewrites(site, step, meshes))
-        elif decision.is_changed(site):
+        elif decision.is_changed(site) or _is_plain(program, site, decision):
             _rewrite_site(found, program, site, decision, decided, meshes)
         if isinstance(step, str):
             text = f"{site.name} is not rewritten to jax.jit of the whole batch: {step}"
@@ -90,6 +90,12 @@ def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.G
     for file, definition in meshes.definitions():
         found.add(file, definition)
     return found
+
+
+def _is_plain(program: Program, site: Site, decision: Decision) -> bool:
+    """Whether a site whose arrays all stay stacked needs no helper."""
+    is_plain = decision.may_be_plain(site) and plain.is_free_of_helpers(site)
+    return is_plain and plain.needs_rows_helper(program, site, decision) is None
 
 
 def _identity(site: Site) -> ChangeId:
@@ -124,9 +130,9 @@ def _cannot_be_written(site: Site) -> Iterable[str]:
     file = site.file
     for name in (jax_name(file)[0], ON_DEVICES, HOST_LOCAL, plain.AT_CALL, mesh.HELPER):
         if is_shadowed(file, site.node, name):
-            yield f"the name `{name}` means something else here"
+            yield f"the name `{name}` means something else here: rename that"
     if shard_map_sites.has_comments(file, site.node, site.options.operand):
-        yield "there are comments between its arguments"
+        yield "there are comments between its arguments: move them above the call"
 
 
 def _rewrite_class(

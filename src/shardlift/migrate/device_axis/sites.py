@@ -44,6 +44,7 @@ class Site:
     static: tuple[int, ...] = ()
     facts: schema.Site | None = None
     doubt: Doubt | None = None  # why recorded runs are not believed
+    ran_on_all_devices: bool = False  # in recorded runs, with one row per device
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
@@ -204,22 +205,22 @@ def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
     for name in given:
         text = site.options.text(name)
         if text is not None and text not in ("()", "[]"):
-            yield f"it is given {name}"
+            yield f"it is given {name}: leave that out if it runs on all devices"
     axis = site.options.keywords.get("axis_name")
     while isinstance(axis, ast.Attribute):
         axis = axis.value
     if axis is not None and not isinstance(axis, (ast.Constant, ast.Name)):
-        yield "its axis name is computed"
+        yield "its axis name is computed: write it as a string"
     if isinstance(axis, ast.Constant) and not isinstance(axis.value, str):
-        yield "its axis name is not a string"
+        yield "its axis name is not a string: give it a string"
     if site.out_axes != 0:
-        yield "its out_axes are not all 0"
+        yield "its out_axes are not all 0: leave them out and read `[0]` where one is None"
     if any(number < 0 for number in (*site.donated, *site.static)):
-        yield "an argument is counted from the end"
+        yield "an argument is counted from the end: count it from the start"
     if site.static and "in_axes" in site.options.keywords:
-        yield "it has static arguments and in_axes"
+        yield "it has static arguments and in_axes: bind the static ones with functools.partial"
     if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
-        yield "it maps a method"
+        yield "it maps a method: map a function"
 
 
 def _axes(options: Options, key: str) -> Axes:

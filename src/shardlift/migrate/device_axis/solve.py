@@ -92,6 +92,11 @@ class Decision:
                 return f"{proof.path} is the same on all devices only if argument {missing} is"
         return None
 
+    def may_be_plain(self, site: Site) -> bool:
+        """Whether a pmapped function can be mapped over all devices, as a run showed."""
+        is_called = site.arguments is not None and bool(site.results)
+        return is_called and self.obstacle(site) is None and site.ran_on_all_devices
+
     def is_changed(self, site: Site) -> bool:
         """Whether a pmapped function takes or gives anything but stacked arrays."""
         if self.obstacle(site) is not None or not site.results:
@@ -181,6 +186,8 @@ def _unanchored(root: Cell) -> str | None:
     """A site is laid over all devices only if it is certain that it was before."""
     stacked = {Role.REPLICATE, Role.SHARD, Role.ROWS}
     for site in _sites(root):
+        if site.ran_on_all_devices:
+            continue
         given = [{made.role for made in find(cells[0]).made} for cells in site.given.values()]
         if not any(roles & stacked and roles <= stacked | {Role.OUTPUT} for roles in given):
             return f"it is not known that {site.name} runs on all devices"

@@ -31,7 +31,10 @@ _READERS = frozenset(
 _READS = (Role.FIRST, Role.INDEX, Role.METRICS)
 _REWRITTEN = (Role.REPLICATE, Role.SHARD, *_READS)
 _PLACE = "\0"  # stands for a tree while the text around it is laid out
-_SIMPLE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
+_SIMPLE = (
+    ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Dict, ast.List,
+    ast.DictComp, ast.ListComp,
+)  # fmt: skip
 
 
 def in_the_way(point: Point) -> str | None:

@@ -1,0 +1,169 @@
+"""Plain `jax.shard_map` at a site: where its mesh comes from, and how rows are taken and added."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.capture.schema import Capture, Leaf, Process, Proof, Site
+from shardlift.migrate.rewrite import Goal
+from shardlift.source.settings import Settings
+from tests.migrate.test_programs import migrated
+
+STEP = """\
+import jax
+import jax.numpy as jnp
+
+
+def step(params, key):
+    return jax.lax.pmean(params * jax.random.normal(key), "i")
+
+
+"""
+MAIN = """\
+p_step = jax.pmap(step, axis_name="i")
+
+
+def main():
+    params = jax.device_put_replicated(jnp.ones(2), jax.local_devices())
+    keys = jax.random.split(jax.random.key(0), jax.local_device_count())
+    print(p_step(params, keys)[0])
+"""
+GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
+SCRIPT = STEP + MAIN + GUARD
+MESH = 'mesh = jax.make_mesh(\n    (jax.device_count(),), ("i",), axis_types='
+
+
+def written(text: str, facts: Capture | None = None, **others: str) -> str:
+    return migrated({"main.py": text, **others}, goal=Goal.GLOBAL, facts=facts)[0]["main.py"]
+
+
+def test_a_script_has_its_mesh_in_a_variable_and_no_helper() -> None:
+    after = written(SCRIPT)
+    assert MESH in after
+    assert "mesh=mesh," in after
+    assert "jax.NamedSharding(mesh, jax.P())" in after
+    assert "jax.random.normal(key[0])" in after
+    assert after.count("def ") == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STEP + MAIN,  # nothing says that it is run
+        SCRIPT.replace(
+            "    params =", '    jax.config.update("jax_platforms", "cpu")\n    params ='
+        ),
+        SCRIPT.replace("    params =", '    os.environ["XLA_FLAGS"] = flags\n    params ='),
+        SCRIPT + '\njax.config.update("jax_platforms", "cpu")\n',
+        SCRIPT.replace("import jax\n", "import jax\n\njax.config.config_with_absl()\n", 1),
+    ],
+)
+def test_devices_are_not_touched_before_it_is_time(text: str) -> None:
+    after = written(text)
+    assert "mesh = jax.make_mesh(" not in after
+    assert "shard_map_at_call(" in after.partition("p_step = jax.jit(")[2]
+    assert 'device_mesh("i")' in after
+
+
+def test_a_module_that_is_imported_does_not_touch_devices() -> None:
+    after = written(SCRIPT, **{"other.py": "import main\n\nmain.main()\n"})
+    assert "mesh = jax.make_mesh(" not in after
+
+
+def test_settings_above_the_mesh_do_no_harm() -> None:
+    above = STEP.replace("def step", 'jax.config.update("jax_enable_x64", True)\n\n\ndef step')
+    after = written(above + MAIN + GUARD)
+    assert after.index("config.update") < after.index(MESH)
+
+
+def test_a_site_in_a_function_asks_for_the_mesh_there() -> None:
+    inside = MAIN.replace("p_step(", 'jax.pmap(step, axis_name="i")(').partition("\n\n\n")[2]
+    after = written(f"{STEP}{inside}\n\nmain()\n\nos.environ['A'] = 'b'\n")
+    assert 'mesh=device_mesh("i")' in after
+    assert "shard_map_at_call" not in after
+
+
+def test_the_name_of_the_mesh_is_not_that_of_something_else() -> None:
+    after = written(SCRIPT.replace("    keys =", "    mesh = 3\n    keys ="))
+    assert "i_mesh = jax.make_mesh(" in after
+    assert "mesh=i_mesh" in after
+
+
+def test_two_axes_have_two_meshes() -> None:
+    more = STEP.replace("step", "other").replace('"i"', '"j"').partition("\n\n\n")[2]
+    text = STEP + more + MAIN.replace("\n\n\ndef", '\np_other = jax.pmap(other, "j")\n\n\ndef')
+    after = written(text + "    print(p_other(params, keys)[0])\n" + GUARD)
+    assert MESH in after
+    assert 'j_mesh = jax.make_mesh(\n    (jax.device_count(),), ("j",),' in after
+
+
+def test_a_function_that_is_used_elsewhere_keeps_its_arguments() -> None:
+    after = written(SCRIPT.replace("    keys =", "    print(step(1.0, key))\n    keys ="))
+    assert "jax.random.normal(key)" in after
+    assert "row_args=(1,)" in after
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)"), "row"),
+        (SCRIPT.replace("main()\n", "for _ in range(3):\n        main()\n", 1), "shard_map"),
+    ],
+)
+def test_what_needs_the_helper_has_it(text: str, why: str) -> None:
+    assert why in written(text)
+
+
+def test_exact_keeps_the_helper() -> None:
+    texts, _ = migrated({"main.py": SCRIPT}, goal=Goal.GLOBAL, settings=Settings(exact=True))
+    assert "optimization_barrier" in texts["main.py"]
+    assert "optimization_barrier" not in written(SCRIPT)
+
+
+# ---- rows
+
+
+def recorded(line: int, function: str, devices: int = 8) -> Capture:
+    """A run on some devices, in which a function was called with 8 rows."""
+    process = Process(0, 1, "3", "0", "0", "cpu", "cpu", tuple(f"cpu:{k}" for k in range(devices)))
+    leaf = Leaf("output", "float32", (8,), 32, 0, "P('i')", "in place")
+    proof = Proof("output", 1, None, "output", "it differs")
+    site = Site("main.py", line, function, axis_name="i", axis_size=8, calls=1, outputs=(leaf,))
+    return Capture(processes=(process,), sites=(Site(**{**vars(site), "proofs": (proof,)}),))
+
+
+ROWS = """\
+import jax
+import jax.numpy as jnp
+
+rows = jnp.ones((8, 2))
+
+
+@jax.pmap
+def step(x):
+    return (x * x).sum()
+
+
+print(step(rows))
+"""
+LAMBDA = (
+    "import jax\nimport jax.numpy as jnp\n\nprint(jax.pmap(lambda x: 2 * x)(jnp.ones((8, 2))))\n"
+)
+
+
+def test_rows_that_a_run_showed_on_all_devices_are_taken_and_added() -> None:
+    after = written(ROWS, recorded(7, "step"))
+    assert "    x = jax.tree.map(lambda x: jnp.squeeze(x, 0), x)\n    return " in after
+    assert "return jnp.expand_dims((x * x).sum(), 0)" in after
+    assert "def spmd_map" not in after
+
+
+def test_rows_on_some_of_the_devices_stay_as_they_were() -> None:
+    assert "def spmd_map" in written(ROWS, recorded(7, "step", devices=16))
+    assert "def spmd_map" in written(ROWS)
+
+
+def test_a_lambda_takes_and_adds_rows() -> None:
+    after = written(LAMBDA, recorded(4, "<lambda>"))
+    row = "jax.tree.map(lambda x: jnp.squeeze(x, 0), x)"
+    assert f"lambda x: jnp.expand_dims(2 * {row}, 0)" in after

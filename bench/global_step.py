@@ -70,7 +70,7 @@ if __name__ == "__main__":
 def texts() -> dict[str, str]:
     """The program in each form, by the name of the goal."""
     from shardlift.migrate.engine import migrate
-    from shardlift.migrate.rewrite import Goal
+    from shardlift.migrate.goal import Goal
 
     forms = {"pmap": PROGRAM}
     for goal in (Goal.SHARD_MAP, Goal.GLOBAL, Goal.JIT):

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from shardlift.cli import main
 from shardlift.cli.formats.pull_request import PullRequest, facts, markdown
 from shardlift.cli.speed import Speed
-from shardlift.cli.verified_migration import Fate, Proved
+from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
 from shardlift.migrate.changes import ChangeId
 from shardlift.migrate.engine import migrate
 from shardlift.source.model import Kind
@@ -98,10 +98,12 @@ def test_what_a_command_showed() -> None:
     texts = {"m.py": TRAIN}
     migration = migrate(["m.py"], lambda path: texts[path].encode(), lambda path: False)
     where = ChangeId("m.py", 4, 7, Kind.SITE)
-    proved = Proved(
-        migration, (Fate(where, "verified", ""), Fate(where, "not reached", "no call")), 1
+    verified = VerifiedMigration(
+        migration,
+        (PlaceResult(where, "verified", ""), PlaceResult(where, "not reached", "no call")),
+        1,
     )
-    text = markdown(PullRequest(migration, proved=proved, command="python m.py"))
+    text = markdown(PullRequest(migration, verified=verified, command="python m.py"))
     shown = _sections(text)["What was verified"]
     assert "`python m.py`, run before and after: 1 verified, 1 not reached." in shown
     assert "- `m.py:4:8`: not reached: no call" in shown
@@ -111,8 +113,8 @@ def test_what_a_command_showed() -> None:
 def test_how_fast_it_is() -> None:
     texts = {"m.py": TRAIN}
     migration = migrate(["m.py"], lambda path: texts[path].encode(), lambda path: False)
-    proved = Proved(migration, (), 1, speeds=(Speed("f (m.py:4)", 0.001, 0.002),))
-    sections = _sections(markdown(PullRequest(migration, proved=proved, command="python m.py")))
+    verified = VerifiedMigration(migration, (), 1, speeds=(Speed("f (m.py:4)", 0.001, 0.002),))
+    sections = _sections(markdown(PullRequest(migration, verified=verified, command="python m.py")))
     assert "m.py:4\\) | 1.00 ms | 2.00 ms | 2.00 |" in sections["How fast it is"]
     assert "Compare the speed" not in sections["What to do next"]
 

@@ -33,7 +33,7 @@ from shardlift import legacy
 from shardlift.facts import Capture, Recorder
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import migrate
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.migrate import diff_of
 from shardlift.facts import CaptureError
 from shardlift.migrate.engine import migrate
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from shardlift.report import comparison, machine, markdown
 from shardlift.report import terminal as shown
 from shardlift.report.html import page

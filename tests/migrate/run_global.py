@@ -22,8 +22,8 @@ from shardlift import legacy
 from shardlift.facts import Capture, Recorder
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import migrate
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.helpers import catalogue
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.settings import Settings
 from tests.migrate import run_programs
 from tests.migrate.captures import dated

@@ -22,7 +22,7 @@ import jax
 from shardlift import legacy
 from shardlift.facts import Capture, Recorder
 from shardlift.migrate.engine import migrate
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.captures import dated
 from tests.migrate.run_programs import _forbidden
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardlift.migrate.engine import ProjectMigration
-from shardlift.migrate.rewrite import Goal, Step
+from shardlift.migrate.goal import Goal, Step
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Match
 from shardlift.source.project import Project

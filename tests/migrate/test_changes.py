@@ -11,8 +11,8 @@ from shardlift.migrate import engine
 from shardlift.migrate.changes import Change, ChangeId, Decisions
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.engine import ProjectMigration
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.results import Migration
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind
 from tests.migrate.test_programs import PLACED

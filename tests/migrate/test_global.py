@@ -16,7 +16,7 @@ import pytest
 from shardlift.capture.schema import Capture, Leaf, Proof, Site
 from shardlift.capture.text_digest import digest
 from shardlift.check.engine import check_texts
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests import children, shared
 from tests.migrate.programs import PROGRAMS
 from tests.migrate.test_programs import migrated

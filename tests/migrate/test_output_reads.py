@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.output_reads import rewrite
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 from tests.migrate.steps import migrated, results, rewritten

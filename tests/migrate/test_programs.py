@@ -15,8 +15,8 @@ from shardlift.check.engine import check_texts
 from shardlift.facts import Capture
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import migrate
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.results import Migration
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.settings import Settings
 from tests import children, shared
 from tests.migrate.captures import dated

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shardlift.migrate.engine import migrate
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.progress import migrated_sites, shim_sites
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.project import Project
 from shardlift.source.text import Source

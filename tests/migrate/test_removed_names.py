@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shardlift.migrate.engine import migrate
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.removed_names import rewrite
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.settings import Settings
 from tests.migrate.steps import migrated, refused, results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.steps import migrated
 
 

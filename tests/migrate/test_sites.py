@@ -192,7 +192,7 @@ def test_many_processes() -> None:
 
 def test_the_shim() -> None:
     from shardlift.migrate.engine import migrate
-    from shardlift.migrate.rewrite import Goal
+    from shardlift.migrate.goal import Goal
 
     text = b"from jax import pmap\n\n@pmap\ndef f(x):\n    return x\n"
     result = migrate(["/m.py"], lambda _: text, lambda _: False, Goal.SHIM)

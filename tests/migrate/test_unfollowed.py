@@ -6,7 +6,7 @@ import pytest
 
 from shardlift.check.engine import check_texts
 from shardlift.migrate.engine import migrate
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.unfollowed import rewrite
 from tests.migrate.steps import refused
 

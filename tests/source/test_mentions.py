@@ -6,8 +6,8 @@ import pytest
 
 from shardlift.check.engine import check_text
 from shardlift.migrate.engine import migrate
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.results import Migration
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.mentions import Use
 from shardlift.source.project import Project
 from shardlift.source.text import Source

@@ -31,14 +31,14 @@ from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import VerifyOptions, verify_options
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import ProjectMigration
+from shardlift.migrate.goal import Goal, Only
 from shardlift.migrate.results import FileResult, Migration
-from shardlift.migrate.rewrite import Goal, Only
 from shardlift.source.model import Kind
 from shardlift.source.processes import Evidence
 from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:
-    from shardlift.cli.verified_migration import Proved
+    from shardlift.cli.verified_migration import VerifiedMigration
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -145,23 +145,23 @@ def migrate_command(
     contents = writing.Contents()
     captures = [read_capture(path, "--facts") for path in facts]
     project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
-    migration, proved = project.render(Decisions(strict_vma=options.strict_vma)), None
+    migration, verified = project.render(Decisions(strict_vma=options.strict_vma)), None
     if not diff:
         _refuse_dirty(migration, allow_dirty)
         root = transaction.root_of(paths)
         if options.verify is not None and migration.changed:
-            proved = _proved(project, contents, root, options, verbose)
-            migration = proved.migration
+            verified = _verify(project, contents, root, options, verbose)
+            migration = verified.migration
         _write(migration, contents, root)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
     remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
     raised = requirements.to_raise(config, settings, migration.needed_jax)
-    request = PullRequest(migration, raised, remaining, proved, options.verify or "")
+    request = PullRequest(migration, raised, remaining, verified, options.verify or "")
     if pr is not None:
         _describe(request, pr)
     if style == "json":
-        tree = formats.machine(migration, settings.target, status, not diff, proved)
+        tree = formats.machine(migration, settings.target, status, not diff, verified)
         click.echo(formats.with_rest(tree, raised, remaining), nl=False)
         sys.exit(status)
     if diff:
@@ -176,18 +176,18 @@ def migrate_command(
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)
-        for line in formats.fates(proved, options.verify or "", verbose) if proved else ():
+        for line in formats.results(verified, options.verify or "", verbose) if verified else ():
             click.echo(line)
     sys.exit(status)
 
 
-def _proved(
+def _verify(
     project: ProjectMigration,
     contents: writing.Contents,
     root: str,
     options: VerifyOptions,
     verbose: bool,
-) -> Proved:
+) -> VerifiedMigration:
     """What of the migration holds in a run of the command."""
     try:
         from shardlift.cli import verified_migration
@@ -195,8 +195,8 @@ def _proved(
         stop_without_jax(error)
     try:
         with Console(stderr=True).status("starting") as status:
-            wanted = verified_migration.wanted(project, contents, root, options, verbose)
-            return verified_migration.prove(wanted, status.update)
+            request = verified_migration.request(project, contents, root, options, verbose)
+            return verified_migration.verify_migration(request, status.update)
     except verified_migration.ERRORS as error:
         stop(f"{explain_error(error)}\nNothing was written.")
 

@@ -48,7 +48,7 @@ ONE_OF = "the command calls a pmap that was handed on as a value, at one of"
 
 
 @dataclass(frozen=True)
-class Fate:
+class PlaceResult:
     """What became of one place: verified, not reached, not or partly compared, backed out."""
 
     change: ChangeId
@@ -58,19 +58,19 @@ class Fate:
 
 
 @dataclass(frozen=True)
-class Proved:
+class VerifiedMigration:
     """What may be written, what is known of each site, and the last comparison that held."""
 
     migration: Migration
-    fates: tuple[Fate, ...]
+    results: tuple[PlaceResult, ...]
     runs: int
     outcome: Outcome | None = None
     notes: tuple[str, ...] = ()
     speeds: tuple[Speed, ...] = ()  # --speed
 
     def count(self, word: str) -> int:
-        """How many places had this fate."""
-        return sum(fate.word == word for fate in self.fates)
+        """How many places had this result."""
+        return sum(result.word == word for result in self.results)
 
 
 @dataclass(frozen=True, order=True)
@@ -99,7 +99,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VerifyRequest:
     """What to prove, and how."""
 
     project: ProjectMigration
@@ -114,9 +114,9 @@ class Wanted:
     speed: bool = False
 
 
-def prove(wanted: Wanted, tell: running.Tell) -> Proved:
+def verify_migration(request: VerifyRequest, tell: running.Tell) -> VerifiedMigration:
     """Run the program before and after, back out what differs, until the rest holds."""
-    outputs = wanted.settings.outputs
+    outputs = request.settings.outputs
     existed = outputs is not None and os.path.isdir(outputs)
     if outputs is not None and existed and os.listdir(outputs):
         raise running.CannotRunError(
@@ -125,7 +125,7 @@ def prove(wanted: Wanted, tell: running.Tell) -> Proved:
         )
     try:
         with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
-            return _Prover(wanted, folder, tell).proved()
+            return _Verifier(request, folder, tell).verified()
     finally:
         if outputs is not None:
             empty_folder(outputs)
@@ -133,9 +133,9 @@ def prove(wanted: Wanted, tell: running.Tell) -> Proved:
                 os.rmdir(outputs)
 
 
-class _Prover:
-    def __init__(self, wanted: Wanted, folder: str, tell: running.Tell) -> None:
-        self.wanted, self.folder, self.tell = wanted, folder, tell
+class _Verifier:
+    def __init__(self, request: VerifyRequest, folder: str, tell: running.Tell) -> None:
+        self.request, self.folder, self.tell = request, folder, tell
         # Whether plain python does not run the program after, and `shardlift run` does.
         self.patch: bool | None = None
         self.settled = Decisions()  # what is decided whatever the next runs show
@@ -147,28 +147,30 @@ class _Prover:
         self.unstable_sites: set[SiteId] = set()
         self.unstable_output: tuple[Difference, ...] = ()
 
-    def proved(self) -> Proved:
-        full = self.wanted.project.render(self.settled)
+    def verified(self) -> VerifiedMigration:
+        full = self.request.project.render(self.settled)
         places = [candidate for file in full.files for candidate in _candidates(file)]
         self.refused = [_candidate(one) for file in full.files for one in file.refused]
         if not places:
-            return Proved(full, (), 0)
+            return VerifiedMigration(full, (), 0)
         found = self._left(places)
-        if self.wanted.strict_vma:
+        if self.request.strict_vma:
             self._strict(places, found)
-        migration, outcome = self.holding or (self.wanted.project.render(self.settled), None)
-        fates = tuple(self._fates(places, found, outcome))
+        migration, outcome = self.holding or (self.request.project.render(self.settled), None)
+        results = tuple(self._results(places, found, outcome))
         notes = (*self.notes, *self._output_notes())
-        return Proved(migration, fates, self.runs, outcome, notes, self._speeds(migration))
+        return VerifiedMigration(
+            migration, results, self.runs, outcome, notes, self._speeds(migration)
+        )
 
     def _speeds(self, migration: Migration) -> tuple[Speed, ...]:
-        wanted = self.wanted
-        if not wanted.speed:
+        request = self.request
+        if not request.speed:
             return ()
-        changes = [wanted.contents.change(file.path, file.after) for file in migration.changed]
+        changes = [request.contents.change(file.path, file.after) for file in migration.changed]
         patch = self.patch is True or any(file.refused for file in migration.files)
         return measure_speed(
-            wanted.command, wanted.settings, changes, wanted.root, patch, self.tell
+            request.command, request.settings, changes, request.root, patch, self.tell
         )
 
     # ---- the program before
@@ -176,7 +178,7 @@ class _Prover:
     @cached_property
     def before(self) -> running.Run:
         path = os.path.join(self.folder, "before.json")
-        run = running.record(self.wanted.command, self.wanted.settings, path, self.tell)
+        run = running.record(self.request.command, self.request.settings, path, self.tell)
         if run.side.status:
             said = f"the command ended with status {run.side.status} before anything was changed"
             self.notes[f"{said}; what it did until then is compared"] = None
@@ -186,9 +188,9 @@ class _Prover:
     def unstable(self) -> tuple[set[SiteId], tuple[Difference, ...]]:
         """What differs if the program before is run once more: it cannot be compared."""
         path = os.path.join(self.folder, "again.json")
-        settings = replace(self.wanted.settings, replay=False)
+        settings = replace(self.request.settings, replay=False)
         tell = lambda text: self.tell(f"{text} (once more)")  # noqa: E731
-        again = running.record(self.wanted.command, settings, path, tell)
+        again = running.record(self.request.command, settings, path, tell)
         return unstable_sites(self._judged(again)), tuple(self._differences(again))
 
     # ---- which places stay
@@ -199,13 +201,13 @@ class _Prover:
             side = self.before.side
             ended = f" It ended with status {side.status}:\n{side.error}" if side.status else ""
             raise running.CannotRunError(
-                f"`{self.wanted.command.text}` calls none of the {_sites(places)} that would be "
+                f"`{self.request.command.text}` calls none of the {_sites(places)} that would be "
                 f"rewritten: there is nothing to compare.{ended}"
             )
         unreached = {
             place: f"not verified: {NOT_RUN}"
             for place in places
-            if place.is_site and place not in there and self.wanted.only_verified
+            if place.is_site and place not in there and self.request.only_verified
         }
 
         def decided(kept: frozenset[Candidate], out: dict[Candidate, str]) -> Decisions:
@@ -232,24 +234,24 @@ class _Prover:
     def _settle(self, decisions: Decisions) -> None:
         """The decisions with their reasons; the texts are those of the run that held."""
         self.settled = decisions
-        migration = self.wanted.project.render(decisions)
+        migration = self.request.project.render(decisions)
         self.holding = (migration, self.holding[1] if self.holding else None)
 
     def _rest(self) -> int:
-        return max(self.wanted.most_runs - self.runs, 0)
+        return max(self.request.most_runs - self.runs, 0)
 
     # ---- a run
 
     def _trial(self, decisions: Decisions, kept: frozenset[Candidate]) -> Trial[Candidate]:
-        migration = self.wanted.project.render(decisions)
+        migration = self.request.project.render(decisions)
         if self.holding is not None and _texts(migration) == _texts(self.holding[0]):
             return Trial(True)  # nothing that was not run already
-        changes = [self.wanted.contents.change(f.path, f.after) for f in migration.changed]
+        changes = [self.request.contents.change(f.path, f.after) for f in migration.changed]
         self.runs += 1
         _ = self.before
         try:
             left = any(file.refused for file in migration.files)
-            after = transaction.during(changes, self.wanted.root, lambda: self._after(left))
+            after = transaction.during(changes, self.request.root, lambda: self._after(left))
         except running.CannotRunError as error:
             return Trial(False, problem=f"the program fails with it: {_last_line(str(error))}")
         outcome = self._judged(after)
@@ -265,7 +267,7 @@ class _Prover:
         self, outcome: Outcome, after: running.Run, kept: frozenset[Candidate]
     ) -> Trial[Candidate]:
         """What the functions returned, and then what the program printed and wrote."""
-        trial = trial_of(outcome, kept, self.unstable_sites, self.wanted.only_verified)
+        trial = trial_of(outcome, kept, self.unstable_sites, self.request.only_verified)
         if not trial.holds:
             return trial
         for difference in self._differences(after):
@@ -273,19 +275,19 @@ class _Prover:
         return trial
 
     def _differences(self, other: running.Run) -> list[Difference]:
-        if self.wanted.output is None:
+        if self.request.output is None:
             return []
         unstable = {one.place for one in self.unstable_output}
-        return self.wanted.output.differences(self.before.output, other.output, unstable)
+        return self.request.output.differences(self.before.output, other.output, unstable)
 
     def _output_notes(self) -> Iterable[str]:
         """What of the output was compared, masked and left out."""
-        comparison, output = self.wanted.output, self.before.output
+        comparison, output = self.request.output, self.before.output
         if comparison is None:
             yield "the output was not compared (--ignore-output)"
             return
         masked = ", ".join(f"{name} ({n})" for name, n in comparison.masked(output).items())
-        if masked or self.wanted.settings.verbose or output.files:
+        if masked or self.request.settings.verbose or output.files:
             but = f", but for what may differ: {masked}" if masked else ""
             yield f"the output is the same, {output.extent}{but}"
         if self.unstable_output:
@@ -294,7 +296,7 @@ class _Prover:
             yield f"of the output, not comparable: {shown}; two runs of the program before differ"
 
     def _judged(self, after: running.Run) -> Outcome:
-        return running.judge_runs(self.before, after, self.wanted.settings.tolerance)
+        return running.judge_runs(self.before, after, self.request.settings.tolerance)
 
     def _reached(
         self, outcome: Outcome, places: list[Candidate]
@@ -320,15 +322,15 @@ class _Prover:
         path = os.path.join(self.folder, "after.json")
         for old in glob.glob(f"{glob.escape(path)}*"):  # of the run before, of all its processes
             os.unlink(old)
-        settings = replace(self.wanted.settings, patch_after=patch)
+        settings = replace(self.request.settings, patch_after=patch)
         tell = lambda text: self.tell(f"{text} (run {self.runs})")  # noqa: E731
-        return running.record(self.wanted.command, settings, path, tell, self.before)
+        return running.record(self.request.command, settings, path, tell, self.before)
 
     # ---- what is said
 
-    def _fates(
+    def _results(
         self, places: list[Candidate], found: Found[Candidate], outcome: Outcome | None
-    ) -> Iterable[Fate]:
+    ) -> Iterable[PlaceResult]:
         there = self._reached(outcome, places) if outcome else {}
         unstable = [
             site for one, site in identify(outcome.sites if outcome else ())
@@ -338,22 +340,22 @@ class _Prover:
         for place in sorted(places):
             site = there.get(place)
             if place in found.out:
-                yield Fate(place.id, "backed out", found.out[place])
+                yield PlaceResult(place.id, "backed out", found.out[place])
             elif not place.is_site:
                 continue
             elif place not in there:
-                yield Fate(place.id, "not reached", NOT_RUN)
+                yield PlaceResult(place.id, "not reached", NOT_RUN)
             elif site is None and place.by_value and values > 1:
-                yield Fate(place.id, "not compared", f"{ONE_OF} {values} places")
+                yield PlaceResult(place.id, "not compared", f"{ONE_OF} {values} places")
             elif site is None:
                 said = "as a part of what was compared"
-                yield Fate(place.id, "verified", said, self._form(place.id))
+                yield PlaceResult(place.id, "verified", said, self._form(place.id))
             elif site in unstable:
-                yield Fate(place.id, "not compared", SAME_AS_ITSELF)
+                yield PlaceResult(place.id, "not compared", SAME_AS_ITSELF)
             else:
                 word = site.verdict.value if site.verdict in WANTING else "verified"
                 said = f"{site.verdict}, {basis(site)}"
-                yield Fate(place.id, word, said, self._form(place.id))
+                yield PlaceResult(place.id, word, said, self._form(place.id))
 
     def _form(self, change: ChangeId) -> str:
         """Strict, unless check_vma stays off at the site."""
@@ -397,13 +399,13 @@ def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
 
-def wanted(
+def request(
     project: ProjectMigration,
     contents: writing.Contents,
     root: str,
     options: VerifyOptions,
     verbose: bool,
-) -> Wanted:
+) -> VerifyRequest:
     """What the options of `migrate` ask for."""
     assert options.verify is not None
     default = ROUNDING if project.is_to_rounding else Tolerance()
@@ -416,7 +418,7 @@ def wanted(
         verbose=verbose,
         outputs=options.outputs,
     )
-    return Wanted(
+    return VerifyRequest(
         project,
         contents,
         root,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from shardlift.migrate.call_format import Style
 from shardlift.migrate.changes import Change, ChangeId, notebook_id
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.guarded_imports import add_guarded, is_optional
 from shardlift.migrate.helpers import (
     definitions,
@@ -31,7 +32,6 @@ from shardlift.migrate.passes import (
     one_pass,
 )
 from shardlift.migrate.results import FileResult
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.model import HelperRequest, Match
 from shardlift.source.project import Project
@@ -49,13 +49,13 @@ def finish(draft: Rendering, home: Home) -> FileResult:
     optional = bool(helpers) and is_optional(text)
     if optional and home.path is None:
         home = beside(source.path)  # its module cannot define them where JAX is missing
-    taken = _taken(text, helpers) if home.path is None else None
+    taken = _names_taken(text, helpers) if home.path is None else None
     if taken is not None and taken not in {request.name for request in helpers}:
         home = beside(source.path)  # only what the helpers need among themselves is in the way
     elif taken is not None:
         refused += tuple(replace(one, reason=f"the name `{taken}` is taken") for one in changes)
         return FileResult(source.path, source.text, source.text, (), refused, skipped)
-    after = _finished(text, helpers, draft.imports, home, optional)
+    after = _finish(text, helpers, draft.imports, home, optional)
     if not source.path.endswith("__init__.py"):
         after = in_order(source.text, drop_unused(source.text, after))
     if not source.text.startswith(("\n", "\r")):
@@ -148,7 +148,7 @@ def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
     )
 
 
-def _finished(
+def _finish(
     text: str,
     requests: frozenset[HelperRequest],
     statements: set[str],
@@ -171,7 +171,7 @@ def _finished(
     return add_imports(text, statements | lines, home.own)
 
 
-def _taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
+def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
     """A name that the helpers would need and that the text gives to something else."""
     bound = Index(ast.parse(text)).module.names
     asked = [request.name for request in requests]

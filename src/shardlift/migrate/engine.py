@@ -16,6 +16,7 @@ from shardlift.migrate.device_axis.dead_code import drop_dead_code
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.rewrites import analyse, plan
 from shardlift.migrate.drafts import NotebookDraft, draft_notebook, finish
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.helper_modules import helper_modules
 from shardlift.migrate.home import Home, find_homes
 from shardlift.migrate.layout import Exists, Layout
@@ -25,7 +26,6 @@ from shardlift.migrate.passes import (
     render,
 )
 from shardlift.migrate.results import FileResult, Migration
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match, Migrated
 from shardlift.source.processes import Evidence
@@ -92,14 +92,14 @@ class ProjectMigration:
         unreadable = [*self._unreadable, *stage.unreadable]
         drafts: dict[str, Rendering | NotebookDraft] = {}
         for path in dict.fromkeys([*self._worth, *stage.starts]):
-            with _listing(path, unreadable):
+            with _list_files(path, unreadable):
                 drafts[path] = self._draft(stage, path, decisions)
             stage.project.trim()
         users = [path for path, draft in drafts.items() if draft.helpers]
         homes = find_homes(users, self._layout, self._exists) if users else {}
         results: list[FileResult] = []
         for path, draft in drafts.items():
-            with _listing(path, unreadable):
+            with _list_files(path, unreadable):
                 results.append(stage.finish(draft, homes.get(path, Home(None))))
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists)
@@ -128,7 +128,7 @@ class ProjectMigration:
     @cached_property
     def _program(self) -> Program:
         """The values of all files, followed once, whatever changes are chosen."""
-        files = (_parsed(self._project, path) for path in self._paths)
+        files = (_parse(self._project, path) for path in self._paths)
         return analyse([file for file in files if file is not None], self._facts)
 
     def _to_global(self, decisions: Decisions) -> _Stage:
@@ -171,7 +171,7 @@ class ProjectMigration:
 
 
 @contextlib.contextmanager
-def _listing(path: str, unreadable: list[tuple[str, str]]) -> Iterator[None]:
+def _list_files(path: str, unreadable: list[tuple[str, str]]) -> Iterator[None]:
     """List a file that cannot be rewritten, with the reason; the others are rewritten."""
     try:
         yield
@@ -223,7 +223,7 @@ def to_global(
     return {path: one for path, one in renderings.items() if one.changes or one.refused}
 
 
-def _parsed(project: Project, path: str) -> File | None:
+def _parse(project: Project, path: str) -> File | None:
     try:
         return project.file(path)
     except (UnreadableError, OSError, RecursionError):

@@ -21,10 +21,10 @@ def styled(source: str, style: Style) -> str:
         text = pattern.sub(lambda found: _on_one_line(found, style), text)
     if style.quote == "'":
         text = _with_single_quotes(text)
-    return text if style.indent == "    " else _indented(text, style.indent)
+    return text if style.indent == "    " else _indent(text, style.indent)
 
 
-def _indented(source: str, indent: str) -> str:
+def _indent(source: str, indent: str) -> str:
     """Another indent for blocks; lines within brackets are four spaces further in."""
     lines: list[str] = []
     depth = 0

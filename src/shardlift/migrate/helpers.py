@@ -61,7 +61,7 @@ def required(
         asked |= missing
         texts = _texts_for(asked)
     names = (spmd_map.NAME, *_catalogue())
-    ordered = [_spelled(texts[name], spelling or {}) for name in names if name in texts]
+    ordered = [_spell(texts[name], spelling or {}) for name in names if name in texts]
     # A decorator is defined before what it decorates.
     used_above = {name for h in ordered for name in re.findall(r"^@(\w+)$", h.source, re.M)}
     return tuple(sorted(ordered, key=lambda helper: helper.name not in used_above))
@@ -136,11 +136,11 @@ def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[
     axes = {spmd_map.axis_in(f) for f in tree.body if isinstance(f, ast.FunctionDef)}
     for node in tree.body:
         candidates = [pair for name in _defines(node) for pair in _candidates(name, node, text)]
-        meaning = _meaning(_segment(text, node)) if candidates else ""
+        meaning = _meaning_of(_segment(text, node)) if candidates else ""
         for request, helper in candidates:
-            spelled = _spelled(helper, spelling)
+            spelled = _spell(helper, spelling)
             for one in (spelled, *(_with_axis(spelled, axis) for axis in axes)):
-                if _meaning(one.source) == meaning:
+                if _meaning_of(one.source) == meaning:
                     found[request] = (node, one)
     return found
 
@@ -162,7 +162,7 @@ def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[HelperRe
     yield from (pair for pair in _variants().items() if pair[0].name == name)
 
 
-def _meaning(source: str) -> str:
+def _meaning_of(source: str) -> str:
     """What a definition says, whatever its layout and whether it is annotated."""
     return ast.unparse(ast.parse(styled(ast.unparse(ast.parse(source)), Style.plain())))
 
@@ -173,18 +173,18 @@ def _spelling_for(text: str) -> dict[str, str]:
     return {
         short: full
         for short, (full, _) in _FULL.items()
-        if any(_imported(index, node) != full for node in index.module.names.get(short, ()))
+        if any(_imported_names(index, node) != full for node in index.module.names.get(short, ()))
     }
 
 
-def _spelled(helper: Helper, spelling: Mapping[str, str]) -> Helper:
+def _spell(helper: Helper, spelling: Mapping[str, str]) -> Helper:
     source = helper.source
     for short, full in spelling.items():
         source = re.sub(rf"\b{short}\.", f"{full}.", source)
     return replace(helper, source=source)
 
 
-def _imported(index: Index, node: ast.AST) -> str | None:
+def _imported_names(index: Index, node: ast.AST) -> str | None:
     """The module that a name is imported as; None if it is something else."""
     statement = index.parents.get(node)
     if not isinstance(node, ast.alias):
@@ -221,12 +221,12 @@ def definitions(helpers: Iterable[Helper], style: Style) -> str:
 
 def import_block(statements: Iterable[str]) -> str:
     """Import statements, a blank line between the standard library and the rest."""
-    ordered = sorted(_merged(statements), key=import_key)
+    ordered = sorted(_merge(statements), key=import_key)
     sections = [[line for line in ordered if import_key(line)[0] == n] for n in (0, 1)]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-def _merged(statements: Iterable[str]) -> set[str]:
+def _merge(statements: Iterable[str]) -> set[str]:
     """One statement for all names that come from one module."""
     found: dict[str, set[str]] = {}
     for statement in statements:

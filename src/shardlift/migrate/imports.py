@@ -49,7 +49,7 @@ def add_imports(text: str, statements: Iterable[str], own: frozenset[str] = froz
 def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that the old one used and this one does not."""
     old, new = ast.parse(before), Project.of(Source("new.py", after)).file("new.py")
-    unused = _loads(old) - _loads(new.index.root) - _listed(new.index.root)
+    unused = _loads(old) - _loads(new.index.root) - _list_names(new.index.root)
     statements: list[Statement] = [*new.index.nodes(ast.Import), *new.index.nodes(ast.ImportFrom)]
     edits: list[Edit] = []
     for statement in statements:
@@ -77,7 +77,7 @@ def in_order(before: str, after: str) -> str:
             continue
         if run != wanted or (_is_split(run) and not split):
             texts = [_lines_of(lines, statement) for statement in wanted]
-            texts = texts if split else _merged(wanted, texts)
+            texts = texts if split else _merge(wanted, texts)
             lines[first:last] = [line for text in texts for line in text]
     return "".join(lines)
 
@@ -108,7 +108,7 @@ def _is_split(run: list[Statement]) -> bool:
     return len(modules) != len(set(modules))
 
 
-def _merged(run: list[Statement], texts: list[list[str]]) -> list[list[str]]:
+def _merge(run: list[Statement], texts: list[list[str]]) -> list[list[str]]:
     """One statement for neighbours that import from the same module, where it fits on a line."""
     merged: list[list[str]] = []
     for number, (statement, text) in enumerate(zip(run, texts, strict=True)):
@@ -306,7 +306,7 @@ def _loads(tree: ast.Module) -> set[str]:
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
-def _listed(tree: ast.Module) -> set[str]:
+def _list_names(tree: ast.Module) -> set[str]:
     """Names that strings of `__all__`, and of annotations, mention."""
     found: set[str] = set()
     for node in ast.walk(tree):

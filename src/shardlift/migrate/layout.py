@@ -106,7 +106,7 @@ class Layout:
                 found.append(reached)
             elif len(parts) > 1 and parts[0] not in _OTHERS:
                 unknown.append(parts)
-        return (*found, *self._renamed(unknown, path))
+        return (*found, *self._rename(unknown, path))
 
     @cached_property
     def _by_folder(self) -> dict[str, Counter[Package]]:
@@ -159,7 +159,7 @@ class Layout:
             folder = inner
         return folder
 
-    def _renamed(self, unknown: list[Parts], path: str) -> Iterator[tuple[Package, str]]:
+    def _rename(self, unknown: list[Parts], path: str) -> Iterator[tuple[Package, str]]:
         """Imports that name a folder above by another name: `from proj.pk import b` in `proj_1`."""
         for name in sorted({parts[0] for parts in unknown}):
             inner = [parts[1:] for parts in unknown if parts[0] == name]

@@ -61,17 +61,17 @@ def insert_cell(raw: str, before: int, text: str) -> str:
 def _source(raw: str, old: _Part, text: str) -> str:
     """The JSON of a cell's new text, laid out as the old one; lines that stay are not touched."""
     if not isinstance(old.value, list):
-        return _written(raw, text)
+        return _to_json(raw, text)
     same = {line.value: raw[line.start : line.end] for line in _elements(raw, old.start)}
     opening = raw[old.start + 1 : old.end]
     gap = opening[: len(opening) - len(opening.lstrip(_SPACE))]
     last = raw[len(raw[: old.end - 1].rstrip(_SPACE)) : old.end - 1]
     lines = text.splitlines(keepends=True)
-    written = [same.get(line) or _written(raw, line) for line in lines]
+    written = [same.get(line) or _to_json(raw, line) for line in lines]
     return f"[{gap}{f',{gap or chr(32)}'.join(written)}{last}]" if lines else "[]"
 
 
-def _written(raw: str, text: str) -> str:
+def _to_json(raw: str, text: str) -> str:
     """A string as JSON, escaped as the notebook escapes others."""
     written = json.dumps(text, ensure_ascii=_ascii(raw))
     for character in "<>&" if "\\u003c" in raw or "\\u003e" in raw else "":  # as Colab writes it

@@ -11,9 +11,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.names import is_free
 from shardlift.migrate.placement import UNREPLICATE
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.idioms import is_zero, takes_first
 from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites, unfollowed
 from shardlift.migrate.changes import Change, ChangeId
-from shardlift.migrate.rewrite import Goal, Step
+from shardlift.migrate.goal import Goal, Step
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span

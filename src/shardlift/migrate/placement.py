@@ -12,8 +12,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.names import is_free
-from shardlift.migrate.rewrite import Goal
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded

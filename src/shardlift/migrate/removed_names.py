@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import guarded_uses
 from shardlift.check.rules import all_rules
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match, Migrated
 from shardlift.source.removed_names import ALL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.sites import COMPARED, kind_of
 from shardlift.source.file import File
 from shardlift.source.imports import move_names

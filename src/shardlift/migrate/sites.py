@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from shardlift.migrate import equinox_sites
 from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
 from shardlift.migrate.forms import PER_DEVICE, Form, call_text, form_of
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.helpers import CACHED, UNCACHED
 from shardlift.migrate.home import is_test
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
@@ -26,7 +27,6 @@ from shardlift.migrate.options import (
     read_options,
 )
 from shardlift.migrate.pmap_aliases import features_of_alias, find_alias
-from shardlift.migrate.rewrite import Goal
 from shardlift.migrate.spmd_map import (
     ANY_CALL,
     NAME,
@@ -63,7 +63,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
             if reason is not None:
                 yield Match(mention.node, reason, kind=kind_of(mention))
             else:
-                yield _rewritten(file, mention, style, done)
+                yield _rewrite(file, mention, style, done)
     yield from _others(file)
 
 
@@ -120,17 +120,17 @@ def _means_another(name: str) -> str:
     return f"the name `{name}` means something else here"
 
 
-def _rewritten(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
+def _rewrite(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
     try:
         levels, inside = _levels(file, mention)
         if len(levels) == 1:
-            return _renamed(file, mention, levels[0])
+            return _rename(file, mention, levels[0])
         done.update(inside)
-        return _nested(file, mention, levels, style)
+        return _rewrite_nested(file, mention, levels, style)
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=kind_of(mention))
     except NotLiteralError:
-        return _renamed(file, mention, None)
+        return _rename(file, mention, None)
 
 
 def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]:
@@ -146,7 +146,7 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
     raise NotLiteralError("pmap is a value here")
 
 
-def _renamed(file: File, mention: Mention, options: Options | None) -> Match:
+def _rename(file: File, mention: Mention, options: Options | None) -> Match:
     """The same call of `spmd_map`; no options: those that only the run knows."""
     alias = find_alias(file, mention) if options is None else None
     features = features_of_alias(file, alias) if alias else None
@@ -161,7 +161,7 @@ def _renamed(file: File, mention: Mention, options: Options | None) -> Match:
         features |= {Feature.PROCESSES}
     known = alias.options if alias else options
     helper = request(features, axis_of(known) if known else None)
-    edits = (file.replace(mention.name, NAME), *_realigned(file, mention))
+    edits = (file.replace(mention.name, NAME), *_realign(file, mention))
     return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))
 
 
@@ -176,7 +176,7 @@ def _has_unseen_options(file: File, mention: Mention) -> bool:
     )
 
 
-def _realigned(file: File, mention: Mention) -> Iterator[Edit]:
+def _realign(file: File, mention: Mention) -> Iterator[Edit]:
     """Lines of a call that are aligned with its first argument stay aligned with it."""
     call, name = mention.node, mention.name
     longer = len(NAME) - len(file.text(name))
@@ -196,7 +196,7 @@ def _realigned(file: File, mention: Mention) -> Iterator[Edit]:
             yield Edit(file.stretch(number, 0, number, max(-longer, 0)), " " * longer)
 
 
-def _nested(file: File, mention: Mention, levels: list[Options], style: Style) -> Match:
+def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: Style) -> Match:
     """pmaps directly inside one another, as one shard_map over a mesh of several axes."""
     if file.many_processes:
         raise UnsupportedError("pmaps inside one another, in a program of many processes")
@@ -265,8 +265,8 @@ def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> 
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
         *([form.host_local] if form.host_local and file.many_processes else []),
-        *([_applied(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
-        _applied(partial, form.name, (*names, *form.inner)),
+        *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
+        _apply(partial, form.name, (*names, *form.inner)),
     ]
     margin = _margin(file, stack[0].lineno)
     texts = [
@@ -313,7 +313,7 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
     return found
 
 
-def _applied(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
+def _apply(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
     return CallText(partial, (name, *arguments)) if arguments else name
 
 

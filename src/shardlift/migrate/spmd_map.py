@@ -142,7 +142,7 @@ def _is_hashable(node: ast.expr) -> bool:
 
 def text(features: frozenset[Feature], axis: str = DEFAULT_AXIS) -> str:
     """The definition of `spmd_map` with these features, annotated."""
-    return _trimmed(_template(), features).replace("AXIS", f'"{axis}"')
+    return _trim(_template(), features).replace("AXIS", f'"{axis}"')
 
 
 def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
@@ -169,7 +169,7 @@ def axis_in(function: ast.FunctionDef) -> str:
     return value if isinstance(value, str) else DEFAULT_AXIS
 
 
-def _trimmed(template: str, features: frozenset[Feature]) -> str:
+def _trim(template: str, features: frozenset[Feature]) -> str:
     kept: list[str] = []
     for line in template.splitlines():
         condition = _CONDITION.search(line)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match
 from shardlift.source.unfollowed import MappedBy, Unfollowed

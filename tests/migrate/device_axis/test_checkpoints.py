@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import migrated
 
 PROGRAM = """\

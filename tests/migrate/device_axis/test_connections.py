@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from shardlift.migrate.device_axis import visitor
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import PLACED, migrated
 
 HEAD = """\

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests import children
 from tests.migrate.device_axis.dynamic_programs import HEAD, KINDS, controls, programs
 from tests.migrate.test_programs import PLACED, migrated

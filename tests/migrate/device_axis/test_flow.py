@@ -10,7 +10,7 @@ import dataclasses
 import pytest
 
 from shardlift.capture.schema import Capture, Leaf, Proof, Site
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import PLACED, migrated
 
 HEAD = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardlift.capture.schema import Capture, Collective, Leaf, Proof, Site
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import PLACED, migrated
 
 HEAD = """\

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import migrated
 from tests.migrate.whole_batch.steps import program
 

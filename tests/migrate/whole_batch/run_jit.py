@@ -19,7 +19,7 @@ import numpy as np
 
 from shardlift import legacy
 from shardlift.cli.verify_options import OTHER_ORDER
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from shardlift.verify.compare.bits import Tolerance, distance, within
 from tests.migrate import run_programs
 from tests.migrate.test_programs import migrated

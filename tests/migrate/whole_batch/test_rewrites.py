@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from shardlift.migrate.rewrite import Goal
+from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import migrated
 from tests.migrate.whole_batch.steps import ALLOWED, REFUSED, program
 

@@ -15,28 +15,28 @@ from shardlift.source.model import Version
 from shardlift.source.target import Pin
 
 if TYPE_CHECKING:
-    from shardlift.cli.verified_migration import Fate, Proved
+    from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
 
 WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
 
 
-def fates(proved: Proved, command: str, verbose: bool) -> list[str]:
+def results(verified: VerifiedMigration, command: str, verbose: bool) -> list[str]:
     """Lines on what the command showed; what was backed out is listed as refused already."""
-    shown = [fate for fate in proved.fates if fate.word != "backed out"]
-    lines = [_line(fate) for fate in shown if verbose or fate.word != "verified"]
-    counts = [f"{proved.count(word)} {word}" for word in WORDS if proved.count(word)]
-    runs = f"{proved.runs} run{'s' * (proved.runs != 1)}"
-    strict = sum(fate.form == "strict" for fate in proved.fates)
+    shown = [result for result in verified.results if result.word != "backed out"]
+    lines = [_line(result) for result in shown if verbose or result.word != "verified"]
+    counts = [f"{verified.count(word)} {word}" for word in WORDS if verified.count(word)]
+    runs = f"{verified.runs} run{'s' * (verified.runs != 1)}"
+    strict = sum(result.form == "strict" for result in verified.results)
     checked = f"; {strict} with check_vma=True" if strict else ""
     said = f"`{command}`: {', '.join(counts) or 'nothing to verify'}{checked}, after {runs}."
-    return [*lines, *proved.notes, *map(str, proved.speeds), said]
+    return [*lines, *verified.notes, *map(str, verified.speeds), said]
 
 
-def _line(fate: Fate) -> str:
-    path, line, column, _ = fate.change
+def _line(result: PlaceResult) -> str:
+    path, line, column, _ = result.change
     place = f"{path}:{line}:{column + 1}" if line else path
-    form = " (check_vma=True)" if fate.form == "strict" else ""
-    return f"{place}: {fate.word}{form}: {fate.why}"
+    form = " (check_vma=True)" if result.form == "strict" else ""
+    return f"{place}: {result.word}{form}: {result.why}"
 
 
 def machine(
@@ -44,7 +44,7 @@ def machine(
     target: Version,
     status: int,
     written: bool,
-    proved: Proved | None,
+    verified: VerifiedMigration | None,
 ) -> dict[str, Any]:
     """All of it as a tree for JSON."""
     changed = {file.path for file in migration.changed}
@@ -55,22 +55,22 @@ def machine(
         "files": [_file(file, changed) for file in (*migration.helper_modules, *migration.files)],
         "unreadable": [{"path": path, "reason": why} for path, why in migration.unreadable],
     }
-    if proved is not None:
-        tree["verify"] = _verify(proved)
+    if verified is not None:
+        tree["verify"] = _verify(verified)
     return tree
 
 
-def _verify(proved: Proved) -> dict[str, Any]:
-    """What was proved; `sites` and `sources` as in the JSON of `shardlift verify`."""
+def _verify(verified: VerifiedMigration) -> dict[str, Any]:
+    """What was verified; `sites` and `sources` as in the JSON of `shardlift verify`."""
     from shardlift.verify.verdict_text import site_trees
 
-    sites = proved.outcome.sites if proved.outcome else ()
+    sites = verified.outcome.sites if verified.outcome else ()
     return {
-        "runs": proved.runs,
-        "places": [_fate(fate) for fate in proved.fates],
-        "notes": list(proved.notes),
-        "sites": site_trees(proved.outcome) if proved.outcome else [],
-        "speed": [speed._asdict() for speed in proved.speeds],
+        "runs": verified.runs,
+        "places": [_result(result) for result in verified.results],
+        "notes": list(verified.notes),
+        "sites": site_trees(verified.outcome) if verified.outcome else [],
+        "speed": [speed._asdict() for speed in verified.speeds],
         "sources": digests_of(site.after.file for site in sites if site.after is not None),
     }
 
@@ -101,7 +101,7 @@ def _place(change: Change) -> dict[str, Any]:
     return {"line": span.line, "column": span.column + 1, "cell": span.cell}
 
 
-def _fate(fate: Fate) -> dict[str, Any]:
-    path, line, column, _ = fate.change
+def _result(result: PlaceResult) -> dict[str, Any]:
+    path, line, column, _ = result.change
     place = {"path": path, "line": line, "column": column + 1}
-    return {**place, "verdict": fate.word, "why": fate.why, "form": fate.form or "plain"}
+    return {**place, "verdict": result.word, "why": result.why, "form": result.form or "plain"}

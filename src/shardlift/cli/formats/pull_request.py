@@ -19,7 +19,7 @@ from shardlift.source.model import Kind
 from shardlift.source.target import Pin
 
 if TYPE_CHECKING:
-    from shardlift.cli.verified_migration import Proved
+    from shardlift.cli.verified_migration import VerifiedMigration
 
 _WHAT = {
     Kind.SITE: "functions that are mapped over devices",
@@ -49,7 +49,7 @@ class PullRequest:
     migration: Migration
     raised: Sequence[tuple[Pin, str]] = ()
     leftovers: Sequence[Leftover] = ()
-    proved: Proved | None = None
+    verified: VerifiedMigration | None = None
     command: str = ""  # what --verify ran
 
     @property
@@ -165,27 +165,31 @@ def _refused_lines(request: PullRequest) -> Iterator[str]:
 
 
 def _verified_lines(request: PullRequest) -> Iterator[str]:
-    proved = request.proved
+    verified = request.verified
     yield "## What was verified"
     yield ""
-    if proved is None:
+    if verified is None:
         yield (
             'Nothing was run. `shardlift migrate --write --verify "python train.py"` runs a '
             "program before and after, and compares every output of every mapped function."
         )
         return
-    words = Counter(fate.word for fate in proved.fates)
+    words = Counter(result.word for result in verified.results)
     counted = ", ".join(f"{number} {word}" for word, number in words.items())
     shown = counted or "no mapped function was called"
     yield f"`{request.command}`, run before and after: {shown}."
-    others = [fate for fate in proved.fates if fate.word not in ("verified", "backed out")]
+    others = [
+        result for result in verified.results if result.word not in ("verified", "backed out")
+    ]
     if others:
         yield ""
-    yield from _shorten(f"- `{_at(fate.change)}`: {fate.word}: {fate.why}" for fate in others)
+    yield from _shorten(
+        f"- `{_at(result.change)}`: {result.word}: {result.why}" for result in others
+    )
 
 
 def _speed(request: PullRequest) -> Iterator[str]:
-    if request.proved is None or not request.proved.speeds:
+    if request.verified is None or not request.verified.speeds:
         return
     yield "## How fast it is"
     yield ""
@@ -193,7 +197,7 @@ def _speed(request: PullRequest) -> Iterator[str]:
     yield ""
     yield "| function | before | after | ratio |"
     yield "|---|---|---|---|"
-    for name, before, after in request.proved.speeds:
+    for name, before, after in request.verified.speeds:
         yield f"| {text(name)} | {seconds(before)} | {seconds(after)} | {after / before:.2f} |"
 
 
@@ -205,7 +209,7 @@ def _next(request: PullRequest) -> Iterator[str]:
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
     yield "- Run the tests of the project on all devices."
-    if request.proved is None or not request.proved.speeds:
+    if request.verified is None or not request.verified.speeds:
         yield (
             "- Compare the speed: `shardlift run --record FILE` before and after, then "
             "`shardlift report BEFORE --compare AFTER`."

@@ -19,9 +19,9 @@ from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decide, findings
 from shardlift.migrate.forms import DEFAULT_NAME, Form
+from shardlift.migrate.goal import Goal
 from shardlift.migrate.helpers import PLAIN
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
-from shardlift.migrate.rewrite import Goal
 from shardlift.migrate.whole_batch.rewrites import Step, Steps, choose, rewrites
 from shardlift.source.file import File
 from shardlift.source.model import HelperRequest, Kind, Match

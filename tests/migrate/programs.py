@@ -88,6 +88,11 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "                 donate_argnums=1)\n"
         "    return p(2, jnp.array(x), 'add', 1.0), p(2, jnp.array(x), 'sub', 1.0)\n"
     ),
+    "static arguments without an axis": _program(
+        "@functools.partial(jax.pmap, in_axes=(0, None), static_broadcasted_argnums=(2, 3))\n"
+        "def f(x, y, n, sign):\n    return sign * (x ** n + y)\n\n\n"
+        "def main():\n    return f(x, 1.0, 2, -1)\n"
+    ),
     "a method with a static self": _program(
         "class Model:\n    scale = 3.0\n\n"
         "    @functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=0)\n"

@@ -77,6 +77,12 @@ CALLS: dict[str, tuple[set[Feature], dict[str, Any], Callable[..., Any], tuple[A
         lambda x, word, n: x * n if word == "mul" else x + n,
         (X, "mul", W),
     ),
+    "static, without an axis": (
+        {Feature.STATIC, Feature.IN_AXES, Feature.UNMAPPED, Feature.STATIC_LAST},
+        {"static_broadcasted_argnums": 2, "in_axes": (0, None)},
+        lambda x, n, word: x * n if word == "mul" else x + n,
+        (X, W, "mul"),
+    ),
     "devices": ({Feature.DEVICES, Feature.UNHASHABLE}, {"devices": None}, total, (X[:4], X[:4])),
     "backend": ({Feature.BACKEND}, {"backend": "cpu"}, total, (X, X)),
     "axis_size": ({Feature.AXIS_SIZE}, {"axis_size": 8}, total, (X, X)),

@@ -40,6 +40,7 @@ class Feature(StrEnum):
     DONATE = "donate"
     UNNAMED = "unnamed"  # the axis name may be None
     LISTS = "lists"  # in_axes may be a list
+    STATIC_LAST = "static_last"  # in_axes may leave out static arguments at the end
     UNMAPPED = "unmapped"  # in_axes may be None for some arguments
     UNHASHABLE = "unhashable"  # an option may be a list or a dict
     REMAPPED = "remapped"  # the same function may be mapped again and again
@@ -58,7 +59,7 @@ _OF_KEYWORD = {
 _PARAMETERS = {feature: keyword for keyword, feature in _OF_KEYWORD.items()}
 # A pmap that is handed on as a value may be called in any way.
 ANY_CALL = frozenset(Feature) - {Feature.PROCESSES}
-_OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED})
+_OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED, Feature.STATIC_LAST})
 _MAY_HAVE_NO_HASH = frozenset(
     {Feature.IN_AXES, Feature.OUT_AXES, Feature.STATIC, Feature.DEVICES, Feature.DONATE}
 )
@@ -77,6 +78,8 @@ def features_of_any_call(is_said: Callable[[str], bool]) -> frozenset[Feature]:
     never = {feature for feature, keyword in _PARAMETERS.items() if not is_said(keyword)}
     if Feature.IN_AXES in never:
         never |= _OF_IN_AXES
+    if Feature.STATIC in never:
+        never.add(Feature.STATIC_LAST)
     if never >= _MAY_HAVE_NO_HASH:
         never.add(Feature.UNHASHABLE)
     return ANY_CALL - never
@@ -90,6 +93,8 @@ def features_of(options: Options) -> frozenset[Feature]:
     for name in ("in_axes", "out_axes"):
         if name in options.keywords:
             found |= _of_axes(name, options.keywords[name])
+    if _leaves_out_static(options):
+        found.add(Feature.STATIC_LAST)
     for name in ("static_broadcasted_argnums", "devices", "donate_argnums"):
         if name in options.keywords and not _is_hashable(options.keywords[name]):
             found.add(Feature.UNHASHABLE)
@@ -124,6 +129,21 @@ def _of_axes(name: str, node: ast.expr) -> set[Feature]:
     return found
 
 
+def _leaves_out_static(options: Options) -> bool:
+    """Whether `in_axes` may be shorter than the arguments, because the last ones are static."""
+    static, axes = (
+        options.keywords.get(name) for name in ("static_broadcasted_argnums", "in_axes")
+    )
+    if static is None or axes is None:
+        return False
+    try:
+        given, numbers = literal(axes), list(_leaves(literal(static)))
+    except NotLiteralError:
+        return True
+    last = max((n for n in numbers if isinstance(n, int)), default=-1)
+    return isinstance(given, (tuple, list)) and len(given) <= last
+
+
 def _leaves(axes: object) -> Iterable[object]:
     if isinstance(axes, (tuple, list)):
         for part in axes:
@@ -152,6 +172,7 @@ def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
     signs = {
         Feature.UNNAMED: "axis_name is None",
         Feature.LISTS: "isinstance(in_axes, list)",
+        Feature.STATIC_LAST: "in_axes += (None,)",
         Feature.UNMAPPED: "_placed,",
         Feature.PROCESSES: "_stitched,",
         Feature.UNHASHABLE: "@_remember",

@@ -47,7 +47,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault(QUICK, "0" if config.getoption("exhaustive") else "1")
     if shared.FOLDER not in os.environ:  # else this is a worker of xdist
         os.environ[shared.FOLDER] = folder = tempfile.mkdtemp(prefix="tests-")
-        os.environ.update(shared.quick_emitters())
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ.update(shared.compilation_cache())
 

@@ -243,7 +243,7 @@ def test_jit_with_shardings_is_another_program():
 
     near = Tolerance(rtol=1e-6)
     found = one(compared(without_dropout, lambda: program(False), near))
-    assert found.verdict == "partly compared"
+    assert found.verdict in ("identical", "close")  # there are no collectives to compare with
     found = against(sgd, lambda: program(True), near)
     assert (found.verdict, found.first.call) == ("different", 0)
 

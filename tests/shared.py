@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +37,3 @@ def compilation_cache() -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-
-
-def quick_emitters() -> dict[str, str]:
-    """XLA's emitters that compile small programs 1.7 times as fast, and large ones far slower.
-
-    Empty with a jaxlib that has only one set of emitters: it ends at a flag it does not know.
-    """
-    if not metadata.version("jaxlib").startswith("0.10."):
-        return {}
-    flags = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}

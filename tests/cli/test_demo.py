@@ -29,7 +29,7 @@ import os
 from shardlift.cli import main
 from shardlift.cli.demo import cost, stage, steps
 plain = stage.plain_environment
-names = {[QUICK, "XLA_FLAGS", *shared.compilation_cache()]}
+names = {[QUICK, *shared.compilation_cache()]}
 compiling = {{name: os.environ[name] for name in names if name in os.environ}}
 stage.plain_environment = lambda devices: plain(devices) | compiling
 """

@@ -18,7 +18,7 @@ def names_of(site: Site) -> set[str]:
 
 
 def _meaningful(function: str, names: Iterable[str]) -> set[str]:
-    return {function, *names} - {"<lambda>", ""}
+    return {function, *names} - {_LAMBDA, ""}
 
 
 def best_match(function: str, names: Iterable[str], others: Sequence[Site]) -> int | None:

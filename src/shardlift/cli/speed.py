@@ -71,7 +71,7 @@ def _run(
     """Run a program. Returns its exit status and its capture."""
     options = RunOptions(patch, path, quiet=True, seed=runs.SEED)
     env = runs.environment(settings.devices, os.environ, settings.processes)
-    status, _, error = runs.run_taped(source, options, settings, env | dict(source.environ))
+    status, _, error = runs.run_program(source, options, settings, env | dict(source.environ))
     try:
         return status, read_whole(path)
     except OSError:

@@ -8,12 +8,15 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardlift.capture.text_digest import digest
 from shardlift.cli.config import Config, ConfigError
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.model import Span
+
+if TYPE_CHECKING:  # it needs NumPy
+    from shardlift.verify.compare.verdicts import Outcome
 
 SAME = ("identical", "close")
 
@@ -74,6 +77,11 @@ def _add(verified: Verified, document: Any, root: Path) -> None:
         if site["verdict"] in SAME and after is not None:
             lines = verified.lines.setdefault(os.path.realpath(root / after["file"]), set())
             lines.add(after["line"])
+
+
+def sources_of(outcome: Outcome) -> dict[str, str]:
+    """The digests of the files after, as they were compared."""
+    return digests_of(site.after.file for site in outcome.sites if site.after is not None)
 
 
 def digests_of(files: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from shardlift.cli.console import console
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old, stop_without_jax
 from shardlift.cli.stop import stop
 from shardlift.cli.stuck import explain_error
-from shardlift.cli.verified import digests_of
+from shardlift.cli.verified import sources_of
 from shardlift.cli.verify_options import Tolerance
 
 _HELP = """Run two programs and compare what their mapped functions compute.
@@ -183,7 +183,6 @@ def _print(outcome: Any, style: str, quiet: bool) -> None:
     if style == "text" or quiet:
         verdict_text.show(outcome, console(piped=100), quiet)
     elif style == "json":
-        files = (site.after.file for site in outcome.sites if site.after is not None)
-        click.echo(verdict_text.machine(outcome, digests_of(files)), nl=False)
+        click.echo(verdict_text.machine(outcome, sources_of(outcome)), nl=False)
     else:
         click.echo(verdict_text.markdown(outcome), nl=False)

@@ -193,7 +193,7 @@ def has_accelerator() -> bool:
     )
 
 
-def run_taped(
+def run_program(
     source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str]
 ) -> tuple[int, ProgramOutput, str]:
     """Run a program. Returns its exit status, its output and, if it failed, the end of that."""
@@ -345,7 +345,7 @@ def record(
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
     if settings.outputs is not None:
         empty_folder(settings.outputs)
-    status, output, error = run_taped(source, options, settings, env)
+    status, output, error = run_program(source, options, settings, env)
     if settings.outputs is not None:
         output = replace(output, files=read_folder(settings.outputs))
     parts = [part_path(out, process) for process in range(settings.processes)] if many else [out]

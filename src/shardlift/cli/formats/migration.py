@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shardlift.cli.verified import digests_of
+from shardlift.cli.verified import sources_of
 from shardlift.migrate.changes import Change
 from shardlift.migrate.leftovers import Leftover
 from shardlift.migrate.results import FileResult, Migration
@@ -64,14 +64,14 @@ def _verify(verified: VerifiedMigration) -> dict[str, Any]:
     """What was verified; `sites` and `sources` as in the JSON of `shardlift verify`."""
     from shardlift.verify.verdict_text import site_trees
 
-    sites = verified.outcome.sites if verified.outcome else ()
+    outcome = verified.outcome
     return {
         "runs": verified.runs,
         "places": [_result(result) for result in verified.results],
         "notes": list(verified.notes),
-        "sites": site_trees(verified.outcome) if verified.outcome else [],
+        "sites": site_trees(outcome) if outcome else [],
         "speed": [speed._asdict() for speed in verified.speeds],
-        "sources": digests_of(site.after.file for site in sites if site.after is not None),
+        "sources": sources_of(outcome) if outcome else {},
     }
 
 

@@ -15,11 +15,6 @@ from shardlift.verify.compare.pairs import pair_by_line
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
 
 
-def is_key_or_index(form: Form) -> bool:
-    """Whether an array is a random key or a device index."""
-    return form.role in CHECKED
-
-
 def pair_keys_and_indices(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
     """Pair keys and indices: by source line, or else by order."""
     pairs: Pairs = []

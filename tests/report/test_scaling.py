@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlift.capture.schema import Collective, SiteKind
+from shardlift.capture.schema import Collective, LargerMesh, SiteKind
 from shardlift.report import scaling
 from shardlift.report.scaling import (
     Link,
@@ -169,8 +169,8 @@ def test_the_text():
         "  the same on 4,096 devices: state, 4.00 KiB on each, 16.0 MiB in all; split, it would be "
         "1 B on each",
         "  grows with the devices: all_gather, whose results take 2.00 MiB on each device",
-        "  taken to stay as recorded, but may depend on the devices: the outputs; pass --also with "
-        "a capture of another number of devices",
+        "  taken to stay as recorded, but may depend on the devices: the outputs; record with "
+        "--plan-for 4096 to know, or pass --also with a capture of another number of devices",
     ]
 
 
@@ -181,3 +181,26 @@ def test_json_has_the_same_numbers():
     assert told["arguments"] == plan.arguments
     assert told["collectives"][0]["sent"] == plan.transfers[0].sent
     assert told["collectives"][0]["tree_seconds"] == plan.transfers[0].seconds(Link(50e9, 5e-6))[1]
+
+
+def test_a_program_that_was_lowered_for_the_mesh():
+    gather = Collective("all_gather", ("i",), 1, 8)
+    larger = LargerMesh({"i": 64}, (gather,), outputs=40)
+    both = dataclasses.replace(recorded(8), collectives=(PSUM,), larger=(larger,))
+    plan = plan_site(both, 64)
+    assert (plan.outputs, plan.assumed) == (40, ())
+    assert [transfer.collective for transfer in plan.transfers] == [gather]
+    text = "\n".join(as_text([plan], Network(64), None))
+    assert "1 all_gather over i: 8 B of operands; each device sends 504 B per call\n" in text
+    assert text.endswith("  lowered for this mesh")
+    assert plan_site(both, 32).lowered is None
+
+
+def test_a_program_that_cannot_be_lowered_for_the_mesh():
+    larger = LargerMesh({"i": 64}, error="ValueError: 64 and 8")
+    both = dataclasses.replace(recorded(8), collectives=(PSUM,), larger=(larger,))
+    plan = plan_site(both, 64)
+    assert [transfer.collective for transfer in plan.transfers] == [PSUM]
+    text = "\n".join(as_text([plan], Network(64), None))
+    assert text.endswith("  it cannot be lowered for this mesh: ValueError: 64 and 8")
+    assert as_tree([plan], Network(64), None)["sites"][0]["lowered"] is False

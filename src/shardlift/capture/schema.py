@@ -222,6 +222,16 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class LargerMesh:
+    """The program of a site, lowered for more devices than it was run on."""
+
+    mesh: dict[str, int]
+    collectives: tuple[Collective, ...] = ()
+    outputs: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class Times:
     """How the time of the calls was spent, on the thread that made them."""
 
@@ -333,6 +343,7 @@ class Site:
     forms: tuple[tuple[Form, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    larger: tuple[LargerMesh, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -398,7 +409,7 @@ def parts_of_schema() -> list[type]:
     """Every dataclass of the schema, the outermost first."""
     return [
         Capture, Process, Site, Times, Distribution, Leaf, Placement, Proof, Compile, Reason, Move,
-        Read, Collective, Form, Values, Sample, Event, Overhead,
+        Read, Collective, LargerMesh, Form, Values, Sample, Event, Overhead,
     ]  # fmt: skip
 
 

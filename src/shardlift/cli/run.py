@@ -66,6 +66,14 @@ what each of them waits for.
     help="With --record: also record the inputs and outputs of every call, for `verify`: "
     "digests of all arrays, and up to BYTES of their values.",
 )
+@click.option(
+    "--plan-for",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="DEVICES",
+    help="With --record: also lower every program for so many devices, for `plan`. Each pmapped "
+    "function is traced once more.",
+)
 @click.option("--no-patch", is_flag=True, help="Restore nothing; only run and record.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
 @click.option(
@@ -97,6 +105,7 @@ def run(
     processes: int,
     record: str | None,
     record_inputs: int | None,
+    plan_for: tuple[int, ...],
     no_patch: bool,
     quiet: bool,
     start_timeout: int,
@@ -117,6 +126,8 @@ def run(
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and record is None:
         raise click.UsageError("--record-inputs needs --record")
+    if plan_for and record is None:
+        raise click.UsageError("--plan-for needs --record")
     if end_when_stuck and not stuck_after:
         raise click.UsageError("--end-when-stuck needs --stuck-after above 0")
     stop_if_jax_is_too_old()
@@ -124,7 +135,9 @@ def run(
     tape = None
     if record_inputs is not None:
         tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs, jit=False)
-    options = RunOptions(patch=not no_patch, record=record, quiet=quiet, tape=tape)
+    options = RunOptions(
+        patch=not no_patch, record=record, quiet=quiet, tape=tape, plan_for=plan_for
+    )
     if processes == 1:
         stuck = StuckOptions(stuck_after, _report, end_when_stuck) if stuck_after else None
         run_here(what, devices, options, stuck)

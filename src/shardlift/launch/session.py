@@ -59,6 +59,7 @@ class RunOptions:
       facts: records times, placements and reads.
       tape: records the arrays of every call.
       seed: of ``random`` and ``numpy.random``, before the program starts.
+      plan_for: numbers of devices that recorded programs are lowered for.
       reference: the capture of another run, on whose inputs calls are run again.
     """
 
@@ -68,6 +69,7 @@ class RunOptions:
     facts: bool = True
     tape: TapeOptions | None = None
     seed: int | None = None
+    plan_for: tuple[int, ...] = ()
     reference: str | None = None
 
     @staticmethod
@@ -135,7 +137,11 @@ class RunSession:
         options, program = self.options, self.program
         command = [*(["-m"] if program.module else []), program.target, *program.args]
         recorder = Recorder(
-            command=command, patched=options.patch, facts=options.facts, tape=self._tape()
+            command=command,
+            patched=options.patch,
+            facts=options.facts,
+            tape=self._tape(),
+            plan_for=options.plan_for,
         )
         if options.tape is not None:
             from shardlift._legacy.patches import Patches

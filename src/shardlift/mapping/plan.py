@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import lax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
 from shardlift.mapping import divergence
 from shardlift.mapping.axes import (
@@ -137,7 +137,7 @@ def map_block(
     frame: Frame,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    mesh: Mesh | None,
+    mesh: Mesh | AbstractMesh | None,
 ) -> Any:
     """``shard_map`` of ``fun`` over the last mapped axis of ``frame``.
 

@@ -14,7 +14,16 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from shardlift import _compat
-from shardlift.capture.schema import HOST, IN_PLACE, Leaf, Move, MovedBy, Placement, Proof
+from shardlift.capture.schema import (
+    HOST,
+    IN_PLACE,
+    LargerMesh,
+    Leaf,
+    Move,
+    MovedBy,
+    Placement,
+    Proof,
+)
 from shardlift.mapping.axes import Axis, shape_of, spec_of
 from shardlift.mapping.call import with_static
 from shardlift.mapping.meshes import in_context_mesh
@@ -23,6 +32,7 @@ from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import Site
 from shardlift.recording.calls import FlatCall, PmapAdapter, Rows
 from shardlift.recording.compilations import Signature, signature
+from shardlift.recording.larger_meshes import lower_for
 from shardlift.recording.placements import placement_by, placement_of, spec_text
 from shardlift.recording.process import MOST_DEVICES
 from shardlift.recording.proofs import proofs
@@ -106,6 +116,10 @@ class CallInspection:
     def proofs(self, known: dict[str, Leaf], traced: Any) -> tuple[Proof, ...]:  # noqa: ARG002
         """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
         return ()
+
+    def lower_for(self, devices: int) -> LargerMesh | None:  # noqa: ARG002
+        """The program of the call for more devices; None where it cannot be had."""
+        return None
 
     def arguments(self) -> list[Leaf]:
         """Every argument as it was given."""
@@ -278,6 +292,10 @@ class PmapInspection(CallInspection):
         seen = {owner for owner in owners if owner is not None} - differ
         paths = [path for path, _, _ in self.flat.rows]
         return proofs(traced.jaxpr, traced.out_info, paths, owners, seen)
+
+    def lower_for(self, devices: int) -> LargerMesh | None:
+        """The program of the call for more devices."""
+        return lower_for(self.site, self.call, self.plan, devices)
 
     def _global_types(self, bridge: Bridge) -> list[Any]:
         """What the program was traced with: the arrays themselves may have been donated to it."""

@@ -80,6 +80,7 @@ class Recorder:
       patched: is ``jax.pmap`` replaced in the program, or only observed?
       facts: False records neither times nor placements: only what is on the tape.
       tape: where the arrays of every call go, if they are wanted.
+      plan_for: numbers of devices that each program is lowered for, besides those that it runs on.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class Recorder:
         patched: bool = True,
         facts: bool = True,
         tape: Tape | None = None,
+        plan_for: Sequence[int] = (),
     ) -> None:
+        self._plan_for = tuple(plan_for)
         self._command = tuple(command)
         self._patched, self._facts, self._tape = patched, facts, tape
         self._began = _clock()
@@ -377,6 +380,8 @@ class Recorder:
                 record.probes.add(seconds)
         if compiled and mapped.traceable and record.traces:
             self._ask_program(record, look, running.fitted)
+            if self._plan_for:
+                self._lower_for_more(record, look)
 
     def _ask_program(
         self, record: SiteRecord, look: CallInspection, fitted: list[Any] | None
@@ -400,6 +405,14 @@ class Recorder:
             record.traces = False
             later = "collectives of later programs: the function was traced once more"
             record.unseen[later] = None
+
+    def _lower_for_more(self, record: SiteRecord, look: CallInspection) -> None:
+        here.running = Running()  # what is traced here is no part of the program
+        try:
+            found = [look.lower_for(devices) for devices in self._plan_for]
+            record.larger = tuple(mesh for mesh in found if mesh is not None)
+        finally:
+            here.running = None
 
     def _sample(self, record: SiteRecord, out: Any, left: float) -> None:
         try:

@@ -14,6 +14,7 @@ from shardlift.capture.schema import (
     Collective,
     Compile,
     Form,
+    LargerMesh,
     Leaf,
     Move,
     MovedBy,
@@ -69,6 +70,7 @@ class SiteRecord:
         self.moves: dict[tuple[str, Placement, Placement, MovedBy], Move] = {}
         self.reads: dict[tuple[str, int, ReadBy, str, int], Read] = {}
         self.collectives: tuple[Collective, ...] = ()
+        self.larger: tuple[LargerMesh, ...] = ()
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
         self.proved = 0  # programs that the proofs are of
@@ -192,6 +194,7 @@ class SiteRecord:
             moves=tuple(self.moves.values()),
             reads=tuple(self.reads.values()),
             collectives=self.collectives,
+            larger=self.larger,
             unseen=tuple(self.unseen),
             kind=self.kind,
             names=tuple(self.names),

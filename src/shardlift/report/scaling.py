@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from shardlift.capture.schema import Collective, Leaf, Site
+from shardlift.capture.schema import Collective, LargerMesh, Leaf, Site
 
 __all__ = ["Link", "Network", "ScalingError", "SitePlan", "Transfer", "block_bytes", "plan_site"]
 
@@ -126,6 +126,7 @@ class SitePlan:
     before: tuple[Transfer, ...]  # the same on the recorded devices
     assumed: tuple[str, ...]  # what is taken to stay as it is, but may not
     growing: tuple[str, ...]  # what grows on each device, according to two captures
+    lowered: LargerMesh | None  # the program for these devices, where it was recorded
 
 
 def plan_site(
@@ -134,7 +135,8 @@ def plan_site(
     """Lay a site out on ``devices`` devices, with a longer ``axis``: by default the first one.
 
     ``also`` is the same site, recorded with another length of the axis: what differs between the
-    two is taken to go on growing, or shrinking, in the same way.
+    two is taken to go on growing, or shrinking, in the same way. Where the site was lowered for
+    such a mesh, its collectives and outputs are those of that program.
     """
     mesh = mesh_of(site)
     name = next(iter(mesh)) if axis is None else axis
@@ -147,18 +149,25 @@ def plan_site(
     trend = Trend(site, also, name, longer[name])
     arguments = [(leaf, trend.block(leaf)) for leaf in site.arguments]
     outputs = [(leaf, trend.block(leaf)) for leaf in site.outputs]
+    held = sum(nbytes for _, nbytes in outputs)
+    exchanged: Iterable[Collective] = map(trend.collective, site.collectives)
+    lowered = next((one for one in site.larger if one.mesh == longer), None)
+    program = lowered if lowered is not None and not lowered.error else None
+    if program is not None:
+        held, exchanged = program.outputs, program.collectives
     donated = sum(nbytes for leaf, nbytes in arguments if leaf.donated)
     return SitePlan(
         site,
         longer,
         sum(nbytes for _, nbytes in arguments),
-        sum(nbytes for _, nbytes in outputs),
-        min(donated, sum(nbytes for _, nbytes in outputs)),
+        held,
+        min(donated, held),
         tuple(_replicas(arguments, longer)),
-        tuple(_transfers(map(trend.collective, site.collectives), longer)),
+        tuple(_transfers(exchanged, longer)),
         tuple(_transfers(site.collectives, mesh)),
-        () if also else tuple(_assumptions(site, mesh[name])),
+        () if also or program else tuple(_assumptions(site, mesh[name])),
         tuple(trend.growing),
+        lowered,
     )
 
 
@@ -183,7 +192,7 @@ class Trend:
             self._ratio = mesh.get(axis, 0) / self._mesh[axis]
             leaves = (*also.arguments, *also.outputs)
             self._blocks = {leaf.path: block_bytes(leaf, mesh) for leaf in leaves}
-            self._collectives = {_kind(one): one for one in also.collectives}
+            self._collectives = {kind_of(one): one for one in also.collectives}
 
     def block(self, leaf: Leaf) -> int:
         """Bytes of a leaf on each device."""
@@ -192,7 +201,7 @@ class Trend:
 
     def collective(self, collective: Collective) -> Collective:
         """The collectives of a kind."""
-        other = self._collectives.get(_kind(collective), collective)
+        other = self._collectives.get(kind_of(collective), collective)
         name = f"the operands of {collective.kind}"
         return replace(
             collective,
@@ -209,7 +218,8 @@ class Trend:
         return round(value * self._far ** (round(power) if abs(power % 1 - 0.5) > 0.4 else power))
 
 
-def _kind(collective: Collective) -> object:
+def kind_of(collective: Collective) -> object:
+    """What collectives have in common that are counted together."""
     return collective.kind, collective.axes, collective.gradient
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shardlift.report.numbers import amount, count, list_names, seconds
-from shardlift.report.scaling import Link, Network, SitePlan, Transfer, mesh_of
+from shardlift.report.scaling import Link, Network, SitePlan, Transfer, kind_of, mesh_of
 
 __all__ = ["as_text", "as_tree"]
 
@@ -39,22 +39,29 @@ def _site(plan: SitePlan, network: Network, link: Link | None) -> Iterator[str]:
     )
     if not plan.transfers:
         yield "  no collectives were recorded"
-    for old, new in zip(plan.before, plan.transfers, strict=True):
-        yield f"  {_transfer(old, new, network, link)}"
+    recorded = {kind_of(transfer.collective): transfer for transfer in plan.before}
+    for transfer in plan.transfers:
+        old = recorded.get(kind_of(transfer.collective))
+        yield f"  {_transfer(old, transfer, network, link)}"
     if plan.transfers:
         yield f"  each device sends {amount(sum(t.sent for t in plan.transfers))} per call"
     yield from _replicas(plan, network)
-    yield from _growth(plan)
+    yield from _growth(plan, network)
+    if plan.lowered is not None and plan.lowered.error:
+        yield f"  it cannot be lowered for this mesh: {plan.lowered.error}"
+    elif plan.lowered is not None:
+        yield "  lowered for this mesh"
 
 
-def _transfer(old: Transfer, new: Transfer, network: Network, link: Link | None) -> str:
+def _transfer(old: Transfer | None, new: Transfer, network: Network, link: Link | None) -> str:
     collective = new.collective
     exact = "" if collective.exact else " at least"
     text = (
         f"{count(collective.count, collective.kind)} over {', '.join(collective.axes)}:{exact} "
-        f"{amount(collective.nbytes)} of operands; each device sends {amount(new.sent)} per call "
-        f"({amount(old.sent)} on {old.group})"
+        f"{amount(collective.nbytes)} of operands; each device sends {amount(new.sent)} per call"
     )
+    if old is not None:
+        text += f" ({amount(old.sent)} on {old.group})"
     if network.per_host > 1:
         text += f", each host {amount(new.sent_by_host(network.per_host))}"
     if link is not None:
@@ -77,7 +84,7 @@ def _replicas(plan: SitePlan, network: Network) -> Iterator[str]:
     )
 
 
-def _growth(plan: SitePlan) -> Iterator[str]:
+def _growth(plan: SitePlan, network: Network) -> Iterator[str]:
     linear = [transfer for transfer in plan.transfers if transfer.is_linear]
     if linear:
         kinds = list_names(dict.fromkeys(transfer.collective.kind for transfer in linear))
@@ -90,7 +97,8 @@ def _growth(plan: SitePlan) -> Iterator[str]:
     if plan.assumed:
         yield (
             "  taken to stay as recorded, but may depend on the devices: "
-            f"{list_names(plan.assumed)}; pass --also with a capture of another number of devices"
+            f"{list_names(plan.assumed)}; record with --plan-for {network.devices} to know, or "
+            "pass --also with a capture of another number of devices"
         )
 
 
@@ -117,6 +125,7 @@ def _site_tree(plan: SitePlan, network: Network, link: Link | None) -> dict[str,
         "arguments": plan.arguments,
         "outputs": plan.outputs,
         "reused": plan.reused,
+        "lowered": plan.lowered is not None and not plan.lowered.error,
         "replicated": {replica.path: replica.nbytes for replica in plan.replicas},
         "collectives": [_transfer_tree(t, network, link) for t in plan.transfers],
     }

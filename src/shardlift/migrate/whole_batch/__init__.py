@@ -8,8 +8,8 @@ together, so each value in the step has to be understood.
 kinds      what a value on one device has to do with the value over the whole batch
 functions  what functions of libraries do to the kinds of their arguments
 values     what the steps of `body` compute with: kinds, trees of them, functions
-body       the statements and expressions of a step
-calls      the calls in it
+body       a step, followed with the kinds of its values
+statements, expressions, calls   one function per type of node
 opaque     whether code that is not followed could tell the devices apart
 rewrites   which sites are rewritten, and the edits
 """

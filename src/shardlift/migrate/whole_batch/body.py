@@ -1,10 +1,13 @@
-"""The statements and expressions of a step, followed with the kinds of their values."""
+"""A step, followed with the kinds of its values: one function per type of node.
+
+The functions are in `statements`, `expressions` and `calls`.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from shardlift.migrate.device_axis.cells import Key, Place
 from shardlift.migrate.whole_batch.functions import SAME_FUNCTION
@@ -18,7 +21,6 @@ from shardlift.migrate.whole_batch.values import (
     Shape,
     Tree,
     Value,
-    is_plain_index,
     is_same,
     join,
     kinds,
@@ -26,25 +28,30 @@ from shardlift.migrate.whole_batch.values import (
 )
 from shardlift.source.file import File
 from shardlift.source.scopes import positional
-from shardlift.source.values import Known
 
 _DEEPEST = 20  # functions that call one another
-_ROUNDS = 4  # of a loop, until the kinds of its names no longer change
-# Attributes of an array that say nothing about its rows; others of an array are not followed.
-_TYPES = ("dtype", "ndim", "weak_type")
-_OF_ARRAYS = frozenset({"T", "mT", "size", "nbytes", "at", "flat", "real", "imag", "itemsize"})
+Follow = Callable[["Scope", Any], Value | None]
+_Follow = TypeVar("_Follow", bound=Follow)
+_FOLLOWS: dict[type[ast.AST], Follow] = {}
+
+
+def follows(*types: type[ast.AST]) -> Callable[[_Follow], _Follow]:
+    """Register the function that follows the nodes of some types."""
+
+    def register(follow: _Follow) -> _Follow:
+        _FOLLOWS.update(dict.fromkeys(types, follow))
+        return follow
+
+    return register
 
 
 class Body:
     """Follows one step. `removed` are the collectives that the whole batch does without."""
 
-    def __init__(
-        self, axis_name: str, calls: Callable[[Scope, ast.Call], Value], site: ast.expr
-    ) -> None:
-        """`calls` follows a call: see `calls.follow`. `site` may be the decorator of the step."""
+    def __init__(self, axis_name: str, site: ast.expr) -> None:
+        """`site` may be the decorator of the step."""
         self._site = site
         self.axis_name = axis_name
-        self.calls = calls
         self.removed: dict[ast.Call, File] = {}
         self.followed: dict[ast.AST, File] = {}  # functions
         self.differentiating = 0  # functions around that a gradient is taken of
@@ -110,81 +117,15 @@ class Scope:
             result = both
         return result
 
-    # ---- statements
-
     def block(self, body: Sequence[ast.stmt]) -> None:
         """Follow statements one after the other."""
         for statement in body:
-            follow = _STATEMENTS.get(type(statement))
-            if follow is None:
-                raise self.refuse(statement, f"`{self.file.brief(statement)}` is not followed")
-            follow(self, statement)
-
-    def _return(self, node: ast.Return) -> None:
-        self.frame.returned.append(self.value(node.value) if node.value is not None else SAME)
-
-    def _assign(self, node: ast.Assign | ast.AnnAssign) -> None:
-        if node.value is not None:
-            value = self.value(node.value)
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                self.bind(target, value)
-
-    def _augmented(self, node: ast.AugAssign) -> None:
-        if not isinstance(node.target, ast.Name):
-            raise self.refuse(node, "a value is changed in place")
-        name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        left = self.frame.find(node.target.id) or self.value(name)
-        self.bind(node.target, self.operation(node, node.op, left, self.value(node.value)))
-
-    def _expression(self, node: ast.Expr) -> None:
-        self.value(node.value)
-
-    def _define(self, node: ast.FunctionDef) -> None:
-        self.frame.names[node.name] = Code(node, self.file, self.frame)
-
-    def _if(self, node: ast.If) -> None:
-        self.condition(node.test)
-        before = dict(self.frame.names)
-        self.block(node.body)
-        after, self.frame.names = self.frame.names, before
-        self.block(node.orelse)
-        self._merge(after, node)
+            self._follow(statement)
 
     def condition(self, node: ast.expr) -> None:
         """A test has to give the same on all devices and for the whole batch."""
         if not is_same([self.value(node)]):
             raise self.refuse(node, f"`{self.file.brief(node)}` is decided on each device")
-
-    def _merge(self, other: Mapping[str, Value], node: ast.AST) -> None:
-        at = Place(self.file, node)
-        for name, value in other.items():
-            mine = self.frame.names.get(name, value)
-            self.frame.names[name] = self.joined([mine, value], at)
-
-    def _for(self, node: ast.For) -> None:
-        element = self.element(node.iter)
-        for _ in range(_ROUNDS):
-            before = dict(self.frame.names)
-            self.bind(node.target, element)
-            self.block(node.body)
-            self._merge(before, node)
-            if self.frame.names == before:
-                break
-        else:
-            raise self.refuse(node, "the values of a loop change their kind")
-        self.block(node.orelse)
-
-    def _with(self, node: ast.With) -> None:
-        for item in node.items:
-            if not is_same([self.value(item.context_expr)]) or item.optional_vars is not None:
-                raise self.refuse(node, "the context is not followed")
-        self.block(node.body)
-
-    def _nothing(self, node: ast.stmt) -> None:
-        """`pass`, an import, an assertion: no value changes its kind."""
-
-    def _assert(self, node: ast.Assert) -> None:
-        self.condition(node.test)
 
     def bind(self, target: ast.expr, value: Value) -> None:
         """Give a value to a target."""
@@ -199,58 +140,31 @@ class Scope:
                         raise self.refuse(target, "a part of a value is unpacked")
                     inner = inner.value
                 # If it were one array of rows, the whole batch could not be unpacked.
-                self.bind(inner, self._part(target, value, number))
+                self.bind(inner, self.part_of(target, value, number))
         elif isinstance(target, ast.Subscript):
             self._set_item(target, value)
         else:
             raise self.refuse(target, f"`{self.file.brief(target)}` is set")
 
     def _set_item(self, target: ast.Subscript, value: Value) -> None:
-        base, key = target.value, _key(target.slice)
+        base, key = target.value, literal_key(target.slice)
         old = self.frame.names.get(base.id) if isinstance(base, ast.Name) else None
         if not isinstance(key, str) or not isinstance(old, Parts):
             raise self.refuse(target, f"`{self.file.brief(target)}` is set")
         assert isinstance(base, ast.Name)
         self.frame.names[base.id] = Parts({**old.items, key: value}, old.rest)
 
-    # ---- expressions
-
     def value(self, node: ast.expr) -> Value:
         """The value of an expression."""
-        follow = _EXPRESSIONS.get(type(node))
-        if follow is None:
-            raise self.refuse(node, f"`{self.file.brief(node)}` is not followed")
-        value: Value = follow(self, node)
+        value = self._follow(node)
+        assert value is not None  # only a statement has none
         return value
 
-    def _constant(self, _: ast.Constant) -> Value:
-        return SAME
-
-    def _name(self, node: ast.Name) -> Value:
-        local = self.frame.find(node.id)
-        return local if local is not None else self._outside(node)
-
-    def _outside(self, node: ast.expr) -> Value:
-        """A global, or a name around the step: a constant of the program, or a function."""
-        value = self.file.only(node)
-        if isinstance(value, Known) and not isinstance(value.node, ast.ClassDef):
-            return Code(value.node, value.file)
-        return SAME
-
-    def _attribute(self, node: ast.Attribute) -> Value:
-        if self.is_library(node):
-            return SAME
-        if isinstance(self.file.only(node), Known):
-            return self._outside(node)
-        base = self.value(node.value)
-        if isinstance(base, Tree) and base.kind is Kind.ROWS:
-            if node.attr == "shape":
-                return Shape()
-            if node.attr in _OF_ARRAYS:
-                raise self.refuse(node, f"`{self.file.brief(node)}` is about all rows of a device")
-        if isinstance(base, Tree) and node.attr in ("shape", *_TYPES):
-            return SAME
-        return self._part(node, base, node.attr)
+    def _follow(self, node: ast.stmt | ast.expr) -> Value | None:
+        follow = _FOLLOWS.get(type(node))
+        if follow is None:
+            raise self.refuse(node, f"`{self.file.brief(node)}` is not followed")
+        return follow(self, node)
 
     def is_library(self, node: ast.expr) -> bool:
         """Whether an expression names something of a library."""
@@ -260,58 +174,12 @@ class Scope:
         local = self.frame.find(root.id) if isinstance(root, ast.Name) else SAME
         return local is None and self.file.name(node) is not None
 
-    def _part(self, node: ast.AST, base: Value, key: Key) -> Value:
+    def part_of(self, node: ast.AST, base: Value, key: Key) -> Value:
+        """An element or an attribute of a value."""
         found = part(base, key)
         if found is None:
             raise self.refuse(node, f"`{self.file.brief(node)}` is not followed")
         return found
-
-    def _subscript(self, node: ast.Subscript) -> Value:
-        base, key = self.value(node.value), _key(node.slice)
-        if isinstance(base, Shape):
-            return self._of_shape(node)
-        if isinstance(base, Parts) and key is not None:
-            return self._part(node, base, key)
-        if is_same([base]) and not isinstance(node.slice, (ast.Slice, ast.Tuple)):
-            return self._looked_up(node, self.value(node.slice))
-        self._need_same(node.slice)
-        if not isinstance(base, Tree):
-            raise self.refuse(node, f"`{self.file.brief(node)}` is not followed")
-        if base.kind is Kind.ROWS and not isinstance(key, str) and not is_plain_index(node.slice):
-            raise self.refuse(node, f"`{self.file.brief(node)}` takes some rows of each device")
-        return base
-
-    def _looked_up(self, node: ast.Subscript, index: Value) -> Value:
-        """`table[rows]`: a row of the table for each of them."""
-        if not isinstance(index, Tree) or index.kind not in (Kind.SAME, Kind.ROWS):
-            raise self.refuse(node, f"`{self.file.brief(node)}` is not followed")
-        return index
-
-    def _of_shape(self, node: ast.Subscript) -> Value:
-        index = node.slice
-        if isinstance(index, ast.Slice) and index.upper is None and index.step is None:
-            index = index.lower if index.lower is not None else index
-        number = index.value if isinstance(index, ast.Constant) else None
-        if type(number) is not int:
-            raise self.refuse(node, f"`{self.file.brief(node)}` may be the number of rows")
-        if number == 0 and not isinstance(node.slice, ast.Slice):
-            return Tree(Kind.COUNT)
-        return SAME if number > 0 else Shape()
-
-    def _need_same(self, node: ast.expr) -> None:
-        children = node.elts if isinstance(node, ast.Tuple) else [node]
-        for child in children:
-            bounds = (
-                (child.lower, child.upper, child.step) if isinstance(child, ast.Slice) else (child,)
-            )
-            for bound in bounds:
-                if bound is not None and not is_same([self.value(bound)]):
-                    raise self.refuse(
-                        node, f"the index `{self.file.brief(node)}` is not the same on all devices"
-                    )
-
-    def _operation(self, node: ast.BinOp) -> Value:
-        return self.operation(node, node.op, self.value(node.left), self.value(node.right))
 
     def operation(self, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
         """The value of a binary operation."""
@@ -333,67 +201,12 @@ class Scope:
             return f"computes with {first} before it is reduced over the devices"
         return f"computes with {' and '.join(others)}"
 
-    def _unary(self, node: ast.UnaryOp) -> Value:
-        value = self.value(node.operand)
-        linear = isinstance(node.op, (ast.USub, ast.UAdd))
-        if linear or is_same([value]) or value == Tree(Kind.ROWS):
-            return value
-        raise self.refuse(node, f"`{self.file.brief(node)}` {self.because(value)}")
-
-    def _test(self, node: ast.Compare | ast.BoolOp) -> Value:
-        inner = [node.left, *node.comparators] if isinstance(node, ast.Compare) else node.values
-        return self.rowwise(node, [self.value(one) for one in inner])
-
     def rowwise(self, node: ast.AST, values: Sequence[Value]) -> Value:
         """The value of something that is done to each row on its own."""
         found = {kind for value in values for kind in kinds(value)}
         if any(isinstance(value, Code) for value in values) or not found <= {Kind.SAME, Kind.ROWS}:
             raise self.refuse(node, f"`{self.file.brief(node)}` {self.because(*values)}")
         return Tree(Kind.ROWS if Kind.ROWS in found else Kind.SAME)
-
-    def _either(self, node: ast.IfExp) -> Value:
-        self.condition(node.test)
-        values = [self.value(node.body), self.value(node.orelse)]
-        return self.joined(values, Place(self.file, node))
-
-    def _display(self, node: ast.Tuple | ast.List) -> Value:
-        if any(isinstance(element, ast.Starred) for element in node.elts):
-            inner = [self.value(e.value if isinstance(e, ast.Starred) else e) for e in node.elts]
-            return self.joined(inner, Place(self.file, node))
-        return Parts({k: self.value(element) for k, element in enumerate(node.elts)})
-
-    def _dict(self, node: ast.Dict) -> Value:
-        result = Parts({})
-        for key, child in zip(node.keys, node.values, strict=True):
-            value, name = self.value(child), _key(key) if key is not None else None
-            if key is None and isinstance(value, Parts) and value.rest is None:
-                result = Parts({**result.items, **value.items}, result.rest)
-            elif key is None and isinstance(value, Tree) and not result.items:
-                result = Parts({}, value)
-            elif isinstance(name, str):
-                result = Parts({**result.items, name: value}, result.rest)
-            elif not is_same([value]):
-                raise self.refuse(node, f"the keys of `{self.file.brief(node)}` are not known")
-        return result
-
-    def _lambda(self, node: ast.Lambda) -> Value:
-        return Code(node, self.file, self.frame)
-
-    def _comprehension(
-        self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
-    ) -> Value:
-        inner = Scope(self.body, self.file, Frame({}, self.frame))
-        for generator in node.generators:
-            inner.bind(generator.target, inner.element(generator.iter))
-            for test in generator.ifs:
-                inner.condition(test)
-        if isinstance(node, ast.DictComp) and not is_same([inner.value(node.key)]):
-            raise self.refuse(node, "the keys of a dict are computed from rows")
-        value = inner.value(node.value if isinstance(node, ast.DictComp) else node.elt)
-        found = kinds(value)
-        if len(found) != 1 or Kind.COUNT in found:
-            raise self.refuse(node, f"`{self.file.brief(node)}` is not followed")
-        return Tree(found.pop())
 
     def element(self, node: ast.expr) -> Value:
         """An element of what is iterated over; rows are not taken one by one."""
@@ -418,15 +231,6 @@ class Scope:
             return value
         raise self.refuse(node, f"the rows of `{self.file.brief(node)}` are iterated over")
 
-    def _text(self, node: ast.JoinedStr | ast.FormattedValue) -> Value:
-        inner = node.values if isinstance(node, ast.JoinedStr) else [node.value]
-        if not is_same([self.value(one) for one in inner]):
-            raise self.refuse(node, f"`{self.file.brief(node)}` shows a value of one device")
-        return SAME
-
-    def _call(self, node: ast.Call) -> Value:
-        return self.body.calls(self, node)
-
 
 def _changes_nothing(file: File, decorator: ast.expr) -> bool:
     """Whether a decorator returns a function that computes the same."""
@@ -437,46 +241,7 @@ def _changes_nothing(file: File, decorator: ast.expr) -> bool:
     return name in SAME_FUNCTION or name == "builtins.staticmethod"
 
 
-def _key(node: ast.expr) -> Key | None:
+def literal_key(node: ast.expr) -> Key | None:
     """A literal key; -1 and True are none."""
     value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, str) or type(value) is int else None
-
-
-_STATEMENTS: dict[type[ast.stmt], Callable[[Scope, Any], None]] = {
-    ast.Return: Scope._return,
-    ast.Assign: Scope._assign,
-    ast.AnnAssign: Scope._assign,
-    ast.AugAssign: Scope._augmented,
-    ast.Expr: Scope._expression,
-    ast.FunctionDef: Scope._define,
-    ast.If: Scope._if,
-    ast.For: Scope._for,
-    ast.With: Scope._with,
-    ast.Assert: Scope._assert,
-    ast.Pass: Scope._nothing,
-    ast.Import: Scope._nothing,
-    ast.ImportFrom: Scope._nothing,
-}
-_EXPRESSIONS: dict[type[ast.expr], Callable[[Scope, Any], Value]] = {
-    ast.Constant: Scope._constant,
-    ast.Name: Scope._name,
-    ast.Attribute: Scope._attribute,
-    ast.Subscript: Scope._subscript,
-    ast.BinOp: Scope._operation,
-    ast.UnaryOp: Scope._unary,
-    ast.Compare: Scope._test,
-    ast.BoolOp: Scope._test,
-    ast.IfExp: Scope._either,
-    ast.Tuple: Scope._display,
-    ast.List: Scope._display,
-    ast.Dict: Scope._dict,
-    ast.Lambda: Scope._lambda,
-    ast.ListComp: Scope._comprehension,
-    ast.GeneratorExp: Scope._comprehension,
-    ast.SetComp: Scope._comprehension,
-    ast.DictComp: Scope._comprehension,
-    ast.JoinedStr: Scope._text,
-    ast.FormattedValue: Scope._text,
-    ast.Call: Scope._call,
-}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from shardlift.migrate.device_axis.cells import Key, Place
 from shardlift.migrate.whole_batch import functions
-from shardlift.migrate.whole_batch.body import Scope
+from shardlift.migrate.whole_batch.body import Scope, follows
 from shardlift.migrate.whole_batch.kinds import Kind
 from shardlift.migrate.whole_batch.opaque import is_opaque, what_differs
 from shardlift.migrate.whole_batch.values import (
@@ -31,7 +31,8 @@ _RECORDS = frozenset({"typing.NamedTuple", "dataclasses.dataclass", "flax.struct
                       "flax.struct.PyTreeNode", "chex.dataclass"})  # fmt: skip
 
 
-def follow(scope: Scope, node: ast.Call) -> Value:
+@follows(ast.Call)
+def _call(scope: Scope, node: ast.Call) -> Value:
     """The value of a call."""
     name = scope.file.called(node) if scope.is_library(node.func) else None
     if name in functions.COLLECTIVES:
@@ -226,11 +227,11 @@ def _gradient(scope: Scope, node: ast.Call, name: str, function: Code | Native) 
             value = apply(scope, at, function, args, named)
         finally:
             scope.body.differentiating -= 1
-        loss = scope._part(at.node, value, 0) if aux else value
+        loss = scope.part_of(at.node, value, 0) if aux else value
         if not isinstance(loss, Tree) or loss.kind not in (Kind.SAME, Kind.MEAN, Kind.SUM):
             raise RefusalError(at, f"the gradient is not that of a mean, but {scope.because(loss)}")
         gradient: Value = Parts(dict.fromkeys(range(len(numbers)), loss)) if many else loss
-        extra = scope._part(at.node, value, 1) if aux else None
+        extra = scope.part_of(at.node, value, 1) if aux else None
         if functions.GRADIENTS[name]:
             return Parts({0: value, 1: gradient})
         return gradient if extra is None else Parts({0: gradient, 1: extra})
@@ -245,7 +246,8 @@ def _tree_map(scope: Scope, node: ast.Call, function: Code | Native, trees: list
         return apply(scope, at, function, trees, {})
     keys = list(dict.fromkeys(key for tree in shapes for key in tree.items))
     inner = {
-        k: _tree_map(scope, node, function, [scope._part(node, t, k) for t in trees]) for k in keys
+        k: _tree_map(scope, node, function, [scope.part_of(node, t, k) for t in trees])
+        for k in keys
     }
     if all(tree.rest is None for tree in shapes):
         return Parts(inner)

@@ -15,8 +15,8 @@ from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.forms import Form
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
+from shardlift.migrate.whole_batch import calls, expressions, statements  # noqa: F401
 from shardlift.migrate.whole_batch.body import Body, Scope
-from shardlift.migrate.whole_batch.calls import follow
 from shardlift.migrate.whole_batch.kinds import Kind
 from shardlift.migrate.whole_batch.values import (
     Code,
@@ -94,7 +94,7 @@ def _follow(site: Site, layouts: tuple[Layout, ...]) -> Step:
     for number, layout in enumerate(layouts):
         if layout not in _KINDS:
             raise RefusalError(at, f"argument {number} keeps its device axis")
-    body = Body(site.axis_name, follow, site.node)
+    body = Body(site.axis_name, site.node)
     code = _code(site, body)
     args = [Tree(_KINDS[layout]) for layout in layouts]
     output = body.run(code, at, args, {})

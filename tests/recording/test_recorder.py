@@ -20,7 +20,7 @@ import shardlift
 from shardlift.capture.schema import HOST, IN_PLACE, MovedBy, Read, Reason, ReasonKind, Site
 from shardlift.facts import Recorder, read
 from shardlift.mapping import observer
-from shardlift.recording import recorder as recorder_module
+from shardlift.recording import inspector
 from shardlift.recording.compilations import here
 from tests import children
 
@@ -237,7 +237,7 @@ def test_leaves_that_are_equal_everywhere(recorder):
 @pytest.mark.parametrize("late", [9, 11])
 def test_leaves_that_differ_in_a_late_call(recorder, monkeypatch, late):
     """Every call after the eighth is compared if that costs nothing to speak of."""
-    monkeypatch.setattr(recorder_module, "SHARE", 1e9)
+    monkeypatch.setattr(inspector, "SHARE", 1e9)
     step = recorder.pmap(shardlift.pmap)(lambda w, x: (w + x, w * 2))
     same, other = np.ones(N, np.float32), np.arange(N, dtype=np.float32)
     for k in range(12):
@@ -419,7 +419,7 @@ def test_functions_and_arrays_are_not_kept_alive(recorder):
     out = step(X)
     for _ in range(20):
         out = step(out)
-    recorder._waiter.close()
+    recorder._inspector.waiter.close()
     function, array = weakref.ref(body), weakref.ref(out)
     del body, step, out
     gc.collect()

@@ -1,8 +1,6 @@
 """The recorder: counts and times the calls of mapped functions, and inspects some of them.
 
-The program is left as it is. Nothing waits for a device except on the calls whose leaves are
-compared: three of each site, and more as long as these take a hundredth of the time. An error
-inside the recorder is counted and never reaches the program.
+The program is left as it is. An error inside the recorder is counted and never reaches the program.
 """
 
 from __future__ import annotations
@@ -24,10 +22,7 @@ from shardlift.capture import files
 from shardlift.capture.schema import (
     Capture,
     Event,
-    Move,
-    MovedBy,
     Overhead,
-    Process,
     Read,
     ReadBy,
     SiteKind,
@@ -38,11 +33,10 @@ from shardlift.mapping.placement import Fit
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import Site
 from shardlift.recording import compilations
-from shardlift.recording.call_inspection import CallInspection, nbytes
+from shardlift.recording.call_inspection import nbytes
 from shardlift.recording.caller import user_line
 from shardlift.recording.calls import assigned_name, names_of
 from shardlift.recording.compilations import Running, here
-from shardlift.recording.completion_times import Waiter
 from shardlift.recording.hooks import (
     Mapped,
     hook_every,
@@ -50,12 +44,11 @@ from shardlift.recording.hooks import (
     hook_pmap,
     hook_shard_maps_in,
 )
-from shardlift.recording.origins import Origins
+from shardlift.recording.inspector import Inspector, is_compiled
 from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
 from shardlift.recording.process import job_name, kind_of_trace, process_facts
-from shardlift.recording.programs import collectives
-from shardlift.recording.site_records import PROBES, Key, SiteRecord, clip
+from shardlift.recording.site_records import Key, SiteRecord, clip
 from shardlift.recording.sources import sources
 from shardlift.recording.summary import summarise
 from shardlift.recording.tape import oracles
@@ -66,9 +59,6 @@ from shardlift.recording.timeline import Timeline
 MOST_SITES, MOST_NAMES = 256, 500
 MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
 BATCH = 512  # calls that are counted together
-EARLY = 8  # looks at a site that are always made
-SHARE = 0.01  # of the time of the run, that the looks after those may take
-LATER = 1.0  # seconds after which a comparison that would take more is tried again
 _clock = time.perf_counter
 
 
@@ -92,7 +82,6 @@ class Recorder:
         tape: Tape | None = None,
         plan_for: Sequence[int] = (),
     ) -> None:
-        self._plan_for = tuple(plan_for)
         self._command = tuple(command)
         self._patched, self._facts, self._tape = patched, facts, tape
         self._began = _clock()
@@ -101,15 +90,13 @@ class Recorder:
         self._lock = threading.RLock()
         self._sites: dict[Key, SiteRecord] = {}
         self._sites_left_out: set[Key] = set()
-        self._origins = Origins()
         self._unsure = 0  # reads of an array that may come from several sites
         self._timeline = Timeline()
-        self._waiter = Waiter()
+        self._inspector = Inspector(self._began, self._timeline, self._faulty, plan_for)
         self._used: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
-        self._own = self._looking = self._late = 0.0
+        self._own = 0.0
         self._on = False
-        self._process: Process | None = None
         self.running = False  # what is written before the end of the program says so
         self._written: tuple[str, Capture] | None = None  # where, and what, last
 
@@ -136,7 +123,7 @@ class Recorder:
             self._on = False
             compilations.stop_listening()
             observer.current = None
-            self._waiter.close()
+            self._inspector.waiter.close()
 
     # ---- what is recorded
 
@@ -194,7 +181,8 @@ class Recorder:
     def _recorded(self, record: SiteRecord, mapped: Mapped, call: Any) -> Any:
         label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"
         tracing, annotation, clock = _compat.tracing, jax.profiler.TraceAnnotation, _clock
-        waiter = self._waiter
+        inspector = self._inspector
+        waiter = inspector.waiter
 
         # What every call pays; see bench/record_overhead.py before you add to it.
         @functools.wraps(call)
@@ -206,7 +194,7 @@ class Recorder:
             outer, running = here.running, here.spare or Running()
             look = None
             if record.calls >= record.next_look or began >= record.next_compare:
-                look = self._before(record, mapped, args, kwargs, began)
+                look = inspector.before(record, mapped, args, kwargs, began)
             here.running, here.spare = running, None
             entered = clock()
             try:
@@ -219,14 +207,14 @@ class Recorder:
                 here.running = outer
             left = clock()
             if running.busy or look is not None:
-                if look is None and mapped.inspect is not None and _compiled(running, mapped):
-                    look = self._inspect(mapped, args, kwargs)
-                self._after(record, mapped, running, look, out, (entered, left))
+                if look is None and mapped.inspect is not None and is_compiled(running, mapped):
+                    look = inspector.inspect(mapped, args, kwargs)
+                inspector.after(record, mapped, running, look, out, (entered, left))
             else:
                 here.spare = running
                 record.pending.append((entered, left))
                 if left >= waiter.next:
-                    self._sample(record, out, left)
+                    inspector.sample(record, out, left)
                 if len(record.pending) >= BATCH:
                     self._count(record)
             record.calls += 1
@@ -234,15 +222,6 @@ class Recorder:
             return out
 
         return recorded
-
-    def _inspect(
-        self, mapped: Mapped, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> CallInspection | None:
-        try:
-            return None if mapped.inspect is None else mapped.inspect(args, kwargs)
-        except Exception as error:
-            self._faulty(error)
-            return None
 
     def _count(self, record: SiteRecord) -> None:
         """Move pending calls into the histogram and the timeline."""
@@ -262,6 +241,7 @@ class Recorder:
                         self._sites_left_out.add(key)
                     return None
                 self._sites[key] = SiteRecord(key, len(self._sites), kind)
+                self._inspector.sites = len(self._sites)
             return self._sites[key]
 
     def _faulty(self, error: BaseException) -> None:
@@ -277,149 +257,6 @@ class Recorder:
             record.nested += 1
         else:
             record.transformed[kind_of_trace(arguments)] += 1
-
-    def _before(
-        self,
-        record: SiteRecord,
-        mapped: Mapped,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        now: float,
-    ) -> CallInspection | None:
-        """Inspect a call that is about to run, if one is due and within the time budget."""
-        if record.calls >= record.next_look:
-            record.later()
-        late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
-        if late and now >= record.next_compare:
-            record.next_compare = now + LATER
-        if mapped.inspect is None or late:
-            return None
-        look = None
-        with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
-            look = mapped.inspect(args, kwargs)
-            look.comparing = record.compare_now(now)
-            if look.comparing:
-                look.compare_inputs()
-            look.seconds = _clock() - now
-        self._looked(record, _clock() - now)
-        return look
-
-    def _after(
-        self,
-        record: SiteRecord,
-        mapped: Mapped,
-        running: Running,
-        look: CallInspection | None,
-        out: Any,
-        span: tuple[float, float],
-    ) -> None:
-        """Record a call that was inspected, compiled a program, or moved arguments."""
-        entered, left = span
-        took = left - entered
-        compiled = _compiled(running, mapped)
-        self._timeline.add(record.index, [span], compiled)
-        try:
-            if look is not None and not compiled and look.comparing:
-                jax.block_until_ready(out)  # its outputs are going to be read: time that
-                record.waiting.add(_clock() - left)
-            if compiled:
-                record.compiling.add(took)
-                seconds = sum(seconds for _, seconds in running.compiled)
-                seen = None if look is None else look.signature()
-                record.note_compile(seen, entered - self._began, seconds)
-            else:
-                record.call.add(took)
-                record.dispatch.add(max(0.0, took - running.moving - running.conversion))
-                if running.moving:
-                    record.moving.add(running.moving)
-                if running.conversion:
-                    record.conversion.add(running.conversion)
-            for path, source, target, size in running.moved:
-                record.note_move(Move(path, source, target, size, 1, MovedBy.PMAP))
-            if look is not None:
-                self._note(record, mapped, running, look, out, compiled)
-        except Exception as error:
-            self._faulty(error)
-        now = _clock()
-        self._looked(record, now - left)
-        if look is not None and look.comparing:
-            cost = look.seconds + now - left
-            record.next_compare = now + cost * len(self._sites) / SHARE
-
-    def _looked(self, record: SiteRecord, seconds: float) -> None:
-        self._looking += seconds
-        if record.looked > EARLY:
-            self._late += seconds
-
-    def _note(
-        self,
-        record: SiteRecord,
-        mapped: Mapped,
-        running: Running,
-        look: CallInspection,
-        out: Any,
-        compiled: bool,
-    ) -> None:
-        record.looked += 1
-        record.compares += look.comparing
-        record.about = look.about()
-        self._process = self._process or process_facts(True)
-        record.note_leaves(record.arguments, look.arguments())
-        record.note_leaves(record.outputs, look.outputs(out, look.comparing))
-        record.note_kept(look.kept())
-        for path, leaf, _ in look.rows_of(out):  # by which they are known when they are read
-            if isinstance(leaf, jax.Array):
-                self._origins.add(leaf, record, path)
-        moves = look.moves(path for path, *_ in running.moved)
-        for move in moves:
-            record.note_move(move)
-        if moves and not compiled and record.probes.count < PROBES:
-            jax.block_until_ready(out)
-            seconds = look.probe({move.path for move in moves})
-            if seconds is not None:
-                record.probes.add(seconds)
-        if compiled and mapped.traceable and record.traces:
-            self._ask_program(record, look, running.fitted)
-            if self._plan_for:
-                self._lower_for_more(record, look)
-
-    def _ask_program(
-        self, record: SiteRecord, look: CallInspection, fitted: list[Any] | None
-    ) -> None:
-        running = here.running = Running()
-        try:
-            traced = look.traced(fitted)
-            found = None if traced is None else collectives(traced.jaxpr.jaxpr)
-            if traced is not None:
-                record.note_proofs(look.proofs(record.arguments, traced))
-        except Exception as error:
-            self._faulty(error)
-            found = None
-        finally:
-            here.running = None
-        if found is None:
-            record.unseen["the collectives of a program that could not be asked for them"] = None
-        else:
-            record.collectives = found
-        if look.name in running.traced:  # once is once too often
-            record.traces = False
-            later = "collectives of later programs: the function was traced once more"
-            record.unseen[later] = None
-
-    def _lower_for_more(self, record: SiteRecord, look: CallInspection) -> None:
-        here.running = Running()  # what is traced here is no part of the program
-        try:
-            found = [look.lower_for(devices) for devices in self._plan_for]
-            record.larger = tuple(mesh for mesh in found if mesh is not None)
-        finally:
-            here.running = None
-
-    def _sample(self, record: SiteRecord, out: Any, left: float) -> None:
-        try:
-            self._waiter.hand_over(out, left, record.waiting)
-        except Exception as error:
-            self._faulty(error)
-        self._looking += _clock() - left
 
     # ---- events from elsewhere
 
@@ -454,7 +291,7 @@ class Recorder:
     def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
         """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
         try:
-            origin = self._origins.find(array)
+            origin = self._inspector.origins.find(array)
             if origin is not None and len(origin.records) > 1:
                 self._unsure += 1
             elif origin is not None:
@@ -481,7 +318,7 @@ class Recorder:
             self._count(record)
         calls = sum(record.calls for record in records)
         used = calls > 0 or any(record.samples for record in records)
-        process = replace(self._process or process_facts(used), ended=not self.running)
+        process = replace(self._inspector.process or process_facts(used), ended=not self.running)
         began = self._began
         return Capture(
             command=self._command,
@@ -496,7 +333,7 @@ class Recorder:
             ),
             stride=self._timeline.stride,
             used=dict(self._used),
-            overhead=Overhead(calls, self._own, self._looking, annotation_cost()),
+            overhead=Overhead(calls, self._own, self._inspector.looking, annotation_cost()),
             unseen=tuple(self._unseen()),
             sources=sources() if calls and self._facts else {},
             job=job_name(),
@@ -509,8 +346,10 @@ class Recorder:
 
     def note_devices(self) -> None:
         """Note the devices, before JAX lets go of them at the end of the process."""
-        if self._process is None and any(record.samples for record in self._sites.values()):
-            self._process = process_facts(True)
+        if self._inspector.process is None and any(
+            record.samples for record in self._sites.values()
+        ):
+            self._inspector.process = process_facts(True)
 
     def _unseen(self) -> Iterator[str]:
         if self._unsure:
@@ -519,8 +358,8 @@ class Recorder:
             yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
         if self._facts and not self._patched:
             yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
-        if self._waiter.lost:
-            lost = self._waiter.lost
+        if self._inspector.waiter.lost:
+            lost = self._inspector.waiter.lost
             yield f"the waiting time of {lost} sampled calls, whose outputs were donated"
         for fault, count in self._faults.items():
             yield f"what an error of the recorder hid, {count} times: {fault}"
@@ -540,12 +379,6 @@ class Recorder:
         """A few lines for the end of a run, with the next command to type."""
         path, capture = self._written or ("", self.capture())
         return "\n".join(summarise(capture, path))
-
-
-def _compiled(running: Running, mapped: Mapped) -> bool:
-    """Was the program of the site itself compiled, and not only a helper of JAX?"""
-    own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
-    return any(name in own for name, _ in running.compiled)
 
 
 @functools.cache

@@ -1,0 +1,206 @@
+"""Inspects the calls that are due, within a budget of time, and notes what it finds.
+
+Nothing waits for a device except on the calls whose leaves are compared: three of each site, and
+more as long as these take a hundredth of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from shardlift.capture.schema import Move, MovedBy, Process
+from shardlift.recording.call_inspection import CallInspection
+from shardlift.recording.compilations import Running, here
+from shardlift.recording.completion_times import Waiter
+from shardlift.recording.hooks import Fault, Mapped
+from shardlift.recording.origins import Origins
+from shardlift.recording.process import process_facts
+from shardlift.recording.programs import collectives
+from shardlift.recording.site_records import PROBES, SiteRecord
+from shardlift.recording.timeline import Timeline
+
+EARLY = 8  # looks at a site that are always made
+SHARE = 0.01  # of the time of the run, that the looks after those may take
+LATER = 1.0  # seconds after which a comparison that would take more is tried again
+_clock = time.perf_counter
+
+
+class Inspector:
+    """Decides which calls are inspected, and keeps what was found in the records of their sites."""
+
+    def __init__(
+        self, began: float, timeline: Timeline, fault: Fault, plan_for: Sequence[int]
+    ) -> None:
+        self._began, self._timeline, self._fault = began, timeline, fault
+        self._plan_for = tuple(plan_for)
+        self._late = 0.0  # seconds of looks that need not have been made
+        self.looking = 0.0  # seconds of all looks
+        self.sites = 0  # that share the budget
+        self.waiter = Waiter()
+        self.origins = Origins()
+        self.process: Process | None = None
+
+    def inspect(
+        self, mapped: Mapped, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> CallInspection | None:
+        """Inspect a call that compiled a program, after it has run."""
+        try:
+            return None if mapped.inspect is None else mapped.inspect(args, kwargs)
+        except Exception as error:
+            self._fault(error)
+            return None
+
+    def before(
+        self,
+        record: SiteRecord,
+        mapped: Mapped,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        now: float,
+    ) -> CallInspection | None:
+        """Inspect a call that is about to run, if one is due and within the time budget."""
+        if record.calls >= record.next_look:
+            record.later()
+        late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
+        if late and now >= record.next_compare:
+            record.next_compare = now + LATER
+        if mapped.inspect is None or late:
+            return None
+        look = None
+        with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
+            look = mapped.inspect(args, kwargs)
+            look.comparing = record.compare_now(now)
+            if look.comparing:
+                look.compare_inputs()
+            look.seconds = _clock() - now
+        self._looked(record, _clock() - now)
+        return look
+
+    def after(
+        self,
+        record: SiteRecord,
+        mapped: Mapped,
+        running: Running,
+        look: CallInspection | None,
+        out: Any,
+        span: tuple[float, float],
+    ) -> None:
+        """Record a call that was inspected, compiled a program, or moved arguments."""
+        entered, left = span
+        took = left - entered
+        compiled = is_compiled(running, mapped)
+        self._timeline.add(record.index, [span], compiled)
+        try:
+            if look is not None and not compiled and look.comparing:
+                jax.block_until_ready(out)  # its outputs are going to be read: time that
+                record.waiting.add(_clock() - left)
+            if compiled:
+                record.compiling.add(took)
+                seconds = sum(seconds for _, seconds in running.compiled)
+                seen = None if look is None else look.signature()
+                record.note_compile(seen, entered - self._began, seconds)
+            else:
+                record.call.add(took)
+                record.dispatch.add(max(0.0, took - running.moving - running.conversion))
+                if running.moving:
+                    record.moving.add(running.moving)
+                if running.conversion:
+                    record.conversion.add(running.conversion)
+            for path, source, target, size in running.moved:
+                record.note_move(Move(path, source, target, size, 1, MovedBy.PMAP))
+            if look is not None:
+                self._note(record, mapped, running, look, out, compiled)
+        except Exception as error:
+            self._fault(error)
+        now = _clock()
+        self._looked(record, now - left)
+        if look is not None and look.comparing:
+            cost = look.seconds + now - left
+            record.next_compare = now + cost * self.sites / SHARE
+
+    def _looked(self, record: SiteRecord, seconds: float) -> None:
+        self.looking += seconds
+        if record.looked > EARLY:
+            self._late += seconds
+
+    def _note(
+        self,
+        record: SiteRecord,
+        mapped: Mapped,
+        running: Running,
+        look: CallInspection,
+        out: Any,
+        compiled: bool,
+    ) -> None:
+        record.looked += 1
+        record.compares += look.comparing
+        record.about = look.about()
+        self.process = self.process or process_facts(True)
+        record.note_leaves(record.arguments, look.arguments())
+        record.note_leaves(record.outputs, look.outputs(out, look.comparing))
+        record.note_kept(look.kept())
+        for path, leaf, _ in look.rows_of(out):  # by which they are known when they are read
+            if isinstance(leaf, jax.Array):
+                self.origins.add(leaf, record, path)
+        moves = look.moves(path for path, *_ in running.moved)
+        for move in moves:
+            record.note_move(move)
+        if moves and not compiled and record.probes.count < PROBES:
+            jax.block_until_ready(out)
+            seconds = look.probe({move.path for move in moves})
+            if seconds is not None:
+                record.probes.add(seconds)
+        if compiled and mapped.traceable and record.traces:
+            self._ask_program(record, look, running.fitted)
+            if self._plan_for:
+                self._lower_for_more(record, look)
+
+    def _ask_program(
+        self, record: SiteRecord, look: CallInspection, fitted: list[Any] | None
+    ) -> None:
+        running = here.running = Running()
+        try:
+            traced = look.traced(fitted)
+            found = None if traced is None else collectives(traced.jaxpr.jaxpr)
+            if traced is not None:
+                record.note_proofs(look.proofs(record.arguments, traced))
+        except Exception as error:
+            self._fault(error)
+            found = None
+        finally:
+            here.running = None
+        if found is None:
+            record.unseen["the collectives of a program that could not be asked for them"] = None
+        else:
+            record.collectives = found
+        if look.name in running.traced:  # once is once too often
+            record.traces = False
+            later = "collectives of later programs: the function was traced once more"
+            record.unseen[later] = None
+
+    def _lower_for_more(self, record: SiteRecord, look: CallInspection) -> None:
+        here.running = Running()  # what is traced here is no part of the program
+        try:
+            found = [look.lower_for(devices) for devices in self._plan_for]
+            record.larger = tuple(mesh for mesh in found if mesh is not None)
+        finally:
+            here.running = None
+
+    def sample(self, record: SiteRecord, out: Any, left: float) -> None:
+        """Measure in another thread how long the outputs of a call take."""
+        try:
+            self.waiter.hand_over(out, left, record.waiting)
+        except Exception as error:
+            self._fault(error)
+        self.looking += _clock() - left
+
+
+def is_compiled(running: Running, mapped: Mapped) -> bool:
+    """Was the program of the site itself compiled, and not only a helper of JAX?"""
+    own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
+    return any(name in own for name, _ in running.compiled)

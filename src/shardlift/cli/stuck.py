@@ -86,8 +86,9 @@ def explain_error(error: Exception) -> str:
 
 
 def _explain_states(diagnosis: Diagnosis) -> Iterator[str]:
-    apart = [state for state in diagnosis.states if state.process in diagnosis.apart]
-    rest = [state for state in diagnosis.states if state.process in diagnosis.rest]
+    among = set(diagnosis.apart)
+    apart = [state for state in diagnosis.states if state.process in among]
+    rest = [state for state in diagnosis.states if state.process not in among]
     # Of those that are apart, and of those that are not.
     kept = sorted(apart[:_MOST_PROCESSES] + rest[:_MOST_PROCESSES], key=lambda s: s.process)
     for state in kept:

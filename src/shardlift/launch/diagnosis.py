@@ -76,7 +76,8 @@ class Diagnosis:
     @property
     def rest(self) -> tuple[int, ...]:
         """The other processes."""
-        return tuple(s.process for s in self.states if s.process not in self.apart)
+        apart = set(self.apart)
+        return tuple(s.process for s in self.states if s.process not in apart)
 
 
 def diagnose(

@@ -27,7 +27,7 @@ RUN = [sys.executable, "-m", "shardlift.cli", "run", "--quiet"]
 RECORDING = """
 import json, os, sys, types
 class Recorder:
-    def __init__(self, *, command=(), patched=True, facts=True, tape=None):
+    def __init__(self, *, command=(), patched=True, facts=True, tape=None, plan_for=()):
         self.told = {"command": list(command), "patched": patched, "calls": 0, "reads": [],
                      "used": []}
     def pmap(self, pmap):

@@ -165,7 +165,7 @@ def test_random_programs(program: rnd.Program) -> None:
 
 
 @pytest.mark.exhaustive
-@examples(45)
+@examples(30)
 @given(rnd.programs())
 def test_more_random_programs(program: rnd.Program) -> None:
     check_program(program, range(4))

@@ -14,7 +14,7 @@ from tests import children, shared
 from tests.migrate.reading_programs import FORMS, generated
 
 RUNNER = Path(__file__).with_name("run_reading.py")
-GENERATED = 80
+GENERATED = 48
 
 
 def verdicts(programs: Mapping[str, str], folder: Path) -> dict[str, dict[str, str]]:

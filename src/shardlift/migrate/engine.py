@@ -13,6 +13,7 @@ from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.migrate.changes import Decisions
 from shardlift.migrate.device_axis.dead_code import drop_dead_code
+from shardlift.migrate.device_axis.failures import NotFollowedError, blame
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.rewrites import analyse, plan
 from shardlift.migrate.drafts import NotebookDraft, draft_notebook, finish
@@ -88,6 +89,14 @@ class ProjectMigration:
 
     def render(self, decisions: Decisions = Decisions()) -> Migration:
         """The new texts; nothing is written."""
+        while True:
+            migration, error = self._render(decisions)
+            if error is None:
+                return migration
+            self._lose(error)
+
+    def _render(self, decisions: Decisions) -> tuple[Migration, NotFollowedError | None]:
+        """The new texts, and the failure because of which the files do not fit together."""
         stage = self._stage(decisions)
         unreadable = [*self._unreadable, *stage.unreadable]
         drafts: dict[str, Rendering | NotebookDraft] = {}
@@ -104,7 +113,17 @@ class ProjectMigration:
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists)
         evidence = self._process_evidence(shown)
-        return Migration(shown, modules, tuple(unreadable), len(self._paths), evidence)
+        migration = Migration(shown, modules, tuple(unreadable), len(self._paths), evidence)
+        return migration, self._not_written(stage, results)
+
+    def _not_written(self, stage: _Stage, results: Sequence[FileResult]) -> NotFollowedError | None:
+        """A file whose arrays lose their axis elsewhere, and that cannot be written itself."""
+        written = {result.path for result in results if result.changed}
+        for file in self._program.files if stage.starts else ():
+            start = stage.starts.get(file.path)
+            if start is not None and start.changes and file.path not in written:
+                return NotFollowedError(file, UnreadableError("it could not be written"))
+        return None
 
     def _process_evidence(self, files: Sequence[FileResult]) -> Evidence | None:
         if self._goal is Goal.SHIM or self._project.settings.many_processes is not None:
@@ -131,13 +150,28 @@ class ProjectMigration:
         files = (_parse(self._project, path) for path in self._paths)
         return analyse([file for file in files if file is not None], self._facts)
 
+    def _lose(self, error: NotFollowedError) -> None:
+        """Follow the values once more, without a file."""
+        old = self._program
+        if error.file in old.lost:
+            raise error.cause
+        self._program = analyse(old.files, self._facts, {**old.lost, error.file: error.cause})
+        self._stages.clear()
+
+    def _starts(self, decisions: Decisions) -> Mapping[str, Rendering]:
+        while True:
+            try:
+                return to_global(self._program, decisions, self._goal)
+            except NotFollowedError as error:
+                self._lose(error)
+
     def _to_global(self, decisions: Decisions) -> _Stage:
         starts: Mapping[str, Rendering] = {}
         unreadable: list[tuple[str, str]] = []
         try:
-            starts = to_global(self._program, decisions, self._goal)
+            starts = self._starts(decisions)
             for file, error in self._program.lost.items():
-                if not isinstance(error, RecursionError):
+                if not isinstance(error, (RecursionError, UnreadableError)):
                     unreadable.append((file.path, f"{_NOT_FOLLOWED}: {error!r}"))
         except RecursionError:
             pass  # an expression of a thousand terms, say: all arrays stay stacked
@@ -216,9 +250,12 @@ def to_global(
         for finding in findings:
             file = finding.at.file
             match = Match(finding.at.node, finding.text, kind=kind)
-            renderings[file.path].refused.append(renderings[file.path].change(file, match))
+            with blame(file):
+                renderings[file.path].refused.append(renderings[file.path].change(file, match))
     for file in program.files:
-        renderings[file.path].make(file, planned.rewrites.get(file.path, []))
+        if file.path in planned.rewrites:
+            with blame(file):
+                renderings[file.path].make(file, planned.rewrites[file.path])
     drop_dead_code(program.files, renderings)
     return {path: one for path, one in renderings.items() if one.changes or one.refused}
 

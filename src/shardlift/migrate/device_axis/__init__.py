@@ -9,6 +9,7 @@ idioms       how pmap code makes stacked arrays, and how it reads them
 program      names, functions and classes of all files, each with its cell
 visitor      one visitor over the syntax trees; its functions are in `expressions`, `calls` and
              `statements`
+failures     one file or site that cannot be followed never turns off the rest
 dynamic      names that are reached without being written: `globals()`, `importlib`, `import *`
 exposure     what code outside of the program, or not understood, may see
 connections  calls and the pmapped functions that they call

@@ -20,6 +20,7 @@ from shardlift.migrate.device_axis.cells import (
     part,
     unify,
 )
+from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.program import Indexed, PendingCall, Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.source.outputs import is_scalar, output_of
@@ -32,19 +33,28 @@ def connect(program: Program) -> None:
     known = [call for call in program.pending if _sites_of(call)]
     for call in program.pending:
         if not _sites_of(call):
-            _call_unknown(call)
+            with blame(call.at.file):
+                _call_unknown(call)
     for call in known:
-        _connect_call(program, call)
+        with blame(call.at.file):
+            _connect_call(program, call)
     for indexed in rows:
-        _pick(program, indexed)
+        with blame(indexed.at.file):
+            _pick(program, indexed)
     for site in program.sites.values():
-        for cells in (site.results, *site.given.values()):
-            for cell in cells[1:]:
-                unify(cells[0], cell)
-        for result in site.results[:1]:
-            _split(site, result)
+        with blame(site.file):
+            _join_calls(site)
     for site, cell in program.mapped:  # one that goes where it is not followed stays as it is
         site.obstacles += [f"the mapped function {said}" for said in find(cell).escapes]
+
+
+def _join_calls(site: Site) -> None:
+    """Give what all calls take, and what all return, one layout each."""
+    for cells in (site.results, *site.given.values()):
+        for cell in cells[1:]:
+            unify(cells[0], cell)
+    for result in site.results[:1]:
+        _split(site, result)
 
 
 def _sites_of(call: PendingCall) -> set[Site]:

@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.passes import Rendering
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match
@@ -24,17 +25,23 @@ def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> N
     """Remove from the new texts what they do not use and the old ones did."""
     old = {file.path: file for file in files}
     for _ in range(_ROUNDS):
-        new = {path: File(renderings[path].source, file.project) for path, file in old.items()}
+        new = {path: _parse(file, renderings[path]) for path, file in old.items()}
         dead: dict[str, list[Match]] = {}
         for path, file in new.items():
             if file.source.text == old[path].source.text or path.endswith("__init__.py"):
                 continue
             mentioned = [_mentioned(other) for other in new.values() if other is not file]
-            dead[path] = list(_dead(old[path], file, frozenset[str]().union(*mentioned)))
+            with blame(old[path]):
+                dead[path] = list(_dead(old[path], file, frozenset[str]().union(*mentioned)))
         for path, matches in dead.items():
             renderings[path].make(new[path], matches)
         if not any(dead.values()):
             return
+
+
+def _parse(old: File, new: Rendering) -> File:
+    with blame(old):
+        return File(new.source, old.project)
 
 
 def _mentioned(file: File) -> frozenset[str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shardlift.migrate.device_axis.cells import Place
+from shardlift.migrate.device_axis.failures import NotFollowedError
 from shardlift.source.file import File
 from shardlift.source.modules import LIBRARIES, module_parts
 from shardlift.source.scopes import FUNCTIONS, Scope
@@ -73,18 +74,28 @@ class Reach:
     names: _Names = None
 
 
-def find_reaches(files: Sequence[File]) -> Iterator[Reach]:
-    """Every dynamic access in the files of a program."""
+def find_reaches(files: Sequence[File], lost: Container[File] = ()) -> Iterator[Reach]:
+    """Every dynamic access in the files of a program; of one that is lost, perhaps any name."""
     finder = _Finder(files)
     for file in files:
-        for alias in file.index.nodes(ast.alias):
-            yield from finder.imported(file, alias)
-        names: list[_Name] = [*file.index.nodes(ast.Name), *file.index.nodes(ast.Attribute)]
-        for node in names:
-            if isinstance(node.ctx, ast.Load):
-                yield from finder.named(file, node)
-        for call in file.index.nodes(ast.Call):
-            yield from finder.patched(file, call)
+        try:
+            found = list(_reaches_in(file, finder))
+        except Exception as error:
+            if file not in lost:
+                raise NotFollowedError(file, error) from error
+            found = finder.any_word(file)
+        yield from found
+
+
+def _reaches_in(file: File, finder: _Finder) -> Iterator[Reach]:
+    for alias in file.index.nodes(ast.alias):
+        yield from finder.imported(file, alias)
+    names: list[_Name] = [*file.index.nodes(ast.Name), *file.index.nodes(ast.Attribute)]
+    for node in names:
+        if isinstance(node.ctx, ast.Load):
+            yield from finder.named(file, node)
+    for call in file.index.nodes(ast.Call):
+        yield from finder.patched(file, call)
 
 
 class _Finder:
@@ -98,6 +109,11 @@ class _Finder:
         self._by_name: dict[str, list[File]] = defaultdict(list)
         for file, parts in self._parts.items():
             self._by_name[parts[-1] if parts else ""].append(file)
+
+    def any_word(self, file: File) -> list[Reach]:
+        """The names of all modules that a file has a word for."""
+        at, words = Place(file, file.index.root.body[0]), self._words_of(file)
+        return [Reach(at, one, one.index.module, words) for one in self.files if one is not file]
 
     def named(self, file: File, node: _Name) -> Iterator[Reach]:
         """What a name or attribute gives access to."""

@@ -10,8 +10,10 @@ import re
 
 from shardlift.migrate.device_axis.cells import Escape, Place, Point, Role, add_made, escape
 from shardlift.migrate.device_axis.dynamic import Reach, find_reaches
+from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.program import Program
 from shardlift.source.file import File
+from shardlift.source.modules import module_parts
 from shardlift.source.scopes import FUNCTIONS, Function
 from shardlift.source.values import External, Instance, Known, Value
 
@@ -21,8 +23,9 @@ def expose(program: Program) -> None:
     exposed: set[ast.AST] = set()
     for file in program.lost:
         _expose_to(program, file, exposed)
-    for reach in find_reaches(program.files):
-        _expose_names(program, reach, exposed)
+    for reach in find_reaches(program.files, program.lost):
+        with blame(reach.at.file):
+            _expose_names(program, reach, exposed)
     _expose_functions(program)
     _expose_globals(program)
     for (owner, _), cell in program.fields.items():
@@ -51,17 +54,22 @@ def _expose_to(program: Program, lost: File, exposed: set[ast.AST]) -> None:
     """A file that could not be followed may use all that it names, and every object."""
     at = Place(lost, lost.index.root.body[0])
     said = Escape(at, f"may be used in {lost.path}, which could not be followed")
-    for site in program.sites.values():
-        if site.file is lost:
-            site.obstacles.append("its file could not be followed")
     words = frozenset(re.findall(r"\w+", lost.source.text))
+    for scope in lost.index.opens.values():
+        _expose_names(program, Reach(at, lost, scope), exposed)
+    for node in lost.index.functions():
+        program.open(program.function(Known(node, lost)), said)
     for file in program.files:
-        scopes = file.index.opens.values() if file is lost else [file.index.module]
-        for scope in scopes:
-            names = None if file is lost else words
-            _expose_names(program, Reach(at, file, scope, names), exposed)
+        if _may_import(file, words):
+            _expose_names(program, Reach(at, file, file.index.module, words), exposed)
         for owner in file.index.nodes(ast.ClassDef):
             program.leaked.setdefault(program.top_class(owner, file), said)
+
+
+def _may_import(file: File, words: frozenset[str]) -> bool:
+    """Whether a text with these words may name a module. `from . import x` names no module."""
+    parts = module_parts(file.path)
+    return not parts or parts[-1] in words or file.path.endswith("__init__.py")
 
 
 def _expose_value(program: Program, value: Value, said: Escape) -> None:
@@ -84,11 +92,13 @@ def _module_of(program: Program, file: File, node: ast.AST) -> File | None:
 def _expose_functions(program: Program) -> None:
     for file in program.files:
         for owner in file.index.nodes(ast.ClassDef):
-            program.top_class(owner, file)  # which notes the classes that a library may see into
+            with blame(file):
+                program.top_class(owner, file)  # which notes what a library may see into
     overridden = _overridden(program)
     for file in program.files:
-        for node in file.index.functions():
-            said = _other_callers(program, file, node, overridden)
+        for node in file.index.functions() if file not in program.lost else ():
+            with blame(file):
+                said = _other_callers(program, file, node, overridden)
             if said is not None:
                 program.open(program.function(Known(node, file)), said)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from shardlift.migrate.device_axis import calls, expressions, statements  # noqa: F401
 from shardlift.migrate.device_axis.connections import connect
 from shardlift.migrate.device_axis.exposure import expose
+from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.visitor import Visitor
 
@@ -13,9 +14,8 @@ from shardlift.migrate.device_axis.visitor import Visitor
 def follow_values(program: Program) -> None:
     """Visit all files, and then decide what others see and what each call and index means."""
     for file in program.files:
-        try:
-            Visitor(program, file, file.index.module).block(file.index.root.body)
-        except Exception as error:  # a bug in shardlift, or an expression of a thousand terms
-            program.lost[file] = error
+        if file not in program.lost:
+            with blame(file):
+                Visitor(program, file, file.index.module).block(file.index.root.body)
     expose(program)
     connect(program)

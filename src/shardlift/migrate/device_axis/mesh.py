@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from shardlift.migrate.call_format import CallText, Style, render
 from shardlift.migrate.device_axis.cells import Place, Role
+from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.forms import DEFAULT_NAME
@@ -49,7 +50,7 @@ class Meshes:
             first = self._first.setdefault(place.file, statement)
             if statement.lineno < first.lineno:
                 self._first[place.file] = statement
-        self._scripts = {file: self._is_script(file) for file in self._first}
+        self._scripts = {file: self._may_touch_devices(file) for file in self._first}
         self.default_axis = _default_axis(program)
 
     def text(self, file: File, axis: str | None, written: str) -> str:
@@ -71,15 +72,23 @@ class Meshes:
     def definitions(self) -> Iterator[tuple[File, Match]]:
         """The statements that make the meshes that were used."""
         for file, names in self._names.items():
-            first, style = self._first[file], Style.of(file.source.text)
-            jax, imports = jax_name(file)
-            lines = [_definition(name, axis, jax, style) for axis, name in names.items()]
-            line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
-            end = newline(file)
-            is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            text = end.join(lines).replace("\n", end) + end * (3 if is_block else 1)
-            edit = Edit(file.stretch(line, 0, line, 0), text)
-            yield file, Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
+            with blame(file):
+                yield file, self._defined(file, names)
+
+    def _defined(self, file: File, names: Mapping[str, str]) -> Match:
+        first, style = self._first[file], Style.of(file.source.text)
+        jax, imports = jax_name(file)
+        lines = [_definition(name, axis, jax, style) for axis, name in names.items()]
+        line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
+        end = newline(file)
+        is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        text = end.join(lines).replace("\n", end) + end * (3 if is_block else 1)
+        edit = Edit(file.stretch(line, 0, line, 0), text)
+        return Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
+
+    def _may_touch_devices(self, file: File) -> bool:
+        with blame(file):
+            return self._is_script(file)
 
     def _is_script(self, file: File) -> bool:
         """Whether a module may touch devices when it is run, before its first function needs it."""

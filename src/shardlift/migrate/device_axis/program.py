@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from shardlift.capture import schema
 from shardlift.migrate.device_axis.cells import (
@@ -68,11 +69,20 @@ class Indexed:
 class Program:
     """The cells of a program, and what is shared between its functions and files."""
 
-    def __init__(self, files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> None:
-        """Find the sites of the files; nothing is visited yet."""
+    def __init__(
+        self,
+        files: Iterable[File],
+        captures: Sequence[schema.Capture] = (),
+        lost: Mapping[File, Exception] = MappingProxyType({}),
+    ) -> None:
+        """Find the sites of the files; nothing is visited yet.
+
+        `lost` are the files that could not be followed, and why.
+        """
         self.files = list(files)
+        self.lost = lost
         self.sites: dict[ast.AST, Site] = {
-            site.node: site for site in find_program_sites(self.files, captures)
+            site.node: site for site in find_program_sites(self.files, captures, lost)
         }
         self.fields: dict[tuple[ast.ClassDef, str], Cell] = {}
         self.functions: dict[ast.AST, Called] = {}
@@ -81,7 +91,6 @@ class Program:
         self.read: set[tuple[File, str]] = set()  # globals that something reads
         self.pending: list[PendingCall] = []
         self.indexed: list[Indexed] = []
-        self.lost: dict[File, Exception] = {}  # files that could not be followed, and why
         self.tracked: list[Cell] = []  # the values whose layout is decided
         self.mapped: list[tuple[Site, Cell]] = []  # pmapped functions
         self._bindings: dict[ast.AST, Cell] = {}

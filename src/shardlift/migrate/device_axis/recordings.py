@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from shardlift.capture import schema
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.text_digest import digest
+from shardlift.migrate.device_axis.failures import blame
 from shardlift.source.mentions import is_decorator
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def assign_facts(
     believed: dict[Site, list[schema.Site]] = {}
     partial: set[Site] = set()  # sites that a run called on some of its devices
     for capture in captures:
-        matches = _without_ambiguous({site: _recorded(site, capture) for site in sites})
+        matches = _without_ambiguous(_matches(sites, capture))
         changed = _changed_file(files, capture)
         for site, recorded in matches.items():
             doubt = Doubt(changed) if changed else _undated(site, capture)
@@ -50,8 +51,17 @@ def assign_facts(
             else:
                 site.doubt = site.doubt or doubt
     for site, runs in believed.items():
-        site.facts, site.doubt = combine(runs), _disagreement(runs)
+        with blame(site.file):
+            site.facts, site.doubt = combine(runs), _disagreement(runs)
         site.ran_on_all_devices = site not in partial
+
+
+def _matches(sites: Sequence[Site], capture: schema.Capture) -> dict[Site, schema.Site | None]:
+    found: dict[Site, schema.Site | None] = {}
+    for site in sites:
+        with blame(site.file):
+            found[site] = _recorded(site, capture)
+    return found
 
 
 def _is_on_all_devices(recorded: schema.Site, capture: schema.Capture) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
@@ -13,11 +15,19 @@ from shardlift.migrate.changes import ChangeId, Decisions
 from shardlift.migrate.device_axis import mesh, plain, spelling
 from shardlift.migrate.device_axis import strict as checked
 from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
+from shardlift.migrate.device_axis.failures import PLEASE_REPORT, NotFollowedError, blame
 from shardlift.migrate.device_axis.flow import follow_values
 from shardlift.migrate.device_axis.mesh import Meshes
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
-from shardlift.migrate.device_axis.solve import Decision, Finding, Layout, decide, findings
+from shardlift.migrate.device_axis.solve import (
+    Decision,
+    Finding,
+    Layout,
+    decide,
+    findings,
+    sites_of,
+)
 from shardlift.migrate.forms import DEFAULT_NAME, Form
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.helpers import PLAIN
@@ -49,11 +59,29 @@ class Plan:
                 self.add(file, rewrite)
 
 
-def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> Program:
-    """Follow the values of a program whose files these are."""
-    program = Program(files, captures)
+def analyse(
+    files: Iterable[File],
+    captures: Sequence[schema.Capture] = (),
+    lost: Mapping[File, Exception] = MappingProxyType({}),
+) -> Program:
+    """Follow the values of a program whose files these are, without those that are lost."""
+    files = list(files)
+    while True:
+        try:
+            return _analyse(files, captures, lost)
+        except NotFollowedError as error:
+            if error.file in lost:
+                raise
+            lost = {**lost, error.file: error.cause}
+
+
+def _analyse(
+    files: Sequence[File], captures: Sequence[schema.Capture], lost: Mapping[File, Exception]
+) -> Program:
+    program = Program(files, captures, lost)
     for site in program.sites.values():
-        site.obstacles += _cannot_be_written(site)
+        with blame(site.file):
+            site.obstacles += _cannot_be_written(site)
     if program.sites:
         follow_values(program)
     return program
@@ -64,29 +92,59 @@ def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.G
 
     The layouts are decided anew for each choice, since a site that is left as it is keeps the
     arrays that it takes and gives stacked, and so those of every other site that shares them. The
-    values are followed once, by `analyse`: that does not depend on the choice.
+    values are followed once, by `analyse`: that does not depend on the choice. Raises
+    NotFollowedError if a file cannot be written.
     """
     sites = program.sites.values()
     left = {
         site: decided.left[change] for site in sites if (change := _identity(site)) in decided.left
     }
+    while True:
+        try:
+            return _plan(program, decided, goal, left)
+        except _NotWrittenError as error:
+            left |= dict.fromkeys(error.sites, f"{PLEASE_REPORT}: {error.cause!r}")
+
+
+class _NotWrittenError(Exception):
+    """A bug of shardlift, in the text of some sites or of the arrays that they share."""
+
+    def __init__(self, sites: Sequence[Site], cause: Exception) -> None:
+        super().__init__()
+        self.sites = sites
+        self.cause = cause
+
+
+@contextlib.contextmanager
+def _writing(sites: Sequence[Site]) -> Iterator[None]:
+    try:
+        yield
+    except NotFollowedError:
+        raise
+    except Exception as error:
+        raise _NotWrittenError(sites, error) from error
+
+
+def _plan(program: Program, decided: Decisions, goal: Goal, left: Mapping[Site, str]) -> Plan:
     steps = Steps()
     decision = decide(program, left, *([steps.proves] if goal is Goal.JIT else []))
     found, meshes = Plan(findings=findings(program, decision)), Meshes(program, decision)
     jitted = choose(program, decision, steps) if goal is Goal.JIT else {}
     for site in program.sites.values():
         step = jitted.get(site)
-        if isinstance(step, Step):
-            found.add_once(rewrites(site, step, meshes))
-        elif decision.is_changed(site) or _is_plain(program, site, decision):
-            _rewrite_site(found, program, site, decision, decided, meshes)
+        with _writing([site]):
+            if isinstance(step, Step):
+                found.add_once(rewrites(site, step, meshes))
+            elif decision.is_changed(site) or _is_plain(program, site, decision):
+                _rewrite_site(found, program, site, decision, decided, meshes)
         if isinstance(step, str):
             text = f"{site.name} is not rewritten to jax.jit of the whole batch: {step}"
             found.findings.append(Finding(Place(site.file, site.node), text))
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
-            _rewrite_class(found, program, root, layout, meshes)
+            with _writing(sites_of(root)):
+                _rewrite_class(found, program, root, layout, meshes)
     for file, definition in meshes.definitions():
         found.add(file, definition)
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from shardlift.capture import schema
 from shardlift.migrate.device_axis.cells import Cell, Key
+from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.recordings import Doubt, assign_facts
 from shardlift.migrate.nested import tangled
 from shardlift.migrate.options import (
@@ -142,15 +143,25 @@ def _spellings(path: Sequence[Key]) -> list[str]:
     return found
 
 
-def find_program_sites(files: Sequence[File], captures: Sequence[schema.Capture]) -> list[Site]:
-    """Every pmap of a program, with what runs recorded of it, unless that is out of date."""
-    sites = [site for file in files for site in _find_sites(file)]
+def find_program_sites(
+    files: Sequence[File], captures: Sequence[schema.Capture], lost: Container[File] = ()
+) -> list[Site]:
+    """Every pmap of a program, with what runs recorded of it, unless that is out of date.
+
+    Not those of files that are lost: their arrays stay as they are.
+    """
+    sites = [site for file in files if file not in lost for site in _find_sites(file)]
     assign_facts(sites, files, captures)
     return sites
 
 
 def _find_sites(file: File) -> list[Site]:
     """Every pmap of a file, in the order of the text."""
+    with blame(file):
+        return _sites_in(file)
+
+
+def _sites_in(file: File) -> list[Site]:
     inside = tangled(file)
     found: list[Site] = []
     for mention in file.mentions:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from shardlift.migrate.device_axis.cells import Cell, Key, Place, Point, Role, find
 from shardlift.migrate.device_axis.checkpoints import advice
+from shardlift.migrate.device_axis.failures import blame, or_failure
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.recordings import Doubt
 from shardlift.migrate.device_axis.reduced import is_reduced
@@ -140,7 +141,8 @@ def decide(
     for cell in program.tracked:
         decision.classes |= {id(root): root for root in _with_parts(cell)}
     for key, root in decision.classes.items():
-        not_whole, not_global = _not_whole(decision, root), _not_global(decision, root)
+        not_whole = or_failure(_not_whole, decision, root)
+        not_global = or_failure(_not_global, decision, root)
         if not_whole is None:
             decision.layouts[key] = Layout.WHOLE
         elif not_global is None:
@@ -169,7 +171,7 @@ def _withdraw(decision: Decision) -> bool:
     before = dict(decision.layouts)
     for key, root in decision.classes.items():
         if decision.layouts[key] is not Layout.STACKED:
-            why = _unproven(decision, root) or _unanchored(root)
+            why = or_failure(_unproven, decision, root) or or_failure(_unanchored, root)
             if why is not None:
                 decision.layouts[key] = Layout.STACKED
                 decision.reasons[key] = why
@@ -185,7 +187,7 @@ def _unproven(decision: Decision, root: Cell) -> str | None:
 def _unanchored(root: Cell) -> str | None:
     """A site is laid over all devices only if it is certain that it was before."""
     stacked = {Role.REPLICATE, Role.SHARD, Role.ROWS}
-    for site in _sites(root):
+    for site in sites_of(root):
         if site.ran_on_all_devices:
             continue
         given = [{made.role for made in find(cells[0]).made} for cells in site.given.values()]
@@ -194,7 +196,8 @@ def _unanchored(root: Cell) -> str | None:
     return None
 
 
-def _sites(root: Cell) -> list[Site]:
+def sites_of(root: Cell) -> list[Site]:
+    """The sites that take or give values of a class."""
     sites = (point.site for point in (*root.uses, *root.made))
     return [site for site in dict.fromkeys(sites) if site is not None]
 
@@ -237,7 +240,7 @@ def _not_global(decision: Decision, root: Cell) -> str | None:
 
 def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> str | None:
     """Why the text of a site, or of a place that makes or uses the values, cannot change."""
-    for site in _sites(root):
+    for site in sites_of(root):
         if (why := decision.obstacle(site)) is not None:
             return f"{site.name} is not rewritten to global arrays: {why}"
     for point in root.points:
@@ -269,14 +272,17 @@ def findings(program: Program, decision: Decision) -> list[Finding]:
     """What keeps its device axis, once per argument and output of a pmapped function."""
     found: list[Finding] = []
     for site in program.sites.values():
-        if (obstacle := decision.obstacle(site)) is not None:
-            text = f"the arrays of {site.name} keep their device axis: {obstacle}"
-            found.append(Finding(Place(site.file, site.node), text))
-        else:
-            arguments = _of_arguments(site, decision)
-            found += arguments.values()
-            found += _of_outputs(site, decision, set(arguments))
+        with blame(site.file):
+            found += _of_site(site, decision)
     return list({(str(finding.at), finding.text): finding for finding in found}.values())
+
+
+def _of_site(site: Site, decision: Decision) -> list[Finding]:
+    if (obstacle := decision.obstacle(site)) is not None:
+        text = f"the arrays of {site.name} keep their device axis: {obstacle}"
+        return [Finding(Place(site.file, site.node), text)]
+    arguments = _of_arguments(site, decision)
+    return [*arguments.values(), *_of_outputs(site, decision, set(arguments))]
 
 
 def _of_arguments(site: Site, decision: Decision) -> dict[int, Finding]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, CallText, Style
 from shardlift.migrate.device_axis.cells import Key, Place
+from shardlift.migrate.device_axis.failures import PLEASE_REPORT, blame
 from shardlift.migrate.device_axis.mesh import Meshes, needs_helper, runs_at_import
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
@@ -63,6 +64,8 @@ class Steps:
                 self._followed[key] = _follow(site, layouts)
             except RefusalError as error:
                 self._followed[key] = str(error)
+            except Exception as error:  # a bug in shardlift
+                self._followed[key] = f"{PLEASE_REPORT}: {error!r}"
         return self._followed[key]
 
     def obstacle(self, site: Site) -> str | None:
@@ -119,8 +122,9 @@ def choose(program: Program, decision: Decision, steps: Steps) -> dict[Site, Ste
     chosen: dict[Site, Step | str] = {}
     for site in program.sites.values():
         if decision.obstacle(site) is None and site.results:
-            why = steps.obstacle(site) or _cannot_be_written(site, decision)
-            chosen[site] = why or _step(site, decision, steps)
+            with blame(site.file):
+                why = steps.obstacle(site) or _cannot_be_written(site, decision)
+                chosen[site] = why or _step(site, decision, steps)
     while (withdrawn := _shared(program, chosen)) is not None:
         chosen[withdrawn[0]] = withdrawn[1]
     return chosen

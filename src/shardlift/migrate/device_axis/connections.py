@@ -142,6 +142,10 @@ def _is_row(program: Program, indexed: Indexed) -> bool:
 def _split(site: Site, result: Cell) -> None:
     """Give each element of an output tuple a class of its own; any other output is one class."""
     result = find(result)
+    is_whole = EACH in result.parts or result.collapsed or result.uses
+    if site.has_mixed_outputs and is_whole:
+        why = "is used as a whole, and its out_axes are not all the same"
+        escape(collapse(result), Escape(Place(site.file, site.node), why))
     if EACH in result.parts or (result.collapsed and not result.parts):
         collapse(result)
         return

@@ -207,9 +207,24 @@ def _plain_site(
 ) -> Match:
     """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
+    if plain.needs_wrapper(program, site, decision):
+        return _wrapped_site(program, site, decision, meshes, strict)
     form, helpers = plain.plain_form(site, decision, meshes, _donation(site), strict)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
     edits += tuple(plain.row_edits(program, site, decision))
+    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
+
+
+def _wrapped_site(
+    program: Program, site: Site, decision: Decision, meshes: Meshes, strict: bool
+) -> Match:
+    """The same with a lambda around the function."""
+    form, helpers = plain.mapping_form(site, decision, meshes, _donation(site), strict)
+    wrapper = plain.wrapper_of(program, site, decision)
+    assert wrapper is not None
+    call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
+    text = spelling.laid_out(site.file, site.node, call)
+    edits = (site.file.replace(site.node, text), *plain.row_edits(program, site, decision))
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 
@@ -220,7 +235,7 @@ def _site(site: Site, decision: Decision, strict: bool) -> Match:
     inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
     static = (f"static_argnums={site.static}",) if site.static else ()
     inner: tuple[Argument, ...] = (
-        *plain.specs_of(site, decision, axis),
+        *plain.specs_of(site, decision, axis, static=("None",)),
         *_rows("row_args", inputs),
         *_rows("row_outputs", decision.outputs(site)),
         *static,

@@ -92,11 +92,11 @@ def placed(made: Point, mesh: str) -> tuple[list[Edit], frozenset[str]]:
     stand_in = _PLACE.ljust(len(file.text(made.inner)), "x")
     copied = CallText(f"{jax}.tree.map", (f"{numpy_name(file, jax)}.copy", stand_in))
     whole = CallText(f"{jax}.NamedSharding", (mesh, f"{jax}.P()"))
-    text = _laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, whole)))
+    text = laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, whole)))
     return _around(file, made.at.node, made.inner, *text.split(stand_in)), imports
 
 
-def _laid_out(file: File, node: ast.AST, call: CallText) -> str:
+def laid_out(file: File, node: ast.AST, call: CallText) -> str:
     """The text of a call that takes the place of a node."""
     line, column = position(node)
     first, (last, column_after) = file.lines[line - 1], end(node)

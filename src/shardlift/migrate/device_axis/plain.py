@@ -35,7 +35,7 @@ def needs_rows_helper(program: Program, site: Site, decision: Decision) -> str |
         return "every bit is kept (--exact)"
     if file.many_processes:
         return "each process gives and gets its own part of the arrays"
-    if any(call.keywords for _, call in site.calls):
+    if site.has_keywords:
         return "jax.shard_map takes no keyword arguments"
     lifetime = shard_map_sites.lifetime(file, site.node, site.options.operand)
     if CACHED in lifetime and not _runs_once(program, file, site.node):

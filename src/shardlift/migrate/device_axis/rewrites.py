@@ -24,6 +24,7 @@ from shardlift.migrate.helpers import PLAIN
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
 from shardlift.migrate.whole_batch.rewrites import Step, Steps, choose, rewrites
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import prefetch_splits
 from shardlift.source.model import HelperRequest, Kind, Match
 
 ON_DEVICES = "shard_map_on_devices"
@@ -159,7 +160,7 @@ def _rewrite(
         edits, imports = spelling.first(point, _is_given_away(program, root, point))
     elif role is Role.METRICS:
         edits, imports = spelling.metrics(point)
-    elif role is Role.PREFETCH:
+    elif role is Role.PREFETCH and not prefetch_splits(point.at.file.project.settings):
         edits = spelling.prefetched(point)
         helpers = frozenset({HelperRequest(spelling.PREFETCH)})
     else:

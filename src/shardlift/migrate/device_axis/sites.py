@@ -49,6 +49,7 @@ class Site:
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
     arguments: int | None = None  # how many it is called with
+    has_keywords: bool = False  # it is called with keyword arguments
     obstacles: list[str] = field(default_factory=list)  # why it has to stay stacked
 
     @cached_property

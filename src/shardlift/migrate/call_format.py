@@ -34,6 +34,7 @@ class CallText:
 
     function: str
     arguments: tuple[Argument, ...]
+    after: str = ""  # what follows its closing parenthesis
 
     def flat(self) -> str:
         """The call on one line, if all of it can be."""
@@ -41,7 +42,7 @@ class CallText:
             a if isinstance(a, str) else a.text if isinstance(a, Lines) else a.flat()
             for a in self.arguments
         )
-        return f"{self.function}({', '.join(parts)})"
+        return f"{self.function}({', '.join(parts)}){self.after}"
 
     @property
     def is_flat(self) -> bool:
@@ -95,13 +96,13 @@ def render(call: CallText, style: Style, margin: str, column: int, after: int = 
         return flat
     # Blocks of two spaces go with arguments that are four further in.
     inner = margin + ("    " if style.indent == "  " else style.indent)
-    arguments = flat[len(call.function) + 1 : -1]
+    arguments = flat[len(call.function) + 1 : len(flat) - 1 - len(call.after)]
     if call.is_flat and len(inner) + len(arguments) <= style.width:
-        return f"{call.function}(\n{inner}{arguments}\n{margin})"
+        return f"{call.function}(\n{inner}{arguments}\n{margin}){call.after}"
     comma = "," if len(call.arguments) > 1 else ""
     parts = (_part(argument, style, inner, len(comma)) for argument in call.arguments)
     listed = "".join(f"{inner}{part}{comma}\n" for part in parts)
-    return f"{call.function}(\n{listed}{margin})"
+    return f"{call.function}(\n{listed}{margin}){call.after}"
 
 
 def _part(argument: Argument, style: Style, margin: str, after: int) -> str:

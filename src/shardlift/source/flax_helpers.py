@@ -4,6 +4,7 @@ Run on 8 CPU devices with JAX 0.10.2 and 0.12.0.1, and flax 0.8.5 to 0.12.12. JA
 need flax 0.12.7 for anything at all, and there all of them work.
 
 - `replicate` and `prefetch_to_device` call functions that JAX 0.10 removed, up to flax 0.12.6.
+  From 0.12.7 on, `prefetch_to_device` splits the first axis over the devices, however long it is.
 - `unreplicate` gathers every leaf under the pmap of JAX 0.8 and later up to flax 0.12.2. From
   0.12.3 on it reads the first shard (50 leaves: 3 ms, where `x[0]` of each takes 150 ms), but up
   to 0.12.4 it asks for an option that JAX 0.10 removed. `get_metrics` calls it.
@@ -35,6 +36,11 @@ _READING = frozenset(
         "flax.training.common_utils.get_metrics",
     }
 )
+
+
+def prefetch_splits(settings: Settings) -> bool:
+    """Whether flax's `prefetch_to_device` takes batches that have no device axis."""
+    return settings.usable_flax >= (0, 12, 7)
 
 
 def fitness(path: str, settings: Settings) -> Fitness:

@@ -84,3 +84,96 @@ def test_a_file_that_cannot_be_followed_keeps_only_what_it_names(
     )
     assert any("KeyError('a bug')" in why for _, why in result.unreadable)
     assert bool(PLACED.search(after["train.py"])) == whole
+
+
+PADDED = """\
+import jax
+from flax import jax_utils
+
+
+def predict(params, x):
+    return x @ params
+
+
+p_predict = jax_utils.pad_shard_unpad(jax.pmap(predict))
+
+
+def main(params, x):
+    params = jax_utils.replicate(params)
+    print(p_predict(params, x[:37]))
+
+
+if __name__ == "__main__":
+    main(weights, inputs)
+"""
+
+
+def written(text: str) -> str:
+    return migrated({"main.py": text}, goal=Goal.GLOBAL)[0]["main.py"]
+
+
+def test_what_flax_pads_has_one_row_per_device() -> None:
+    after = written(PADDED)
+    assert "jax_utils.pad_shard_unpad(jax.jit(\n" in after
+    assert 'in_specs=(jax.P(), jax.P("devices"))' in after
+    assert 'out_specs=jax.P("devices")' in after
+    assert "    x = jax.tree.map(lambda x: x[0], x)\n    return jax.numpy.expand_dims(" in after
+    assert PLACED.search(after)
+    assert "print(p_predict(params, x[:37]))" in after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("jax.pmap(predict))", "jax.pmap(predict), static_argnums=())"),
+        ("jax.pmap(predict))", "jax.pmap(predict), static_argnums=NUMBERS)"),
+        ("jax.pmap(predict))", "jax.pmap(predict), static_argnames=('y',))"),
+    ],
+)
+def test_what_flax_pads_in_a_way_that_is_not_known_stays(before: str, after: str) -> None:
+    assert not PLACED.search(written(PADDED.replace(before, after)))
+
+
+def test_a_keyword_argument_of_what_flax_pads_needs_the_helper() -> None:
+    assert "shard_map_on_devices(" in written(PADDED.replace("x[:37])", "x=x[:37])"))
+
+
+def test_the_least_size_of_a_padded_batch_is_no_argument_of_the_function() -> None:
+    text = PADDED.replace("x[:37])", "x[:37], min_device_batch=8)")
+    assert 'in_specs=(jax.P(), jax.P("devices"))' in written(text)
+
+
+UNPACKED = """\
+import jax
+import jax.numpy as jnp
+
+
+def batch(step):
+    x = jnp.ones((8, 2)) * step
+    return x, x.sum(-1)
+
+
+@jax.pmap
+def add(params, x, y):
+    return jax.lax.pmean(params * x + y, "i")
+
+
+def main():
+    params = jax.device_put_replicated(jnp.ones(2), jax.local_devices())
+    print(add(params, *batch(1))[0])
+
+
+main()
+""".replace("@jax.pmap", '@functools.partial(jax.pmap, axis_name="i")')
+
+
+def test_a_tuple_of_known_length_is_unpacked_into_arguments() -> None:
+    after = written(f"import functools\n\n{UNPACKED}")
+    assert 'in_specs=(jax.P(), jax.P("i"), jax.P("i"))' in after
+    assert PLACED.search(after)
+
+
+@pytest.mark.parametrize("returned", ["[x, x.sum(-1)]", "tuple(x for _ in range(2))", "x"])
+def test_what_is_not_known_to_be_a_tuple_is_not_unpacked(returned: str) -> None:
+    text = UNPACKED.replace("return x, x.sum(-1)", f"return {returned}")
+    assert "in_specs=(jax.P()" not in written(f"import functools\n\n{text}")

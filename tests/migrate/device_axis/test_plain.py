@@ -97,10 +97,100 @@ def test_two_axes_have_two_meshes() -> None:
     assert 'j_mesh = jax.make_mesh(\n    (jax.device_count(),), ("j",),' in after
 
 
-def test_a_function_that_is_used_elsewhere_keeps_its_arguments() -> None:
+def test_rows_of_a_function_that_is_used_elsewhere_are_taken_by_a_lambda() -> None:
     after = written(SCRIPT.replace("    keys =", "    print(step(1.0, key))\n    keys ="))
     assert "jax.random.normal(key)" in after
-    assert "row_args=(1,)" in after
+    assert "lambda params, key: step(params, key[0])," in after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SCRIPT.replace("p_step = ", "step = p_step = "),  # the lambda would call itself
+        SCRIPT.replace("def main():\n", "def main():\n    global step\n    step = None\n"),
+        SCRIPT.replace("def main():\n", "def main():\n    config.step = 3\n"),
+        SCRIPT.replace("(params, key)", "(params, jax)").replace("normal(key)", "normal(jax)"),
+    ],
+)
+def test_no_lambda_where_a_name_may_mean_something_else(text: str) -> None:
+    after = written(text.replace("    keys =", "    print(step(1.0, key))\n    keys ="))
+    assert "lambda params" not in after
+
+
+STATIC = """\
+import jax
+import jax.numpy as jnp
+
+rows = jnp.ones((8, 2))
+
+
+def scaled(x, factor, y):
+    return x * factor + y
+
+
+p_scaled = jax.pmap(scaled, in_axes=(0, None, None), static_broadcasted_argnums=1)
+print(p_scaled(rows, 3, 1.0))
+"""
+
+
+def test_static_arguments_are_those_of_a_lambda_that_is_jitted() -> None:
+    after = written(STATIC, recorded(11, "scaled"))
+    assert "    lambda x, factor, y: jax.shard_map(\n" in after
+    assert "        lambda x, y: scaled(x, factor, y),\n" in after
+    assert '        in_specs=(jax.P("devices"), jax.P()),\n' in after
+    assert "    )(x, y),\n    static_argnums=(1,),\n)\n" in after
+    assert "    x = jax.tree.map(lambda x: jnp.squeeze(x, 0), x)\n" in after
+
+
+def test_a_decorated_function_with_static_arguments_keeps_the_helper() -> None:
+    head, _, body = STATIC.partition("p_scaled = ")[0].partition("def scaled")
+    pmap = "@functools.partial(\n    jax.pmap, static_broadcasted_argnums=1)\n"
+    text = f"{head}import functools\n\n\n{pmap}def scaled{body}"
+    after = written(f"{text}print(scaled(rows, 3, rows))\n", recorded(10, "scaled"))
+    assert "spmd_map" in after
+
+
+UNMAPPED = """\
+import functools
+
+import jax
+import jax.numpy as jnp
+
+rows = jnp.ones((8, 2))
+
+
+@functools.partial(jax.pmap, axis_name="i", out_axes=(None, 0))
+def step(x):
+    return jax.lax.psum(x, "i"), x * x
+
+
+total, squares = step(rows)
+print(total, squares[0])
+"""
+
+
+def test_outputs_without_a_device_axis_have_an_empty_spec() -> None:
+    after = written(UNMAPPED, recorded(9, "step"))
+    assert 'out_specs=(jax.P(), jax.P("i"))' in after
+    assert 'return jax.lax.psum(x, "i"), jnp.expand_dims(x * x, 0)' in after
+    assert "print(total, squares[0])" in after
+
+
+def test_outputs_with_and_without_an_axis_that_are_used_as_one_tree_keep_their_specs() -> None:
+    text = UNMAPPED.replace("total, squares = ", "both = ").replace("total, squares[0]", "both")
+    after = written(text, recorded(9, "step"))
+    assert 'out_specs=(jax.P(), jax.P("i"))' in after
+
+
+def test_one_spec_for_an_output_that_has_no_axis_at_all() -> None:
+    text = UNMAPPED.replace("(None, 0)", "None").replace("squares = step(rows)", "s = step(rows)")
+    after = written(text.replace("squares[0]", "s"), recorded(9, "step"))
+    assert "out_specs=jax.P()," in after
+    assert "expand_dims" not in after
+
+
+def test_out_axes_in_a_list_are_left_to_the_helper() -> None:
+    assert "out_specs=(" not in written(UNMAPPED.replace("(None, 0)", "[None, 0]"))
 
 
 @pytest.mark.parametrize(

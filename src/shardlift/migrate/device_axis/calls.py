@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from shardlift.migrate.device_axis.cells import (
     EACH,
     Cell,
+    Padding,
     Point,
     Role,
     add_made,
@@ -21,8 +22,11 @@ from shardlift.migrate.device_axis.cells import (
 from shardlift.migrate.device_axis.idioms import Idiom, idiom
 from shardlift.migrate.device_axis.program import PendingCall
 from shardlift.migrate.device_axis.visitor import Visitor, visits
+from shardlift.migrate.options import NotLiteralError, literal
+from shardlift.source.inference import Inference
 from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.scopes import FUNCTIONS, positional
+from shardlift.source.structure import Parts
 from shardlift.source.values import Known
 
 # Functions that return their argument, or its elements, with the same layout.
@@ -100,6 +104,28 @@ def _prefetch(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
         v.lose(other, "is given to prefetch_to_device")
     add_use(part(inner, EACH), Point(Role.PREFETCH, v.at(node)))
     return inner
+
+
+def _padded(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    """`pad_shard_unpad` of a pmap that is written inside of it."""
+    site = v.program.sites.get(node.args[0]) if len(node.args) == 1 else None
+    options = {keyword.arg: keyword.value for keyword in node.keywords}
+    if site is None or not options.keys() <= {"static_argnums", "static_return"}:
+        return None
+    try:
+        numbers = literal(options.get("static_argnums", ast.Constant(0)))
+        is_passed_on = literal(options.get("static_return", ast.Constant(False)))
+    except NotLiteralError:
+        return None
+    listed = tuple(numbers) if isinstance(numbers, (tuple, list)) else (numbers,)
+    if not all(isinstance(number, int) for number in listed):
+        return None
+    _pmap(v, node.args[0])  # type: ignore[arg-type]
+    v.program.mapped.pop()  # it is called by what pads, in a way that is known
+    padding = Padding(listed, bool(is_passed_on))
+    cell = add_made(Cell(), Point(Role.MAPPED, v.at(node), site=site, padding=padding))
+    v.program.mapped.append((site, cell))
+    return cell
 
 
 def _metrics(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
@@ -185,6 +211,7 @@ def _mapped_function(v: Visitor, node: ast.expr) -> Known | None:
 
 
 _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
+    "flax.jax_utils.pad_shard_unpad": _padded,
     "flax.jax_utils.prefetch_to_device": _prefetch,
     "flax.training.common_utils.get_metrics": _metrics,
     "builtins.dict": _dict,
@@ -257,15 +284,33 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
             v.base(node.func)
             return _construct(v, functions[0], node)
     function = _function(v, node.func)
-    tests_type = v.file.called(node) in _TYPE_TESTS
-    given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
-    arguments = [Cell() if tests_type and v.is_class(one) else v.value(one) for one in given]
+    given = _given(v, node)
+    plain = given is not None and all(keyword.arg for keyword in node.keywords)
+    if given is None:
+        given = [(arg, v.value(getattr(arg, "value", arg))) for arg in node.args]
+    nodes, arguments = [one for one, _ in given], [cell for _, cell in given]
     named = [v.value(keyword.value) for keyword in node.keywords]
     result = Cell()
     v.program.pending.append(
-        PendingCall(v.at(node), node, function, arguments, named, result, plain)
+        PendingCall(v.at(node), node, function, arguments, nodes, named, result, plain)
     )
     return result
+
+
+def _given(v: Visitor, node: ast.Call) -> list[tuple[ast.expr, Cell]] | None:
+    """The arguments that a call gives by position; None if that is not known."""
+    tests_type = v.file.called(node) in _TYPE_TESTS
+    given: list[tuple[ast.expr, Cell]] = []
+    for one in node.args:
+        if not isinstance(one, ast.Starred):
+            given.append((one, Cell() if tests_type and v.is_class(one) else v.value(one)))
+            continue
+        unpacked = Inference(v.file).of(one.value)
+        if not isinstance(unpacked, Parts) or unpacked.kind is not tuple:
+            return None
+        cell = v.value(one.value)
+        given += [(one, part(cell, number)) for number in range(len(unpacked.of))]
+    return given
 
 
 def _function(v: Visitor, node: ast.expr) -> Cell:

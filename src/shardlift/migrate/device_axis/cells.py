@@ -60,6 +60,14 @@ class Escape:
         return f"{self.why}, at {self.at}" if self.at is not None else self.why
 
 
+@dataclass(frozen=True)
+class Padding:
+    """flax's `pad_shard_unpad`: gives its arguments one row per device, and takes them back."""
+
+    passed_on: tuple[int, ...]  # arguments that it leaves as they are
+    returns_rows: bool  # it leaves the output as it is
+
+
 @dataclass(frozen=True, eq=False)
 class Point:
     """A place that makes or uses the values of a class."""
@@ -71,6 +79,7 @@ class Point:
     path: tuple[Key, ...] = ()  # of an output: which part
     position: int = 0  # of an argument
     why: Escape | None = None  # of ELSEWHERE: who else may set it
+    padding: Padding | None = None  # of MAPPED: what pads its arguments
 
 
 # The elements of an array are its rows, one per device.

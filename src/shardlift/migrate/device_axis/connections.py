@@ -9,6 +9,7 @@ from shardlift.migrate.device_axis.cells import (
     EACH,
     Cell,
     Escape,
+    Padding,
     Place,
     Point,
     Role,
@@ -64,8 +65,10 @@ def _sites_of(call: PendingCall) -> set[Site]:
 
 def _connect_call(program: Program, call: PendingCall) -> None:
     sites = _sites_of(call)
-    others = [made for made in find(call.function).made if made.role is not Role.MAPPED]
-    if len(sites) > 1 or others:
+    points = find(call.function).made
+    others = [made for made in points if made.role is not Role.MAPPED]
+    paddings = {made.padding for made in points}
+    if len(sites) > 1 or others or len(paddings) > 1:
         for site in sites:
             why = f"several functions may be called at {call.at}: call each by its own name"
             if others and others[0].why is not None:
@@ -73,7 +76,7 @@ def _connect_call(program: Program, call: PendingCall) -> None:
             site.obstacles.append(why)
         _call_unknown(call)
         return
-    (site,) = sites
+    (site,), (padding,) = sites, paddings
     site.calls.append((call.at.file, call.call))
     if not call.plain:
         site.obstacles.append(
@@ -84,22 +87,49 @@ def _connect_call(program: Program, call: PendingCall) -> None:
             f"it is called with another number of arguments at {call.at}: always give all"
         )
     site.arguments = len(call.arguments)
+    _connect_arguments(program, site, call, padding)
+    _connect_named(site, call, padding)
+    _connect_result(program, site, call, padding)
+
+
+def _connect_arguments(
+    program: Program, site: Site, call: PendingCall, padding: Padding | None
+) -> None:
     for position, argument in enumerate(call.arguments):
-        if position in site.static:
+        if padding is not None and position not in padding.passed_on:
+            escape(argument, Escape(call.at, "is padded"))
+            rows = add_made(Cell(), Point(Role.ROWS, call.at))
+            site.given.setdefault(position, []).append(rows)
+        elif position in site.static:
             escape(argument, Escape(call.at, "is given as a static argument"))
         elif site.in_axis(position) is None:
             escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
         else:
-            at = Place(call.at.file, call.call.args[position]) if call.plain else call.at
+            at = Place(call.at.file, call.nodes[position]) if call.plain else call.at
             # Of a list of trees, the trees: they have the layout.
             leaves = add_use(argument, Point(Role.ARGUMENT, at, site=site, position=position))
             site.given.setdefault(position, []).append(leaves)
             program.tracked.append(leaves)
-    for argument in call.named:
-        escape(argument, Escape(call.at, "is given by keyword"))
-    add_made(call.result, Point(Role.OUTPUT, call.at, site=site))
-    site.results.append(call.result)
-    program.tracked.append(call.result)
+
+
+def _connect_named(site: Site, call: PendingCall, padding: Padding | None) -> None:
+    for keyword, argument in zip(call.call.keywords, call.named, strict=True):
+        if padding is None or keyword.arg != "min_device_batch":
+            site.has_keywords = True
+            escape(argument, Escape(call.at, "is given by keyword"))
+
+
+def _connect_result(
+    program: Program, site: Site, call: PendingCall, padding: Padding | None
+) -> None:
+    result = call.result
+    if padding is not None and not padding.returns_rows:
+        add_made(call.result, Point(Role.ELSEWHERE, call.at))
+        result = Cell()
+        escape(result, Escape(call.at, "is cut to the size of the batch"))
+    add_made(result, Point(Role.OUTPUT, call.at, site=site))
+    site.results.append(result)
+    program.tracked.append(result)
 
 
 def _call_unknown(call: PendingCall) -> None:
@@ -152,6 +182,10 @@ def _is_row(program: Program, indexed: Indexed) -> bool:
 def _split(site: Site, result: Cell) -> None:
     """Give each element of an output tuple a class of its own; any other output is one class."""
     result = find(result)
+    is_whole = EACH in result.parts or result.collapsed or result.uses
+    if site.has_mixed_outputs and is_whole:
+        why = "is used as a whole, and its out_axes are not all the same"
+        escape(collapse(result), Escape(Place(site.file, site.node), why))
     if EACH in result.parts or (result.collapsed and not result.parts):
         collapse(result)
         return

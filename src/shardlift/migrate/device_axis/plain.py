@@ -14,6 +14,7 @@ from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.device_axis.spelling import numpy_name
+from shardlift.migrate.device_axis.wrapper import Wrapper, wrap
 from shardlift.migrate.forms import Form
 from shardlift.migrate.helpers import CACHED
 from shardlift.migrate.names import is_shadowed, jax_name
@@ -34,16 +35,26 @@ def needs_rows_helper(program: Program, site: Site, decision: Decision) -> str |
         return "every bit is kept (--exact)"
     if file.many_processes:
         return "each process gives and gets its own part of the arrays"
-    if site.static:
-        return "jax.shard_map takes no static arguments"
-    if any(call.keywords for _, call in site.calls):
+    if site.has_keywords:
         return "jax.shard_map takes no keyword arguments"
     lifetime = shard_map_sites.lifetime(file, site.node, site.options.operand)
     if CACHED in lifetime and not _runs_once(program, file, site.node):
         return "it may be mapped again, which must not compile it again"
-    if _row_edits(program, site, decision) is None:
+    if needs_wrapper(program, site, decision) and wrapper_of(program, site, decision) is None:
         return "its function is used elsewhere, or does not return a tuple that is written out"
     return None
+
+
+def needs_wrapper(program: Program, site: Site, decision: Decision) -> bool:
+    """Whether there is a lambda around the function of a site."""
+    return bool(site.static) or _row_edits(program, site, decision) is None
+
+
+def wrapper_of(program: Program, site: Site, decision: Decision) -> Wrapper | None:
+    """The lambda around the function of a site, for static arguments and for rows."""
+    if _row_edits(program, site, decision) is not None:
+        return wrap(program, site, decision, None)
+    return wrap(program, site, decision, lambda number, name: _row_of(site, number, name))
 
 
 def is_free_of_helpers(site: Site) -> bool:
@@ -57,13 +68,22 @@ def plain_form(
     """The two calls of a site, and the helpers that they need."""
     file = site.file
     axis, written = axis_of(site, meshes)
-    specs = specs_of(site, decision, written)
-    check = () if strict else ("check_vma=False",)
     if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
         loose = ("check_vma=True",) if strict else ()
-        form = Form((*specs, *loose), outer, written, name=AT_CALL)
+        form = Form((*specs_of(site, decision, written), *loose), outer, written, name=AT_CALL)
         return form, frozenset({HelperRequest(AT_CALL)})
+    return mapping_form(site, decision, meshes, outer, strict)
+
+
+def mapping_form(
+    site: Site, decision: Decision, meshes: Meshes, outer: tuple[str, ...], strict: bool
+) -> tuple[Form, frozenset[HelperRequest]]:
+    """The two calls of a site that is evaluated when devices may be touched."""
+    file = site.file
+    axis, written = axis_of(site, meshes)
     mesh = meshes.text(file, axis, written)
+    specs = specs_of(site, decision, written)
+    check = () if strict else ("check_vma=False",)
     name = f"{jax_name(file)[0]}.shard_map"
     return Form((f"mesh={mesh}", *specs, *check), outer, None, name=name), needs_helper(mesh)
 
@@ -76,12 +96,22 @@ def axis_of(site: Site, meshes: Meshes) -> tuple[str | None, str]:
     return site.axis_name, written
 
 
-def specs_of(site: Site, decision: Decision, axis: str) -> tuple[Argument, Argument]:
-    """`in_specs` and `out_specs`; one spec for all outputs if it is the same."""
+def specs_of(
+    site: Site, decision: Decision, axis: str, static: tuple[str, ...] = ()
+) -> tuple[Argument, Argument]:
+    """`in_specs` and `out_specs`; one spec for all outputs if it is the same.
+
+    `static` is what stands for a static argument.
+    """
     jax = jax_name(site.file)[0]
-    inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
     outputs = decision.outputs(site)
-    texts = ["None" if k in site.static else _spec(one, jax, axis) for k, one in enumerate(inputs)]
+    texts = [
+        text
+        for k in range(site.arguments or 0)
+        for text in (
+            static if k in site.static else (_spec(decision.argument(site, k), jax, axis),)
+        )
+    ]
     in_specs: Argument = CallText("in_specs=", tuple(texts))
     if len(texts) == 1:
         in_specs = f"in_specs=({texts[0]},)"
@@ -100,6 +130,14 @@ def _spec(layout: Layout, jax: str, axis: str) -> str:
 def row_edits(program: Program, site: Site, decision: Decision) -> list[Edit]:
     """The edits of the mapped function: it takes and returns blocks of one row."""
     return _row_edits(program, site, decision) or []
+
+
+def _row_of(site: Site, number: int, name: str) -> str:
+    """The row of an argument, an expression."""
+    taken = _taken(site, number)
+    if _is_leaf(site, number, name):
+        return taken(name)
+    return f"{jax_name(site.file)[0]}.tree.map(lambda x: {taken('x')}, {name})"
 
 
 def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] | None:
@@ -136,7 +174,6 @@ def _lambda_edits(
 ) -> list[Edit] | None:
     """A lambda that takes and returns blocks of one row, if it reads each of them once."""
     file, names = site.file, positional(node)
-    jax = jax_name(file)[0]
     edits: list[Edit] = []
     for number in given:
         name = names[number] if number < len(names) else ""
@@ -144,10 +181,7 @@ def _lambda_edits(
         loads += [node.body] if isinstance(node.body, ast.Name) and node.body.id == name else []
         if len(loads) != 1 or file.index.scope_of.get(loads[0]) is not file.index.opens[node]:
             return None
-        taken = _taken(site, number)
-        row = f"{jax}.tree.map(lambda x: {taken('x')}, {name})"
-        text = taken(name) if _is_leaf(site, number, name) else row
-        edits.append(file.replace(loads[0], text))
+        edits.append(file.replace(loads[0], _row_of(site, number, name)))
     body = _add_row(file, node.body, site.structure(()) == "leaf") if returned else []
     return [*body[:1], *edits, *body[1:]]
 
@@ -179,21 +213,18 @@ def _take_row(site: Site, number: int, name: str) -> Iterator[Edit]:
     assert site.function is not None
     file, node = site.file, site.function.node
     assert isinstance(node, ast.FunctionDef)
-    loads = _loads(node, name)
+    loads = _loads(file, node, name)
     if not loads:
         return
     is_leaf = _is_leaf(site, number, name)
     mine = file.index.scope_of.get(loads[0]) is file.index.opens[node]
-    taken = _taken(site, number)
     if is_leaf and len(loads) == 1 and mine:
-        yield file.replace(loads[0], taken(name))
+        yield file.replace(loads[0], _row_of(site, number, name))
         return
-    jax = jax_name(file)[0]
-    row = taken(name) if is_leaf else f"{jax}.tree.map(lambda x: {taken('x')}, {name})"
     first = _first_statement(node)
     line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
     margin = file.lines[line - 1][: first.col_offset]
-    yield Edit(file.stretch(line, 0, line, 0), f"{margin}{name} = {row}\n")
+    yield Edit(file.stretch(line, 0, line, 0), f"{margin}{name} = {_row_of(site, number, name)}\n")
 
 
 def _taken(site: Site, number: int) -> Callable[[str], str]:
@@ -217,11 +248,13 @@ def _has_one_row(site: Site, number: int) -> bool:
     return bool(made) and all(point.role in _COUNTED for point in made)
 
 
-def _loads(node: ast.FunctionDef, name: str) -> list[ast.Name]:
+def _loads(file: File, node: ast.FunctionDef, name: str) -> list[ast.Name]:
     """Where a parameter is read, up to the statement of the body that gives its name to another."""
     found: list[ast.Name] = []
+    mine = file.index.opens[node]
     for statement in node.body:
         names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name]
+        names = [n for n in names if file.index.binding_scope(n)[0] is mine]
         found += [n for n in names if not isinstance(n.ctx, ast.Store)]
         is_bound = any(isinstance(n.ctx, ast.Store) for n in names)
         if is_bound and isinstance(statement, ast.Assign):
@@ -256,15 +289,15 @@ def _add_rows(site: Site, expression: ast.expr, rows: list[int], length: int) ->
     """Give an axis to the outputs that stay one per device."""
     if not rows:
         return []
-    if length == 1:
+    leaves = [site.structure((number,)) == "leaf" for number in rows]
+    if length == 1 or (len(rows) == length and not all(leaves)):
         return _add_row(site.file, expression, site.structure(()) == "leaf")
     if not isinstance(expression, ast.Tuple) or len(expression.elts) != length:
         return None
     if any(isinstance(element, ast.Starred) for element in expression.elts):
         return None
     found: list[Edit] = []
-    for number in rows:
-        is_leaf = site.structure((number,)) == "leaf"
+    for number, is_leaf in zip(rows, leaves, strict=True):
         found += _add_row(site.file, expression.elts[number], is_leaf)
     return found
 

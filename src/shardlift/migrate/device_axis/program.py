@@ -49,10 +49,11 @@ class PendingCall:
     at: Place
     call: ast.Call
     function: Cell
-    arguments: list[Cell]
+    arguments: list[Cell]  # by position
+    nodes: list[ast.expr]  # of the arguments: of several, if a tuple is unpacked
     named: list[Cell]
     result: Cell
-    plain: bool  # nothing is unpacked into it
+    plain: bool  # it is known how many arguments there are
 
 
 @dataclass

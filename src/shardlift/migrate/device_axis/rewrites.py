@@ -34,6 +34,7 @@ from shardlift.migrate.helpers import PLAIN
 from shardlift.migrate.names import is_shadowed, jax_name, partial_name
 from shardlift.migrate.whole_batch.rewrites import Step, Steps, choose, rewrites
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import prefetch_splits
 from shardlift.source.model import HelperRequest, Kind, Match
 
 ON_DEVICES = "shard_map_on_devices"
@@ -217,7 +218,7 @@ def _rewrite(
         edits, imports = spelling.first(point, _is_given_away(program, root, point))
     elif role is Role.METRICS:
         edits, imports = spelling.metrics(point)
-    elif role is Role.PREFETCH:
+    elif role is Role.PREFETCH and not prefetch_splits(point.at.file.project.settings):
         edits = spelling.prefetched(point)
         helpers = frozenset({HelperRequest(spelling.PREFETCH)})
     else:
@@ -265,9 +266,24 @@ def _plain_site(
 ) -> Match:
     """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
+    if plain.needs_wrapper(program, site, decision):
+        return _wrapped_site(program, site, decision, meshes, strict)
     form, helpers = plain.plain_form(site, decision, meshes, _donation(site), strict)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
     edits += tuple(plain.row_edits(program, site, decision))
+    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
+
+
+def _wrapped_site(
+    program: Program, site: Site, decision: Decision, meshes: Meshes, strict: bool
+) -> Match:
+    """The same with a lambda around the function."""
+    form, helpers = plain.mapping_form(site, decision, meshes, _donation(site), strict)
+    wrapper = plain.wrapper_of(program, site, decision)
+    assert wrapper is not None
+    call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
+    text = spelling.laid_out(site.file, site.node, call)
+    edits = (site.file.replace(site.node, text), *plain.row_edits(program, site, decision))
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 
@@ -278,7 +294,7 @@ def _site(site: Site, decision: Decision, strict: bool) -> Match:
     inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
     static = (f"static_argnums={site.static}",) if site.static else ()
     inner: tuple[Argument, ...] = (
-        *plain.specs_of(site, decision, axis),
+        *plain.specs_of(site, decision, axis, static=("None",)),
         *_rows("row_args", inputs),
         *_rows("row_outputs", decision.outputs(site)),
         *static,

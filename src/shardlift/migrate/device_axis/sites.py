@@ -50,6 +50,7 @@ class Site:
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
     arguments: int | None = None  # how many it is called with
+    has_keywords: bool = False  # it is called with keyword arguments
     obstacles: list[str] = field(default_factory=list)  # why it has to stay stacked
 
     @cached_property
@@ -78,8 +79,23 @@ class Site:
             return self.in_axes[position] if position < len(self.in_axes) else 0
         return self.in_axes
 
+    def out_axis(self, path: tuple[Key, ...]) -> int | None:
+        """The axis along which a part of the output is mapped; None if it has no device axis."""
+        if not isinstance(self.out_axes, tuple):
+            return self.out_axes
+        first = path[0] if path else None
+        is_listed = isinstance(first, int) and 0 <= first < len(self.out_axes)
+        return self.out_axes[first] if is_listed else 0  # type: ignore[index]
+
+    @property
+    def has_mixed_outputs(self) -> bool:
+        """Whether some parts of the output have a device axis and others have none."""
+        return isinstance(self.out_axes, tuple) and len(set(self.out_axes)) > 1
+
     def structure(self, path: tuple[Key, ...]) -> Shape | None:
         """Whether a part of the output is one array or a tree; None if that is not known."""
+        if not path and isinstance(self.out_axes, tuple):
+            return "tree"
         return self._by_text(path) or self._by_facts(path)
 
     def _by_facts(self, path: tuple[Key, ...]) -> Shape | None:
@@ -115,6 +131,8 @@ class Site:
 
     def length(self) -> int | None:
         """How many elements the output has, if it is a tuple."""
+        if isinstance(self.out_axes, tuple):
+            return len(self.out_axes)
         if self.facts is not None and self.facts.proofs:
             paths = [proof.path for proof in self.facts.proofs]
             listed = [f"output[{k}]" for k in range(len(paths))]
@@ -224,12 +242,10 @@ def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
         yield "its axis name is computed: write it as a string"
     if isinstance(axis, ast.Constant) and not isinstance(axis.value, str):
         yield "its axis name is not a string: give it a string"
-    if site.out_axes != 0:
-        yield "its out_axes are not all 0: leave them out and read `[0]` where one is None"
+    if isinstance(site.options.keywords.get("out_axes"), ast.List):
+        yield "its out_axes are a list: return a tuple and write them as one"
     if any(number < 0 for number in (*site.donated, *site.static)):
         yield "an argument is counted from the end: count it from the start"
-    if site.static and "in_axes" in site.options.keywords:
-        yield "it has static arguments and in_axes: bind the static ones with functools.partial"
     if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
         yield "it maps a method: map a function"
 

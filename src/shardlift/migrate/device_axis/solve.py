@@ -67,11 +67,15 @@ class Decision:
     def outputs(self, site: Site) -> list[Layout]:
         """The layouts of the elements of an output tuple; of any other output, its layout."""
         cell, length = find(site.results[0]), site.length()
-        if cell.collapsed or length is None:
-            return [self.of(cell)]
+        if length is None or (cell.collapsed and not site.has_mixed_outputs):
+            return [Layout.WHOLE if site.out_axis((0,)) is None else self.of(cell)]
         return [self._element(site, cell, number) for number in range(length)]
 
     def _element(self, site: Site, cell: Cell, number: int) -> Layout:
+        if site.out_axis((number,)) is None:
+            return Layout.WHOLE
+        if cell.collapsed:
+            return self.of(cell)
         if number in cell.parts:
             return self.of(cell.parts[number])
         # Nobody reads it, unless somebody has the whole tuple.
@@ -207,6 +211,8 @@ def _not_whole(decision: Decision, root: Cell) -> str | None:
     if not root.made:
         return "it is not known where it comes from"
     for made in root.made:
+        if _is_unmapped(made):
+            return f"it comes from {made.at}, where out_axes=None gives it none"
         if made.role is Role.OUTPUT and not _is_element(made):
             return f"it is not known what {made.at} reads of an output"
         if made.role not in (Role.REPLICATE, Role.OUTPUT):
@@ -247,6 +253,12 @@ def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> str | Non
         if (why := in_the_way(point)) is not None:
             return why
     return None if is_mapped else "it is not given to a pmapped function"
+
+
+def _is_unmapped(made: Point) -> bool:
+    """Whether it is an output that has no device axis."""
+    is_output = made.role is Role.OUTPUT and made.site is not None
+    return is_output and made.site.out_axis(made.path) is None  # type: ignore[union-attr]
 
 
 def _is_element(made: Point) -> bool:
@@ -303,6 +315,7 @@ def _of_outputs(site: Site, decision: Decision, said: set[int]) -> list[Finding]
     for root in _with_parts(site.results[0]) if site.results else ():
         why = decision.reasons.get(id(root))
         mine = [made for made in root.made if made.role is Role.OUTPUT and made.site is site]
+        mine = [made for made in mine if not _is_unmapped(made)]
         if mine and why is not None and id(root) not in said and not root.parts:
             path = "".join(f"[{key!r}]" for key in mine[0].path)
             text = f"output{path} of {site.name} keeps its device axis: {why}"

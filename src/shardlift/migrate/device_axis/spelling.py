@@ -10,6 +10,7 @@ from shardlift.migrate.call_format import CallText, Style, render
 from shardlift.migrate.device_axis.cells import Point, Role
 from shardlift.migrate.names import is_free, is_shadowed, jax_name
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import prefetch_splits
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
@@ -51,7 +52,8 @@ def in_the_way(point: Point) -> str | None:
         return f"the name `{jax_name(file)[0]}` means something else at {point.at}"
     if point.role is Role.METRICS and not isinstance(_function(node), ast.Attribute):
         return f"get_metrics at {point.at} is imported by its name"
-    if point.role is Role.PREFETCH and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
+    is_replaced = point.role is Role.PREFETCH and not prefetch_splits(file.project.settings)
+    if is_replaced and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
         return f"the name `{PREFETCH}` means something else at {point.at}"
     return None
 
@@ -92,11 +94,11 @@ def placed(made: Point, mesh: str) -> tuple[list[Edit], frozenset[str]]:
     stand_in = _PLACE.ljust(len(file.text(made.inner)), "x")
     copied = CallText(f"{jax}.tree.map", (f"{numpy_name(file, jax)}.copy", stand_in))
     whole = CallText(f"{jax}.NamedSharding", (mesh, f"{jax}.P()"))
-    text = _laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, whole)))
+    text = laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, whole)))
     return _around(file, made.at.node, made.inner, *text.split(stand_in)), imports
 
 
-def _laid_out(file: File, node: ast.AST, call: CallText) -> str:
+def laid_out(file: File, node: ast.AST, call: CallText) -> str:
     """The text of a call that takes the place of a node."""
     line, column = position(node)
     first, (last, column_after) = file.lines[line - 1], end(node)

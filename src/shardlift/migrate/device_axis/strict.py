@@ -34,6 +34,8 @@ def obstacle(site: Site, decision: Decision) -> str | None:
     """Why check_vma has to stay off at a site."""
     if site.facts is None:
         return "no run of it was recorded"
+    if site.out_axes != 0:
+        return "its out_axes promise what is not proven to be the same on all devices"
     if any(one.gradient for one in site.facts.collectives):
         return "a gradient goes through a collective, which check_vma differentiates otherwise"
     if site.axis_name is None or site.function is None:

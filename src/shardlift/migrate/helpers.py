@@ -102,6 +102,7 @@ def _with_axis(helper: Helper, axis: str) -> Helper:
     return replace(helper, source=helper.source.replace(default, f'"{axis}"'))
 
 
+@cache
 def _spmd_map(features: frozenset[spmd_map.Feature], axis: str = spmd_map.DEFAULT_AXIS) -> Helper:
     source = spmd_map.text(features, axis)
     said = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}

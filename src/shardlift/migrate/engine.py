@@ -35,6 +35,7 @@ from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
 
 _NOT_FOLLOWED = "shardlift failed to follow its arrays, please report it"
+_TOO_DEEP = "its arrays keep their device axis: it is nested too deeply to follow them"
 
 
 def migrate(
@@ -171,10 +172,10 @@ class ProjectMigration:
         try:
             starts = self._starts(decisions)
             for file, error in self._program.lost.items():
-                if not isinstance(error, (RecursionError, UnreadableError)):
+                if isinstance(error, RecursionError):  # an expression of a thousand terms, say
+                    unreadable.append((file.path, _TOO_DEEP))
+                elif not isinstance(error, UnreadableError):
                     unreadable.append((file.path, f"{_NOT_FOLLOWED}: {error!r}"))
-        except RecursionError:
-            pass  # an expression of a thousand terms, say: all arrays stay stacked
         except Exception as error:  # a bug in shardlift: all arrays stay stacked
             unreadable.append((os.path.commonpath(self._paths), f"{_NOT_FOLLOWED}: {error!r}"))
         settings = self._project.settings

@@ -171,3 +171,12 @@ def test_a_step_that_fails_with_jit_is_global(monkeypatch: pytest.MonkeyPatch) -
 def test_lists_and_loops_are_followed(before: str) -> None:
     _, result = migrated({"m.py": f"import jax\nbatch = {{}}\n{before}{TEXT}"}, goal=Goal.GLOBAL)
     assert result.unreadable == ()
+
+
+def test_what_is_nested_too_deeply_is_said() -> None:
+    deep = f"{TEXT}number = {' + '.join(['1'] * 600)}\n"
+    after, result = migrated({"good.py": TEXT, "bad.py": deep}, goal=Goal.GLOBAL)
+    assert [path for path, _ in result.unreadable] == ["/p/bad.py"]
+    assert "nested too deeply" in result.unreadable[0][1]
+    assert PLACED.search(after["good.py"])
+    assert not PLACED.search(after["bad.py"])

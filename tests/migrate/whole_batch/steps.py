@@ -21,6 +21,11 @@ class Metrics(NamedTuple):
     right: jax.Array
 
 
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
 def model(params, x):
     return jnp.tanh(x @ params["w"] + params["b"])
 
@@ -245,6 +250,125 @@ REFUSED: dict[str, tuple[str, str]] = {
         "are iterated over",
     ),
 }
+
+# Lines that stand in the usual step before its end, and why it is refused for them. `x` are rows,
+# `loss` and `grads` are means over the rows of one device.
+LINES: dict[str, tuple[str, str]] = {
+    "a coroutine": ("async def later():\n        return loss\n    later()", "is not followed"),
+    "a while loop": ("while False:\n        pass", "is not followed"),
+    "changed in place": ("table = {}\n    table['a'] += loss", "a value is changed in place"),
+    "an attribute is set": ("params.loss = loss", "`params.loss` is set"),
+    "an item of an array is set": ("x[0] = loss", "`x[0]` is set"),
+    "a part is unpacked": ("first, *rest = x", "a part of a value is unpacked"),
+    "branches": ("out = loss if RATE > 1 else x", "branches give values of different kinds"),
+    "a branch of statements": (
+        "if RATE > 1:\n        out = loss\n    else:\n        out = x",
+        "branches give values of different kinds",
+    ),
+    "a loop that changes kinds": (
+        "out = x\n    for _ in range(2):\n        out = jnp.mean(x)",
+        "branches give values of different kinds",
+    ),
+    "a context": ("with open(loss) as f:\n        pass", "is given a mean"),
+    "a context with a name": ("with jax.disable_jit() as f:\n        pass", "the context is not"),
+    "an assertion": ("assert loss < 3", "computes with a mean"),
+    "the rows transposed": ("out = x.T", "is about all rows of a device"),
+    "an unknown part of the shape": ("out = x.shape[-RATE]", "may be the number of rows"),
+    "a table looked up by a mean": ('out = params["w"][loss]', "is not followed"),
+    "an index that differs": ("out = x[:, loss]", "is not the same on all devices"),
+    "a slice that differs": ("out = x[:, : loss]", "is not the same on all devices"),
+    "not of a mean": ("out = ~loss", "computes with a mean over the rows"),
+    "a power of a mean": ("out = loss**2", "computes with a mean over the rows"),
+    "rows and a mean": ("out = x * loss", "before it is reduced over the devices"),
+    "rows and the number of rows": ("out = x * x.shape[0]", "computes with"),
+    "keys that are not known": ("out = {loss: x}", "the keys of"),
+    "a set of rows": ("out = {k: v for k, v in enumerate(x)}", "are iterated over"),
+    "keys computed from rows": (
+        "out = {x: 1 for _ in range(2)}",
+        "the keys of a dict are computed from rows",
+    ),
+    "shown": ('out = f"{loss}"', "shows a value of one device"),
+    "arguments unpacked": ("out = jnp.add(*(x, x))", "arguments are unpacked into a call"),
+    "keywords unpacked": ("out = jnp.mean(x, **{})", "arguments are unpacked into a call"),
+    "an option of a collective": (
+        'out = lax.pmean(loss, "batch", axis_index_groups=[[0]])',
+        "the axis of",
+    ),
+    "a function is reduced": ('out = lax.pmean(model, "batch")', "reduces a function"),
+    "a product with rows on the right": ("out = jnp.dot(x, x)", "is not followed"),
+    "softmax over the rows": ("out = jax.nn.softmax(x, axis=0)", "combines the rows of one device"),
+    "an axis that is not known": ("out = jnp.max(x, axis=RATE)", "combines the rows of one device"),
+    "a mean over an axis that is not known": (
+        "out = jnp.mean(x, axis=RATE)",
+        "may be that of the rows",
+    ),
+    "options of a mean": ("out = jnp.mean(x, where=x > 0)", "the options of"),
+    "the mean of a number of rows": ("out = jnp.mean(x.shape[0])", "computes with"),
+    "rows reshaped away": ("out = x.reshape(-1)", "may move rows"),
+    "rows reshaped by a number": ("out = jnp.reshape(x, (2, -1))", "may move rows"),
+    "options of a gradient": (
+        "out = jax.grad(loss_fn, holomorphic=True)(params)",
+        "the options of",
+    ),
+    "a gradient of nothing": ("out = jax.grad(loss_fn, argnums=-1)(params)", "the options of"),
+    "the gradient of rows": (
+        "out = jax.grad(lambda p: model(p, x))(params)",
+        "the gradient is not that of a mean",
+    ),
+    "a gradient for the rows": (
+        "out = jax.grad(lambda v: jnp.mean(v))(x)",
+        "with respect to something else than what all devices share",
+    ),
+    "options of vmap": ("out = jax.vmap(model, axis_size=4)(params, x)", "is not followed"),
+    "vmap over the parameters": (
+        "out = jax.vmap(lambda p: p)(params)",
+        "vmap is over something else than the rows",
+    ),
+    "vmap with keywords": ("out = jax.vmap(lambda v: v)(v=x)", "the arguments of vmap"),
+    "too many arguments": ("out = sgd(x, x, x)", "its arguments cannot be matched"),
+    "functions that call one another": (
+        "def again(v):\n        return again(v)\n    again(x)",
+        "functions call one another too deeply",
+    ),
+    "a decorator": (
+        "@jax.vmap\n    def inner(v):\n        return v\n    inner(x)",
+        "is not followed",
+    ),
+    "a method of rows": ("out = x.sort()", "computes with rows of the batch"),
+    "a conversion to integers": ("out = loss.astype(jnp.int32)", "computes with a mean"),
+    "rows made an object": ("out = Holder(x)", "an object of Holder is made of values"),
+}
+# Lines that change nothing: the step is rewritten with them.
+HARMLESS: dict[str, str] = {
+    "nothing": "pass",
+    "an import": "import math\n    from math import pi",
+    "an assertion on a setting": "assert RATE < 1",
+    "a context of nothing": 'with jax.named_scope("step"):\n        x = x * 2',
+    "rows unpacked by the loop": "for key, value in batch.items():\n        out = value * 2",
+    "a loop over two trees": "for p, q in zip(params.values(), params.values()):\n        out = p",
+    "numbered layers": "for k, p in enumerate([1, 2]):\n        x = x * p + k",
+    "the type of an array": "out = jnp.zeros(x.shape[1:], x.dtype)",
+    "a list with a star": "out = [*[x, x], x]",
+    "a dict of dicts": "out = {**{'a': x}, 'b': {'c': x}}",
+    "the other names of operations": "out = jnp.multiply(jnp.add(x, 1), 2)",
+    "means of means": "out = jnp.mean(loss) + jnp.sum(2 * loss)",
+    "a partial": "out = functools.partial(model, params)(x)",
+    "an axis of its own": "out = jnp.squeeze(jnp.expand_dims(x, 1), 1)",
+    "the largest of each row": "out = x.max(axis=1) - jnp.min(x, axis=-1)",
+    "negative rows": "out = -x + ~(x > 0)",
+    "comparisons": "out = (x > 0) & (x < 1)",
+    "a gradient of two arguments": (
+        "out = jax.grad(lambda a, b: jnp.mean(x) * a * b, argnums=(0, 1))(1.0, 2.0)"
+    ),
+    "a record that is changed": "out = Metrics(loss, x)._replace(right=x)",
+    "a conversion": "out = loss.astype(jnp.float32) + x.astype(jnp.float32).mean()",
+    "augmented": "total = x\n    total += x",
+}
+
+
+def with_line(line: str) -> str:
+    """The usual step with a line more."""
+    return _USUAL + f'    x = batch["x"]\n    {line}\n' + _END
 
 
 def program(body: str) -> str:

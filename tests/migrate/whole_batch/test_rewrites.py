@@ -8,7 +8,14 @@ import pytest
 
 from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import migrated
-from tests.migrate.whole_batch.steps import ALLOWED, REFUSED, program
+from tests.migrate.whole_batch.steps import (
+    ALLOWED,
+    HARMLESS,
+    LINES,
+    REFUSED,
+    program,
+    with_line,
+)
 
 
 def written(text: str) -> tuple[str, list[str]]:
@@ -34,6 +41,22 @@ def test_refused(name: str) -> None:
     said = [one for one in reasons if "jax.jit of the whole batch" in one]
     assert len(said) == 1
     assert reason in said[0]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_refused_for_a_line(name: str) -> None:
+    line, reason = LINES[name]
+    after, reasons = written(program(with_line(line)))
+    assert "jit_over_devices" not in after
+    (said,) = [one for one in reasons if "jax.jit of the whole batch" in one]
+    assert reason in said
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_line_that_changes_nothing(name: str) -> None:
+    after, reasons = written(program(with_line(HARMLESS[name])))
+    assert reasons == []
+    assert "jit_over_devices" in after
 
 
 SHARED = """    def loss_fn(p):

@@ -30,10 +30,13 @@ class Idiom(NamedTuple):
     tree: ast.expr
 
 
-def idiom(file: File, call: ast.Call, inside: Known | None = None) -> Idiom | None:
+def idiom(
+    file: File, call: ast.Call, inside: Known | None = None, around: tuple[ast.AST, ...] = ()
+) -> Idiom | None:
     """The idiom that a call is, if it is one.
 
     `inside` is a function that does nothing but this call, and is called with a tree alone.
+    `around` are all such functions, each of which calls the next.
     """
     name = file.called(call)
     if name in TREE_MAPS:
@@ -42,7 +45,7 @@ def idiom(file: File, call: ast.Call, inside: Known | None = None) -> Idiom | No
         return _library(file, call, name or "", inside)
     if name in UNREPLICATE and len(call.args) == 1 and not call.keywords:
         return Idiom(Role.FIRST, call.args[0])
-    return _by_hand(file, call) or (_home_made(file, call) if name is None else None)
+    return _by_hand(file, call) or (_home_made(file, call, around) if name is None else None)
 
 
 def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idiom | None:
@@ -180,11 +183,13 @@ def _entries(shape: list[ast.expr]) -> list[ast.expr]:
     return [node]
 
 
-def _home_made(file: File, call: ast.Call) -> Idiom | None:
+def _home_made(file: File, call: ast.Call, around: tuple[ast.AST, ...]) -> Idiom | None:
     """A call of a function of the program that does one of these, and nothing else."""
     known, body = _only_call(file, call.func)
-    inner = idiom(known.file, body, known) if known is not None and body is not None else None
-    if known is None or inner is None or not _is_parameter(known, inner.tree):
+    if known is None or body is None or known.node in around:  # the last: it calls itself
+        return None
+    inner = idiom(known.file, body, known, (*around, known.node))
+    if inner is None or not _is_parameter(known, inner.tree):
         return None
     argument = known.file.only(inner.tree)
     assert isinstance(argument, Argument)

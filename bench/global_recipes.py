@@ -12,6 +12,7 @@ import argparse
 import ast
 import difflib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,14 +96,20 @@ def measure(name: str, program: Path, capture: Capture | None) -> Recipe:
 
 
 def record(program: Path, devices: int) -> Capture | None:
-    """The facts of a run; None where a library is missing or the run fails."""
+    """The facts of a run of a copy; None where a library is missing or the run fails.
+
+    A copy, since what is inside of the package, as the program of the demo, is not recorded.
+    """
+    processes = 2 if "distributed.initialize" in program.read_text() else 1
+    counts = ("--devices", str(devices // processes), "--processes", str(processes))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.json")
-        command = [sys.executable, "-m", "shardlift", "run", "--devices", str(devices)]
+        shutil.copy(program, folder)
+        command = [sys.executable, "-m", "shardlift", "run", *counts]
         try:
             done = subprocess.run(
-                [*command, "--record", path, str(program)],
-                cwd=ROOT,
+                [*command, "--record", path, program.name],
+                cwd=folder,
                 capture_output=True,
                 timeout=TIMEOUT,
             )

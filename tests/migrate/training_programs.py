@@ -326,6 +326,44 @@ def main():
 }
 
 PARTLY: dict[str, tuple[str, dict[str, str]]] = {
+    "static arguments, axes of None, a shared function and a tuple": (
+        "is returned by main",
+        _program("""
+def noisy(key, scale, times, rows):
+    for _ in range(times):
+        rows = rows + scale * jax.random.normal(key, rows.shape)
+    return {"rows": rows}, rows.sum(), jax.lax.psum(rows, "batch")
+
+
+def predict(params, x):
+    return {"y": x @ params["w"]}, x.sum()
+
+
+p_noisy = jax.pmap(
+    noisy, "batch", in_axes=(0, None, None, 0), out_axes=(0, 0, None), static_broadcasted_argnums=2
+)
+p_predict = jax.pmap(predict)
+
+
+def given(n):
+    x = rng.randn(n, 2, 3).astype(np.float32)
+    return x * 0 + 2, x
+
+
+def main():
+    n = jax.local_device_count()
+    keys = jax.random.split(jax.random.PRNGKey(0), n)
+    params = replicate(init())
+    out = []
+    for times in (1, 3):
+        out.append(p_noisy(keys, 0.5, times, given(n)[1]))
+        out.append(p_noisy(keys, 0.5, times, out[0][0]["rows"]))
+        out.append(p_predict(params, given(n)[1]))
+    scaled = jax.pmap(lambda x, y: x * y)(*given(n))
+    alone = predict(init(), given(1)[1])
+    return jax.device_get((out, scaled, alone))
+"""),
+    ),
     "statistics of each device": (
         "is not proven to be the same on all devices: comes from argument batch['x']",
         _program("""

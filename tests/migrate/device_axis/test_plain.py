@@ -30,7 +30,7 @@ def main():
 """
 GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
 SCRIPT = STEP + MAIN + GUARD
-MESH = 'mesh = jax.make_mesh(\n    (jax.device_count(),), ("i",), axis_types='
+MESH = 'mesh = jax.make_mesh((jax.device_count(),), ("i",), axis_types=(AxisType.Auto,))\n'
 
 
 def written(text: str, facts: Capture | None = None, **others: str) -> str:
@@ -41,7 +41,9 @@ def test_a_script_has_its_mesh_in_a_variable_and_no_helper() -> None:
     after = written(SCRIPT)
     assert MESH in after
     assert "mesh=mesh," in after
-    assert "jax.NamedSharding(mesh, jax.P())" in after
+    assert "from jax.sharding import AxisType\n" in after
+    assert f"{MESH}replicated = jax.NamedSharding(mesh, jax.P())\n" in after
+    assert "jax.device_put(jax.tree.map(jnp.copy, jnp.ones(2)), replicated)" in after
     assert "jax.random.normal(key[0])" in after
     assert after.count("def ") == 2
 
@@ -89,12 +91,17 @@ def test_the_name_of_the_mesh_is_not_that_of_something_else() -> None:
     assert "mesh=i_mesh" in after
 
 
+def test_another_axis_type_is_left_alone() -> None:
+    after = written(SCRIPT.replace("def main", "class AxisType:\n    pass\n\n\ndef main"))
+    assert "axis_types=(jax.sharding.AxisType.Auto,)" in after
+
+
 def test_two_axes_have_two_meshes() -> None:
     more = STEP.replace("step", "other").replace('"i"', '"j"').partition("\n\n\n")[2]
     text = STEP + more + MAIN.replace("\n\n\ndef", '\np_other = jax.pmap(other, "j")\n\n\ndef')
     after = written(text + "    print(p_other(params, keys)[0])\n" + GUARD)
     assert MESH in after
-    assert 'j_mesh = jax.make_mesh(\n    (jax.device_count(),), ("j",),' in after
+    assert 'j_mesh = jax.make_mesh(\n    (jax.device_count(),), ("j",), axis_types=(AxisT' in after
 
 
 def test_rows_of_a_function_that_is_used_elsewhere_are_taken_by_a_lambda() -> None:

@@ -16,6 +16,7 @@ from shardlift.migrate.call_format import CallText, Style, render
 from shardlift.migrate.device_axis.cells import Place, Role
 from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.forms import DEFAULT_NAME
 from shardlift.migrate.names import jax_name
@@ -26,6 +27,7 @@ from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.statements import newline
 
 HELPER = "device_mesh"
+_TYPE = "from jax.sharding import AxisType"
 # What decides which devices there are: it has to run before one is touched.
 _SET_UP = re.compile(
     r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
@@ -44,6 +46,7 @@ class Meshes:
         """Find the place of each file's mesh."""
         self._program = program
         self._names: dict[File, dict[str, str]] = {}
+        self._shardings: dict[File, dict[str, str]] = {}
         self._first: dict[File, ast.stmt] = {}
         for place in _users(program, decision):
             statement = _top_level(place)
@@ -65,6 +68,22 @@ class Meshes:
             names[axis] = _free_name(file, axis, {*names.values()})
         return names[axis]
 
+    def sharding(self, file: File, axis: str, written: str, split: bool) -> str:
+        """The sharding over a mesh of the first axis, or of nothing."""
+        jax = jax_name(file)[0]
+        spec = f"{jax}.P({written})" if split else f"{jax}.P()"
+        return f"{jax}.NamedSharding({self.text(file, axis, written)}, {spec})"
+
+    def named(self, file: File, axis: str, sharding: str, name: str) -> str:
+        """A variable for a sharding, defined below the mesh; the sharding where there is none."""
+        if not self.is_variable(file, axis):
+            return sharding
+        names = self._shardings.setdefault(file, {})
+        if sharding not in names:
+            candidates = (name, f"{name}_{axis}", *(f"sharding_{k}" for k in range(1, 99)))
+            names[sharding] = _first_free(file, candidates, {*names.values()})
+        return names[sharding]
+
     def is_variable(self, file: File, axis: str | None) -> bool:
         """Whether the mesh of a file is a variable, which exists once the module has run."""
         return axis is not None and self._scripts.get(file, False)
@@ -77,13 +96,15 @@ class Meshes:
 
     def _defined(self, file: File, names: Mapping[str, str]) -> Match:
         first, style = self._first[file], Style.of(file.source.text)
-        jax, imports = jax_name(file)
-        lines = [_definition(name, axis, jax, style) for axis, name in names.items()]
+        imported = _imports_type(file, names, style)
+        lines = [_definition(file, n, axis, imported, style) for axis, n in names.items()]
+        lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
         line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
         end = newline(file)
         is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         text = end.join(lines).replace("\n", end) + end * (3 if is_block else 1)
         edit = Edit(file.stretch(line, 0, line, 0), text)
+        imports = jax_name(file)[1] | ({_TYPE} if imported else set())
         return Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
 
     def _may_touch_devices(self, file: File) -> bool:
@@ -110,6 +131,14 @@ class Meshes:
                     if dotted and self._program.module(other, dotted) is file:
                         return True
         return False
+
+
+def axis_of(site: Site, meshes: Meshes) -> tuple[str | None, str]:
+    """The axis name of a site, if it is known, and its text."""
+    written = site.options.text("axis_name")
+    if written is None or written == "None":
+        return meshes.default_axis, repr(meshes.default_axis).replace("'", '"')
+    return site.axis_name, written
 
 
 def _users(program: Program, decision: Decision) -> Iterable[Place]:
@@ -177,19 +206,38 @@ def _is_guard(node: ast.AST) -> bool:
 
 def _free_name(file: File, axis: str, taken: set[str]) -> str:
     """A name for a mesh that nothing in the file has."""
-    bound = {name for scope in file.index.opens.values() for name in scope.names} | taken
-    bound |= {node.id for node in file.index.nodes(ast.Name)}
     own = [f"{axis}_mesh"] if axis.isidentifier() else []
     candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
-    return next(name for name in candidates if name not in bound)
+    return _first_free(file, candidates, taken)
 
 
-def _definition(name: str, axis: str, jax: str, style: Style) -> str:
-    auto = f"axis_types=({jax}.sharding.AxisType.Auto,)"
+def _first_free(file: File, candidates: Iterable[str], taken: set[str]) -> str:
+    bound = {name for scope in file.index.opens.values() for name in scope.names} | taken
+    bound |= {node.id for node in file.index.nodes(ast.Name)}
+    return next(name for name in candidates if name.isidentifier() and name not in bound)
+
+
+def _imports_type(file: File, names: Mapping[str, str], style: Style) -> bool:
+    """Whether `AxisType` is imported: where a mesh then fits on a line, and only then."""
+    bound = {name for scope in file.index.opens.values() for name in scope.names}
+    texts = [
+        [_definition(file, name, axis, imported, style) for imported in (False, True)]
+        for axis, name in names.items()
+    ]
+    is_shorter = any("\n" in full and "\n" not in short for full, short in texts)
+    return is_shorter and "AxisType" not in bound
+
+
+def _definition(file: File, name: str, axis: str, imported: bool, style: Style) -> str:
+    jax, opening = jax_name(file)[0], f"{name} = "
+    names = f"({style.string(axis)},)"
+    auto = "AxisType.Auto" if imported else f"{jax}.sharding.AxisType.Auto"
     call = CallText(
-        f"{jax}.make_mesh", (f"({jax}.device_count(),)", f"({style.string(axis)},)", auto)
+        f"{jax}.make_mesh", (f"({jax}.device_count(),)", names, f"axis_types=({auto},)")
     )
-    opening = f"{name} = "
+    if file.many_processes:  # in the order of pmap: the devices of a process one after the other
+        devices = f"sorted({jax}.devices(), key=lambda device: device.process_index)"
+        call = CallText(f"{jax}.sharding.Mesh", (devices, names))
     return opening + render(call, style, "", len(opening))
 
 

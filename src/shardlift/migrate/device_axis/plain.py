@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, CallText
 from shardlift.migrate.device_axis.cells import Point, Role, find
-from shardlift.migrate.device_axis.mesh import Meshes, needs_helper, runs_at_import
+from shardlift.migrate.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
@@ -33,7 +33,7 @@ def needs_rows_helper(program: Program, site: Site, decision: Decision) -> str |
     file = site.file
     if file.project.settings.exact:
         return "every bit is kept (--exact)"
-    if file.many_processes:
+    if file.many_processes and decision.is_apart:
         return "each process gives and gets its own part of the arrays"
     if site.has_keywords:
         return "jax.shard_map takes no keyword arguments"
@@ -86,14 +86,6 @@ def mapping_form(
     check = () if strict else ("check_vma=False",)
     name = f"{jax_name(file)[0]}.shard_map"
     return Form((f"mesh={mesh}", *specs, *check), outer, None, name=name), needs_helper(mesh)
-
-
-def axis_of(site: Site, meshes: Meshes) -> tuple[str | None, str]:
-    """The axis name of a site, if it is known, and its text."""
-    written = site.options.text("axis_name")
-    if written is None or written == "None":
-        return meshes.default_axis, repr(meshes.default_axis).replace("'", '"')
-    return site.axis_name, written
 
 
 def specs_of(

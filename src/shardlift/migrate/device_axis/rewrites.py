@@ -12,7 +12,7 @@ from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, Style
 from shardlift.migrate.changes import ChangeId, Decisions
-from shardlift.migrate.device_axis import mesh, plain, spelling
+from shardlift.migrate.device_axis import mesh, plain, process_arrays, spelling
 from shardlift.migrate.device_axis import strict as checked
 from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
 from shardlift.migrate.device_axis.failures import PLEASE_REPORT, NotFollowedError, blame
@@ -130,6 +130,8 @@ def _plan(program: Program, decided: Decisions, goal: Goal, left: Mapping[Site, 
     steps = Steps()
     decision = decide(program, left, *([steps.proves] if goal is Goal.JIT else []))
     found, meshes = Plan(findings=findings(program, decision)), Meshes(program, decision)
+    apart = process_arrays.find_apart(program, decision, meshes)
+    decision.is_apart = apart is not None
     jitted = choose(program, decision, steps) if goal is Goal.JIT else {}
     for site in program.sites.values():
         step = jitted.get(site)
@@ -145,7 +147,7 @@ def _plan(program: Program, decided: Decisions, goal: Goal, left: Mapping[Site, 
         layout = decision.layouts[key]
         if layout is not Layout.STACKED:
             with _writing(sites_of(root)):
-                _rewrite_class(found, program, root, layout, meshes)
+                _rewrite_class(found, program, decision, root, layout, meshes)
     for file, definition in meshes.definitions():
         found.add(file, definition)
     return found
@@ -179,6 +181,9 @@ def _rewrite_site(
     strict = decided.strict_vma and why is None
     if plain.needs_rows_helper(program, site, decision) is None:
         found.add(site.file, _plain_site(program, site, decision, meshes, strict))
+        if site.file.many_processes:
+            for file, match in process_arrays.join_parts(decision, site, meshes):
+                found.add(file, match)
     else:
         found.add(site.file, _site(site, decision, strict))
     if strict:
@@ -195,27 +200,28 @@ def _cannot_be_written(site: Site) -> Iterable[str]:
 
 
 def _rewrite_class(
-    found: Plan, program: Program, root: Cell, layout: Layout, meshes: Meshes
+    found: Plan, program: Program, decision: Decision, root: Cell, layout: Layout, meshes: Meshes
 ) -> None:
     """The places that make and use the values of a class, each once."""
     points = {(point.at.node, point.role): point for point in reversed(root.points)}
     for point in reversed(points.values()):
-        rewrite = _rewrite(program, root, point, layout, meshes)
+        rewrite = _rewrite(program, decision, root, point, layout, meshes)
         if rewrite is not None:
             found.add(point.at.file, rewrite)
 
 
 def _rewrite(
-    program: Program, root: Cell, point: Point, layout: Layout, meshes: Meshes
+    program: Program, decision: Decision, root: Cell, point: Point, layout: Layout, meshes: Meshes
 ) -> Match | None:
     node, role = point.at.node, point.role
     imports, helpers = frozenset[str](), frozenset[HelperRequest]()
     if role is Role.REPLICATE and layout is Layout.WHOLE:
-        return _replicated(root, point, meshes)
+        return _replicated(decision, root, point, meshes)
     if role is Role.SHARD:
         edits = spelling.unsharded(point)
     elif role in (Role.FIRST, Role.INDEX):
-        edits, imports = spelling.first(point, _is_given_away(program, root, point))
+        is_shared = point.at.file.many_processes and not decision.is_apart
+        edits, imports = spelling.first(point, _is_given_away(program, root, point), is_shared)
     elif role is Role.METRICS:
         edits, imports = spelling.metrics(point)
     elif role is Role.PREFETCH and not prefetch_splits(point.at.file.project.settings):
@@ -226,18 +232,22 @@ def _rewrite(
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
 
 
-def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
+def _replicated(decision: Decision, root: Cell, point: Point, meshes: Meshes) -> Match:
     """A copy of a tree on every device."""
     file, node = point.at.file, point.at.node
     settings = file.project.settings
-    if settings.exact or file.many_processes:
+    if settings.exact or (file.many_processes and decision.is_apart):
         edits = spelling.replicated(point, _axis_name(root))
         helpers = frozenset({HelperRequest(spelling.PUT)})
         return Match(node, "", tuple(edits), helpers=helpers, kind=Kind.DEVICE_AXIS)
     axis = _axis_name(root) or meshes.default_axis
-    text = meshes.text(file, axis, Style.of(file.source.text).string(axis))
-    edits, imports = spelling.placed(point, text)
-    return Match(node, "", tuple(edits), imports, mesh.needs_helper(text), kind=Kind.DEVICE_AXIS)
+    written = Style.of(file.source.text).string(axis)
+    sharding = meshes.sharding(file, axis, written, split=False)
+    if not spelling.fits_on_a_line(point, sharding):
+        sharding = meshes.named(file, axis, sharding, "replicated")
+    edits, imports = spelling.placed(point, sharding)
+    helpers = mesh.needs_helper(meshes.text(file, axis, written))
+    return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
 
 
 def _is_given_away(program: Program, root: Cell, point: Point) -> bool:

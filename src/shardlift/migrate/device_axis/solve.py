@@ -47,6 +47,7 @@ class Decision:
     reasons: dict[int, str] = field(default_factory=dict)
     classes: dict[int, Cell] = field(default_factory=dict)
     left: Mapping[Site, str] = field(default_factory=dict)  # sites that are not to change
+    is_apart: bool = True  # in many processes: each has arrays of its own, as with pmap
     # Whether the text of a site alone proves a part of its output the same on all devices.
     proves: Callable[[Decision, Site, tuple[Key, ...]], bool] = lambda *_: False
 

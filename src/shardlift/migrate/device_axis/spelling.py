@@ -19,11 +19,16 @@ from shardlift.source.values import External
 PUT = "put_on_every_device"
 PREFETCH = "prefetch_to_device"
 _FLAX_PREFETCH = "flax.jax_utils.prefetch_to_device"
-# Functions that read a value before they return, and do not keep it.
-_READERS = frozenset(
+# Functions that read a value before they return, and do not keep it; the first ones also one that
+# is on devices of other processes, if it is whole here.
+_ON_HOST = frozenset(
     {
         "jax.device_get", "numpy.asarray", "numpy.array", "builtins.float", "builtins.int",
         "builtins.print", "builtins.bool", "builtins.str", "builtins.repr", "builtins.format",
+    }
+)  # fmt: skip
+_READERS = _ON_HOST | frozenset(
+    {
         "flax.training.checkpoints.save_checkpoint", "flax.serialization.to_bytes",
         "flax.training.checkpoints.save_checkpoint_multiprocess", "pickle.dump", "pickle.dumps",
         "flax.serialization.msgpack_serialize", "flax.serialization.to_state_dict",
@@ -82,20 +87,32 @@ def replicated(made: Point, axis_name: str | None) -> list[Edit]:
     return _around(file, made.at.node, made.inner, f"{PUT}(", f"{axis})")
 
 
-def placed(made: Point, mesh: str) -> tuple[list[Edit], frozenset[str]]:
-    """`replicate(x)` becomes a copy of `x`, whole on every device of a mesh.
+def placed(made: Point, sharding: str) -> tuple[list[Edit], frozenset[str]]:
+    """`replicate(x)` becomes a copy of `x`, whole on every device.
 
     Without the copy the arrays share memory with `x` (JAX 0.10.2 and 0.12, with `may_alias=False`
     as well): donating them deletes `x`, and donating a tree that has `x` twice is an error.
     """
     file = made.at.file
     assert made.inner is not None
-    jax, imports = jax_name(file)
+    text, stand_in = _placed_text(made, sharding)
+    imports = jax_name(file)[1]
+    return _around(file, made.at.node, made.inner, *text.split(stand_in)), imports
+
+
+def fits_on_a_line(made: Point, sharding: str) -> bool:
+    """Whether the text of `placed` has no more lines than the tree."""
+    return "\n" not in _placed_text(made, sharding)[0]
+
+
+def _placed_text(made: Point, sharding: str) -> tuple[str, str]:
+    """The text of `placed`, and what stands for the tree in it."""
+    file = made.at.file
+    assert made.inner is not None
+    jax = jax_name(file)[0]
     stand_in = _PLACE.ljust(len(file.text(made.inner)), "x")
     copied = CallText(f"{jax}.tree.map", (f"{numpy_name(file, jax)}.copy", stand_in))
-    whole = CallText(f"{jax}.NamedSharding", (mesh, f"{jax}.P()"))
-    text = laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, whole)))
-    return _around(file, made.at.node, made.inner, *text.split(stand_in)), imports
+    return laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, sharding))), stand_in
 
 
 def laid_out(file: File, node: ast.AST, call: CallText) -> str:
@@ -138,14 +155,23 @@ def _without_call(point: Point, inner: ast.expr) -> list[Edit]:
     return _around(point.at.file, point.at.node, inner, "", "")
 
 
-def first(use: Point, donated: bool) -> tuple[list[Edit], frozenset[str]]:
-    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later."""
+def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozenset[str]]:
+    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later.
+
+    Of an array that is shared by processes, it becomes the copy on the first device of this one.
+    """
     file, node = use.at.file, use.at.node
     assert use.inner is not None
-    if not donated or _is_read_now(file, node):
+    if _is_read_now(file, node, shared) or not (donated or shared):
         return _without_call(use, use.inner), frozenset()
     jax, imports = jax_name(file)
     copy = f"{numpy_name(file, jax)}.copy"
+    if shared:
+        opening, closing = (f"{copy}(", ")") if donated else ("", "")
+        local = f"lambda x: {opening}x.addressable_data(0){closing}"
+        if use.role is Role.FIRST or not isinstance(use.inner, _SIMPLE):
+            return _around(file, node, use.inner, f"{jax}.tree.map({local}, ", ")"), imports
+        return _around(file, node, use.inner, opening, f".addressable_data(0){closing}"), imports
     if use.role is Role.INDEX:
         return _around(file, node, use.inner, f"{copy}(", ")"), imports
     return _around(file, node, use.inner, f"{jax}.tree.map({copy}, ", ")"), imports
@@ -177,20 +203,30 @@ def _around(file: File, node: ast.AST, inner: ast.expr, opening: str, closing: s
     ]
 
 
-def _is_read_now(file: File, node: ast.AST) -> bool:
-    """Whether a value is read immediately, so that donating it later does no harm."""
+def _is_read_now(file: File, node: ast.AST, shared: bool) -> bool:
+    """Whether a value is read immediately, so that donating it later does no harm.
+
+    A row of an array that is shared by processes cannot be taken by one of them alone.
+    """
     parent = file.index.parents.get(node)
+    readers = _ON_HOST if shared else _READERS
     while isinstance(parent, (ast.Attribute, ast.Subscript)) and parent.value is node:
         if isinstance(parent, ast.Attribute) and parent.attr in ("item", "tolist"):
             return True
+        if shared and not (isinstance(parent, ast.Attribute) or _is_key(parent.slice)):
+            return False
         node, parent = parent, file.index.parents.get(parent)
     while isinstance(parent, (ast.keyword, ast.Tuple, ast.List, ast.Dict)):
         node, parent = parent, file.index.parents.get(parent)
     if isinstance(parent, ast.FormattedValue):
         return True
     return (
-        isinstance(parent, ast.Call) and node is not parent.func and file.called(parent) in _READERS
+        isinstance(parent, ast.Call) and node is not parent.func and file.called(parent) in readers
     )
+
+
+def _is_key(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def numpy_name(file: File, jax: str) -> str:

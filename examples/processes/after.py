@@ -17,16 +17,14 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """
     in_specs = out_specs = jax.P(axis_name)
 
-    def mesh_for(args, kwargs):
+    def mesh_for(args, kwargs, hosts):
         count = jax.tree.leaves((args, kwargs))[0].shape[0]
-        hosts = range(jax.process_count())
-        count *= len(hosts)
-        chosen = [d for k in hosts for d in jax.local_devices(k)]
-        return jax.sharding.Mesh(chosen[:count], (axis_name,))
+        chosen = sorted(jax.devices(), key=lambda d: d.process_index)
+        return jax.sharding.Mesh(chosen[: count * hosts], (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        mesh = mesh_for(args, kwargs)
+        mesh = mesh_for(args, kwargs, hosts=1)  # of global arrays
 
         @jax.shard_map(
             mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
@@ -43,9 +41,10 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
     @functools.wraps(fun)
     def call(*args, **kwargs):
-        place = functools.partial(_stitched, mesh_for(args, kwargs))
+        mesh = mesh_for(args, kwargs, hosts=jax.process_count())
+        place = functools.partial(_stitched, mesh)
         args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
-        return jax.tree.map(_own_rows, jitted(*args, **kwargs))
+        return _own_rows(mesh, out_specs, jitted(*args, **kwargs))
 
     return call
 
@@ -97,13 +96,13 @@ def _stitched(mesh, spec, tree):
     return jax.tree.map(stitch, tree)
 
 
-def _own_rows(x):
-    """What this process has of an output."""
-    if x.is_fully_addressable:
-        return x
-    mesh, spec = x.sharding.mesh, x.sharding.spec
-    rows = multihost_utils.global_array_to_host_local_array(x, mesh, spec)
-    rows._whole = x
+def _own_rows(mesh, specs, out):
+    """What this process has of the outputs."""
+    if not mesh.is_multi_process:
+        return out
+    rows = multihost_utils.global_array_to_host_local_array(out, mesh, specs)
+    for row, whole in zip(jax.tree.leaves(rows), jax.tree.leaves(out)):
+        row._whole = whole
     return rows
 
 

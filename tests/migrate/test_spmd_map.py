@@ -214,6 +214,46 @@ def test_under_other_transformations() -> None:
     assert mapped.lower(X).compile()(X).shape == X.shape
 
 
+PLACED = [
+    {Feature.IN_AXES, Feature.UNMAPPED},
+    {Feature.PROCESSES},
+    {Feature.IN_AXES, Feature.PROCESSES},
+]
+
+
+@pytest.mark.parametrize("features", PLACED)
+def test_placed_arguments_under_other_transformations(features: set[Feature]) -> None:
+    mapped = spmd_map(Feature.LOWERED, *features)(lambda x: x**2, "i")
+    assert_array_equal(jax.jit(mapped)(X), X**2)
+    assert_array_equal(jax.grad(lambda x: mapped(x).sum())(X), 2 * X)
+    assert_array_equal(jax.vmap(mapped)(np.stack([X, X])), np.stack([X, X]) ** 2)
+    assert_array_equal(mapped.lower(X).compile()(X), X**2)
+
+
+@pytest.mark.parametrize("more", [{Feature.UNMAPPED}, {Feature.PROCESSES}])
+def test_unmapped_arguments_may_lie_on_any_device(more: set[Feature]) -> None:
+    mapped = spmd_map(Feature.IN_AXES, *more)(lambda w, x: x * w, "i", in_axes=(None, 0))
+    w = jax.device_put(W, jax.devices()[5])
+    assert_array_equal(mapped(w, X), X * W)
+
+
+@pytest.mark.parametrize("features", PLACED)
+def test_placed_static_arguments_that_are_equal_differ_by_type(features: set[Feature]) -> None:
+    mapped = spmd_map(Feature.STATIC, *features)(
+        lambda x, n: jnp.full(2, n), "i", static_broadcasted_argnums=1
+    )
+    assert [mapped(X, n).dtype for n in (1, 1.0, True)] == [jnp.int32, jnp.float32, jnp.bool]
+
+
+@pytest.mark.parametrize("features", PLACED)
+def test_what_is_passed_by_name_is_not_donated_where_it_is_placed(features: set[Feature]) -> None:
+    mapped = spmd_map(Feature.DONATE, *features)(lambda x, y: x + y, "i", donate_argnums=(0, 1))
+    x, y = jax.device_put((X, X), jax.NamedSharding(jax.make_mesh((8,), ("i",)), jax.P("i")))
+    assert_array_equal(mapped(x, y=y), 2 * X)
+    assert x.is_deleted()
+    assert not y.is_deleted()
+
+
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("features", [set(), {Feature.DONATE}, ANY_CALL, set(Feature)])
 def test_the_text_is_in_the_style_of_the_project(style: Style, features: set[Feature]) -> None:

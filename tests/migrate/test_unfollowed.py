@@ -67,7 +67,7 @@ def test_a_backend_table() -> None:
     "text",
     [
         "import objax\nstep = objax.Parallel(f, vc)\n",
-        "from flax import nnx\nstep = nnx.pmap(f)\n",
+        "from flax import nnx\nstep = nnx.pmap(f, in_axes=axes)\n",
         "import equinox as eqx\nstep = eqx.filter_pmap(f, in_axes=axes)\n",
     ],
 )

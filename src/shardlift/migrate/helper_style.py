@@ -44,7 +44,7 @@ def _without_annotations(source: str) -> str:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
             edits += _in_signature(node, source.splitlines())
-    return apply_edits(source, edits)
+    return apply_edits(source, edits).replace("  # type: ignore[attr-defined]", "")
 
 
 def _in_signature(node: ast.FunctionDef, lines: list[str]) -> Iterator[Edit]:

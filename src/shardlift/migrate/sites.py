@@ -12,7 +12,7 @@ import io
 import tokenize
 from collections.abc import Iterator, Mapping
 
-from shardlift.migrate import equinox_sites
+from shardlift.migrate import library_sites
 from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
 from shardlift.migrate.forms import PER_DEVICE, Form, call_text, form_of
 from shardlift.migrate.goal import Goal
@@ -56,8 +56,8 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     inside = tangled(file)
     done: set[ast.AST] = set()
     for mention in file.mentions:
-        if mention.path == equinox_sites.PATH:
-            yield equinox_sites.rewrite_mention(file, mention)
+        if mention.path in library_sites.LIBRARIES:
+            yield library_sites.rewrite_mention(file, mention)
         elif mention.name not in done:
             reason = _why_not(file, mention, inside)
             if reason is not None:
@@ -101,7 +101,7 @@ def _not_own(path: str) -> str:
 
 
 _OTHER = {
-    equinox_sites.PATH: "maps only the arrays of a tree: use eqx.filter_jit with eqx.filter_shard",
+    "equinox.filter_pmap": "maps only the arrays of a tree: use eqx.filter_jit",
     "flax.nnx.pmap": "carries nnx objects in and out: use nnx.jit with nnx.shard_map",
     "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
     "objax.Parallel": "carries objax variables in and out: use jax.shard_map over their values",
@@ -159,6 +159,8 @@ def _rename(file: File, mention: Mention, options: Options | None) -> Match:
         features = ANY_CALL if _has_unseen_options(file, mention) else features_of_any_call(is_said)
     if file.many_processes:
         features |= {Feature.PROCESSES}
+    if file.project.has_method_call("lower"):  # `str.lower` has no arguments
+        features |= {Feature.LOWERED}
     known = alias.options if alias else options
     helper = request(features, axis_of(known) if known else None)
     edits = (file.replace(mention.name, NAME), *_realign(file, mention))

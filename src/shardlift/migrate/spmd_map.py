@@ -40,6 +40,7 @@ class Feature(StrEnum):
     DONATE = "donate"
     UNNAMED = "unnamed"  # the axis name may be None
     LISTS = "lists"  # in_axes may be a list
+    LOWERED = "lowered"  # `.lower(…)` of what is returned is called
     STATIC_LAST = "static_last"  # in_axes may leave out static arguments at the end
     UNMAPPED = "unmapped"  # in_axes may be None for some arguments
     UNHASHABLE = "unhashable"  # an option may be a list or a dict
@@ -58,7 +59,7 @@ _OF_KEYWORD = {
 }
 _PARAMETERS = {feature: keyword for keyword, feature in _OF_KEYWORD.items()}
 # A pmap that is handed on as a value may be called in any way.
-ANY_CALL = frozenset(Feature) - {Feature.PROCESSES}
+ANY_CALL = frozenset(Feature) - {Feature.PROCESSES, Feature.LOWERED}
 _OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED, Feature.STATIC_LAST})
 _MAY_HAVE_NO_HASH = frozenset(
     {Feature.IN_AXES, Feature.OUT_AXES, Feature.STATIC, Feature.DEVICES, Feature.DONATE}
@@ -175,6 +176,7 @@ def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
         Feature.STATIC_LAST: "in_axes += (None,)",
         Feature.UNMAPPED: "_placed,",
         Feature.PROCESSES: "_stitched,",
+        Feature.LOWERED: "call.lower =",
         Feature.UNHASHABLE: "@_remember",
     }
     found |= {feature for feature, sign in signs.items() if sign in source}

@@ -11,7 +11,7 @@ from types import FrameType
 # Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
 # So do the functions that `shardlift migrate` writes into programs.
-_WRITTEN = ("spmd_map", "_remember", "shard_map_per_device")
+_WRITTEN = ("spmd_map", "_remember", "shard_map_per_device", "filter_spmd_map", "nnx_spmd_map")
 _STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
 
 

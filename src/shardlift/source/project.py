@@ -155,6 +155,13 @@ class Project:
             self._keywords[name] = any(pattern.search(self._text(path)) for path in self._paths)
         return self._keywords[name]
 
+    def has_method_call(self, name: str) -> bool:
+        """Whether any file calls a method of this name with arguments."""
+        if (key := f".{name}(") not in self._keywords:
+            pattern = re.compile(rf"\.{name}\(\s*[^)\s]")
+            self._keywords[key] = any(pattern.search(self._text(path)) for path in self._paths)
+        return self._keywords[key]
+
     def is_matched_elsewhere(self, pattern: re.Pattern[str], path: str) -> bool:
         """Whether a pattern occurs in any file except one."""
         return any(pattern.search(self._text(other)) for other in self._paths if other != path)

@@ -65,11 +65,11 @@ def _stitched(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
     return jax.tree.map(stitch, tree)
 
 
-def _own_rows(x: jax.Array) -> Any:
-    """What this process has of an output."""
-    if x.is_fully_addressable:
-        return x
-    mesh, spec = x.sharding.mesh, x.sharding.spec
-    rows = multihost_utils.global_array_to_host_local_array(x, mesh, spec)
-    rows._whole = x
+def _own_rows(mesh: jax.sharding.Mesh, specs: Any, out: Any) -> Any:
+    """What this process has of the outputs."""
+    if not mesh.is_multi_process:
+        return out
+    rows = multihost_utils.global_array_to_host_local_array(out, mesh, specs)
+    for row, whole in zip(jax.tree.leaves(rows), jax.tree.leaves(out)):
+        row._whole = whole
     return rows

@@ -1,12 +1,13 @@
-"""`equinox.filter_pmap`: its name becomes that of the helper `filter_spmd_map`.
+"""`equinox.filter_pmap` and `flax.nnx.pmap`: each name becomes that of a helper.
 
-The helper does what `filter_pmap` does by default: every array is split along its first axis.
+The helpers do what these functions do by default: every array is split along its first axis.
 A site that gives other axes, or donates, stays as it is.
 """
 
 from __future__ import annotations
 
 import ast
+from typing import NamedTuple
 
 from shardlift.migrate.names import is_shadowed
 from shardlift.source.file import File
@@ -14,32 +15,43 @@ from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.model import HelperRequest, Kind, Match
 from shardlift.source.values import Known
 
-PATH = "equinox.filter_pmap"
-NAME = "filter_spmd_map"
+
+class Library(NamedTuple):
+    """The pmap of a library: the helper that takes its place, and what to do by hand."""
+
+    helper: str
+    advice: str
+
+
+LIBRARIES = {
+    "equinox.filter_pmap": Library("filter_spmd_map", "use eqx.filter_jit with eqx.filter_shard"),
+    "flax.nnx.pmap": Library("nnx_spmd_map", "use nnx.jit with nnx.shard_map"),
+}
 
 
 def rewrite_mention(file: File, mention: Mention) -> Match:
-    """A mention of `equinox.filter_pmap`, rewritten or refused."""
-    reason = _why_not(file, mention)
+    """A mention of a library's pmap, rewritten or refused."""
+    library = LIBRARIES[mention.path]
+    reason = _why_not(file, mention, library)
     if reason:
-        return Match(mention.node, f"{PATH} {reason}", kind=Kind.SITE)
-    edits = (file.replace(mention.name, NAME),)
-    helpers = frozenset({HelperRequest(NAME)})
+        return Match(mention.node, f"{mention.path} {reason}", kind=Kind.SITE)
+    edits = (file.replace(mention.name, library.helper),)
+    helpers = frozenset({HelperRequest(library.helper)})
     return Match(mention.node, "", edits, helpers=helpers, kind=Kind.SITE)
 
 
-def _why_not(file: File, mention: Mention) -> str:
+def _why_not(file: File, mention: Mention, library: Library) -> str:
     if mention.use not in (Use.CALL, Use.DECORATOR):
         return "is passed on as a value: look at what it maps"
     if file.many_processes:
-        return "in a program of many processes: use eqx.filter_jit with eqx.filter_shard"
-    if is_shadowed(file, mention.name, NAME):
-        return f"cannot be replaced: the name `{NAME}` means something else here"
+        return f"in a program of many processes: {library.advice}"
+    if is_shadowed(file, mention.name, library.helper):
+        return f"cannot be replaced: the name `{library.helper}` means something else here"
     node = mention.node
     if isinstance(node, ast.Call):
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         if set(given) - {"axis_name"}:
-            return "has options other than axis_name: use eqx.filter_jit with eqx.filter_shard"
+            return f"has options other than axis_name: {library.advice}"
         name = given.get("axis_name")
         if isinstance(name, ast.Constant) and name.value is None:
             return "has no axis name: leave out `axis_name=None`"

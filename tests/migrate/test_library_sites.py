@@ -1,4 +1,4 @@
-"""`equinox.filter_pmap`: which sites are rewritten, and what their text computes."""
+"""`equinox.filter_pmap` and `flax.nnx.pmap`: which sites are rewritten, and what they compute."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from shardlift.migrate.sites import rewrite
 from shardlift.source.model import HelperRequest
 from tests.migrate.steps import results, rewritten
 
+NNX = "from flax import nnx\ndef g(x):\n    return x\n"
 EQX = "import equinox as eqx\ndef g(x):\n    return x\n"
 
 
@@ -33,6 +34,27 @@ EQX = "import equinox as eqx\ndef g(x):\n    return x\n"
 )
 def test_rewritten(before: str, after: str) -> None:
     assert rewritten(rewrite, f"{EQX}{before}\n") == f"{EQX}{after}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f = nnx.pmap(g)", "f = nnx_spmd_map(g)"),
+        ("@nnx.pmap\ndef f(x): ...", "@nnx_spmd_map\ndef f(x): ..."),
+        (
+            "@nnx.pmap(axis_name='i')\ndef f(x): ...",
+            "@nnx_spmd_map(axis_name='i')\ndef f(x): ...",
+        ),
+    ],
+)
+def test_nnx_is_rewritten(before: str, after: str) -> None:
+    assert rewritten(rewrite, f"{NNX}{before}\n") == f"{NNX}{after}\n"
+
+
+def test_nnx_with_other_axes_is_refused() -> None:
+    (match,) = results(rewrite, f"{NNX}f = nnx.pmap(g, in_axes=(None, 0))\n")
+    assert "use nnx.jit with nnx.shard_map" in match.message
+    assert not match.edits
 
 
 @pytest.mark.parametrize(
@@ -66,12 +88,12 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-def written() -> Callable[..., Any]:
+def written(name: str = "filter_spmd_map", library: str = "equinox") -> Callable[..., Any]:
     """The helper, from the text that is written."""
-    pytest.importorskip("equinox")
+    pytest.importorskip(library)
     names: dict[str, Any] = {"__name__": "written"}
-    exec(emit([HelperRequest("filter_spmd_map")]), names)
-    return names["filter_spmd_map"]
+    exec(emit([HelperRequest(name)]), names)
+    return names[name]
 
 
 @pytest.mark.libraries
@@ -111,6 +133,61 @@ def test_a_function_that_is_mapped_again_is_traced_once() -> None:
     for _ in range(3):
         mapping(step)(X)
     assert traced == [1]
+
+
+def _train(mapping: Callable[..., Any]) -> Any:
+    """A model with parameters, statistics and keys is trained; what it is after that."""
+    from flax import nnx
+
+    class Model(nnx.Module):
+        def __init__(self, rngs: Any) -> None:
+            self.layer = nnx.Linear(2, 3, rngs=rngs)
+            self.norm = nnx.BatchNorm(3, rngs=rngs)
+            self.drop = nnx.Dropout(0.5, rngs=rngs)
+
+    def step(model: Any, again: Any, x: Any) -> Any:
+        def loss(model: Any) -> Any:
+            return (model.drop(model.norm(model.layer(x[None]))) ** 2).mean()
+
+        value, grads = nnx.value_and_grad(loss)(model)
+        grads = jax.lax.pmean(grads, "i")
+        params = jax.tree.map(lambda p, g: p - 0.1 * g, nnx.state(again, nnx.Param), grads)
+        nnx.update(again, params)
+        return again, {"loss": value}
+
+    models = nnx.vmap(lambda key: Model(nnx.Rngs(key)))(jax.random.split(jax.random.key(0), 8))
+    trained = mapping(step)
+    losses = []
+    for _ in range(2):
+        returned, out = trained(models, models, X)
+        assert returned is models
+        losses.append(out)
+    state = jax.tree.map(_without_key, nnx.to_pure_dict(nnx.state(models)))
+    return losses, state
+
+
+def _without_key(x: jax.Array) -> jax.Array:
+    return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+
+
+@pytest.mark.libraries
+def test_nnx_modules_are_trained_as_before() -> None:
+    mapping = written("nnx_spmd_map", "flax")
+    from flax import nnx
+
+    expected = _train(lambda f: nnx.pmap(f, axis_name="i"))
+    _assert_alike(_train(lambda f: mapping(f, axis_name="i")), expected)
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize("name", ["arrays", "keys", "fewer rows than devices"])
+def test_nnx_computes_what_pmap_computes(name: str) -> None:
+    mapping = written("nnx_spmd_map", "flax")
+    from flax import nnx
+
+    function, args = CALLS[name]
+    expected = nnx.pmap(function, axis_name="i")(*args)
+    _assert_alike(mapping(axis_name="i")(function)(*args), expected)
 
 
 def _assert_alike(got: Any, expected: Any) -> None:

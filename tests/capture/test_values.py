@@ -24,6 +24,23 @@ def test_there_and_back(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_equal_objects_are_stored_once(tmp_path):
+    kept, other = np.arange(5, dtype=np.uint8), np.arange(3, dtype=np.uint8)
+    values.save({"a": kept, "b": other, "c": kept}, tmp_path / "run.json")
+    with np.load(tmp_path / "run.json.npz") as archive:
+        assert archive["bytes"].tolist() == [*range(5), *range(3)]
+    again = values.load(tmp_path / "run.json")
+    assert {name: array.tolist() for name, array in again.items()} == {
+        "a": [*range(5)], "b": [*range(3)], "c": [*range(5)]
+    }  # fmt: skip
+
+
+def test_an_archive_with_one_member_per_array(tmp_path):
+    with open(tmp_path / "run.json.npz", "wb") as file:
+        np.savez(file, **{"0.0.outputs.0": np.arange(5, dtype=np.uint8)})
+    assert values.load(tmp_path / "run.json")["0.0.outputs.0"].tolist() == [*range(5)]
+
+
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
 def test_damaged(tmp_path, content):
     (tmp_path / "run.json.npz").write_bytes(content)

@@ -103,6 +103,17 @@ os.waitpid(pid, 0)
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("work", "status"), [("print(1)", 0), ("jax.jit(fine)(X)", 1)])
+def test_calls_in_other_programs(tmp_path: Path, work: str, status: int) -> None:
+    text_of_child = f"import jax; fine, X = abs, -1.0; {work}"
+    body = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {text_of_child!r}])"
+    done = verify(tmp_path, *(text(body, mapped, 2) for mapped in ("jax.pmap", "smap")))
+    assert done.returncode == status, done.stdout
+    assert ("used JAX" in done.stdout) == bool(status)
+    assert ("The program started" in done.stdout) == bool(status)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("work", "status"), [("print(1)", 0), ("jax.jit(fine)(X)", 1)])
 def test_calls_in_spawned_children(tmp_path: Path, work: str, status: int) -> None:
     body = "import multiprocessing; start = multiprocessing.get_context('spawn').Process"
     body += "\n    child = start(target=work); child.start(); child.join()"

@@ -8,6 +8,7 @@ from shardlift.capture.schema import Process, SiteKind
 from shardlift.facts import Capture, write
 from shardlift.launch import Program
 from shardlift.verify import runs
+from shardlift.verify.bisect import identify
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import Outcome, Place, Side, SiteVerdict, Verdict
@@ -45,6 +46,7 @@ def test_devices(monkeypatch):
     assert environment(4, {})["JAX_NUM_CPU_DEVICES"] == "4"
     assert environment(4, {"JAX_PLATFORMS": "cuda"})["JAX_PLATFORMS"] == "cpu"
     assert "JAX_NUM_CPU_DEVICES" not in environment(None, {"JAX_PLATFORMS": "cuda"})
+    assert environment(None, {"JAX_PLATFORMS": "cpu"})["JAX_NUM_CPU_DEVICES"] == "8"
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     assert "JAX_NUM_CPU_DEVICES" not in environment(None, flags)
     monkeypatch.setattr(runs, "has_accelerator", lambda: True)
@@ -88,15 +90,21 @@ def test_processes_are_compared_one_by_one():
 
 def test_the_result_of_two_runs_is_added():
     sites = tuple(
-        SiteVerdict(verdict, Place("m.py", 1, name, SiteKind.PMAP, 1), None)
-        for name, verdict in (("f", Verdict.DIFFERENT), ("g", Verdict.IDENTICAL))
+        SiteVerdict(verdict, Place("m.py", line, "<lambda>", SiteKind.PMAP, 1), None)
+        for line, verdict in (
+            (1, Verdict.DIFFERENT),
+            (2, Verdict.IDENTICAL),
+            (3, Verdict.DIFFERENT),
+        )
     )
     outcome = Outcome(Side("a"), Side("b"), sites)
-    assert with_determinism(outcome, []).notes == ("BEFORE gave the same numbers in two runs",)
-    unstable = with_determinism(outcome, ["f", "g"])
+    assert with_determinism(outcome, {}).notes == ("BEFORE gave the same numbers in two runs",)
+    (first, _), (second, _), _ = identify(sites)
+    unstable = with_determinism(outcome, {first: "f (m.py:1)", second: "g (m.py:2)"})
     assert "not deterministic" in unstable.sites[0].causes[0]
     assert unstable.sites[1].causes == ()
-    assert unstable.notes == ("BEFORE gave different numbers in two runs: f, g",)
+    assert unstable.sites[2].causes == ()  # another site of the same name
+    assert unstable.notes == ("BEFORE gave different numbers in two runs: f (m.py:1), g (m.py:2)",)
 
 
 @pytest.mark.parametrize(

@@ -392,6 +392,7 @@ class Capture:
     sources: dict[str, str] = field(default_factory=dict)
     job: str = ""
     children: int = 0  # child processes that used JAX; their calls are not recorded
+    child_commands: tuple[str, ...] = ()  # programs that were started, if one of them used JAX
 
     @property
     def missing(self) -> tuple[int, ...]:

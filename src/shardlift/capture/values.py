@@ -1,7 +1,12 @@
-"""The values of arrays, in ``FILE.npz`` beside a capture: a NumPy archive of bytes, no pickle."""
+"""The values of arrays, in ``FILE.npz`` beside a capture: a NumPy archive of bytes, no pickle.
+
+All arrays lie in one member, ``bytes``; ``index`` says where, as JSON. A member per array, as
+`record_legacy.py` writes it, is read too, but takes 0.1 ms per array.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -39,11 +44,31 @@ def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
     temporary = f"{target}.{os.getpid()}.part"
     try:
         with open(temporary, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, allow_pickle=False, **_pack(arrays))
         os.replace(temporary, target)
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
+
+
+def _pack(arrays: Mapping[str, Bytes]) -> dict[str, Bytes]:
+    """One array of all bytes, where each object is stored once, and the places of the arrays."""
+    index: dict[str, tuple[int, int]] = {}
+    places: dict[int, tuple[int, int]] = {}
+    end = 0
+    for name, array in arrays.items():
+        if id(array) not in places:
+            places[id(array)] = end, end + array.nbytes
+            end += array.nbytes
+        index[name] = places[id(array)]
+    distinct = {id(array): array for array in arrays.values()}
+    text = np.frombuffer(json.dumps(index).encode(), np.uint8)
+    return {"index": text, "bytes": np.concatenate([*distinct.values()])}
+
+
+def _unpack(packed: Mapping[str, Bytes]) -> dict[str, Bytes]:
+    index, content = json.loads(packed["index"].tobytes()), packed["bytes"]
+    return {name: content[start:stop] for name, (start, stop) in index.items()}
 
 
 def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
@@ -55,6 +80,8 @@ def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
         # Opened here: np.load leaves a file that is no archive open.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             found = {name: archive[name] for name in archive.files}
+        if found.keys() == {"index", "bytes"}:
+            found = _unpack(found)
     except Exception as error:  # zipfile, zlib and NumPy's reader of headers have many
         why = str(error).partition("\n")[0][:200]
         raise CaptureError(

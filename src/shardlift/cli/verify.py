@@ -62,7 +62,7 @@ class _Command(click.Command):
 @click.option(
     "--devices",
     type=click.IntRange(1),
-    show_default="8, unless there is an accelerator or JAX_PLATFORMS is set",
+    show_default="8, unless there is an accelerator or JAX_PLATFORMS names one",
     help="Virtual CPU devices per process.",
 )
 @click.option(
@@ -165,14 +165,14 @@ def verify(
     try:
         sources = [runs.parse_target(text, args) for text in (before, after)]
         with progress.status("starting") as status:
-            notes: list[str] = []
+            differing: dict[Any, str] = {}
             if check_determinism and not sources[0].capture:
-                notes = runs.check_determinism(sources[0], settings, status.update)
+                differing = runs.check_determinism(sources[0], settings, status.update)
             outcome = runs.compare(sources[0], sources[1], settings, status.update)
     except (runs.CannotRunError, CaptureError) as error:
         stop(explain_error(error))
     if check_determinism:
-        outcome = runs.with_determinism(outcome, notes)
+        outcome = runs.with_determinism(outcome, differing)
     _print(outcome, style, quiet)
     sys.exit(outcome.status)
 

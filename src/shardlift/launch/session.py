@@ -155,6 +155,8 @@ class RunSession:
         from shardlift.recording.tape.reference_run import read_reference
         from shardlift.recording.tape.tape import Tape
 
+        if self._children is not None:
+            self._children.watch_programs()
         path = self.options.reference
         reference = None if path is None else read_reference(path)
         return Tape(self.options.tape, reference, self._children)

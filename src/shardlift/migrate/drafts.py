@@ -159,9 +159,10 @@ def _finish(
     if home.path is None:
         style = Style.of(text)
         text, missing, imports = extended(text, requests, style)
-        text = add_imports(text, statements | imports, home.own)
+        names = {helper.name for helper in missing}
+        text = add_imports(text, statements | imports, home.own, names)
         if missing:
-            text = add_definitions(text, definitions(missing, style), {h.name for h in missing})
+            text = add_definitions(text, definitions(missing, style), names)
         return text
     if optional:
         text = add_guarded(text, _import_from(home, requests), {one.name for one in requests})

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from shardlift.source.edits import apply_edits, split_lines
 from shardlift.source.imports import bound_name, drop_names
@@ -34,15 +35,23 @@ class Insertion:
     lines: tuple[str, ...]
 
 
-def add_imports(text: str, statements: Iterable[str], own: frozenset[str] = frozenset()) -> str:
+def add_imports(
+    text: str,
+    statements: Iterable[str],
+    own: frozenset[str] = frozenset(),
+    needed_by: Collection[str] = (),
+) -> str:
     """The text with import statements put where a person would.
 
-    `own` has the names of the project's own packages and modules.
+    `own` has the names of the project's own packages and modules. The imports stand before the
+    first use of what they bind, and of the names `needed_by`: helpers that use the imports.
     """
     for statement in sorted(statements, key=_sort_key):
         tree = ast.parse(text)
-        if not _is_there(tree, statement):
-            text = insert_lines(text, _place(tree, text, statement, own))
+        uses = _bound_names(statement) | {*needed_by}
+        if not _is_there(_before_use(tree, uses), statement):
+            limit = end_of_imports(tree, uses)
+            text = insert_lines(text, _place(tree, text, statement, own, limit))
     return text
 
 
@@ -197,7 +206,7 @@ def end_of_imports(tree: ast.Module, uses: Iterable[str] = ()) -> int:
     for statement in tree.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             break
-        if wanted & {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}:
+        if _uses(statement, wanted):
             break
         if isinstance(statement, ImportStatement) or _is_guarded_import(statement):
             last = (statement.end_lineno or statement.lineno) + 1
@@ -210,11 +219,26 @@ def _is_guarded_import(statement: ast.stmt) -> bool:
     )
 
 
-def _is_there(tree: ast.Module, statement: str) -> bool:
+def _bound_names(statement: str) -> set[str]:
+    (parsed,) = ast.parse(statement).body
+    assert isinstance(parsed, ImportStatement)
+    return {bound_name(alias) for alias in parsed.names}
+
+
+def _before_use(tree: ast.Module, names: set[str]) -> list[ast.stmt]:
+    """The statements of a module before the first one that uses one of the names."""
+    return list(takewhile(lambda statement: not _uses(statement, names), tree.body))
+
+
+def _uses(statement: ast.stmt, names: set[str]) -> bool:
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(statement))
+
+
+def _is_there(body: Iterable[ast.stmt], statement: str) -> bool:
     wanted = ast.dump(ast.parse(statement).body[0])
     parsed = ast.parse(statement).body[0]
     assert isinstance(parsed, ImportStatement)
-    for node in tree.body:
+    for node in body:
         if isinstance(node, ast.ImportFrom) and isinstance(parsed, ast.ImportFrom):
             same = (node.module, node.level) == (parsed.module, parsed.level)
             have = {(alias.name, alias.asname) for alias in node.names}
@@ -229,14 +253,16 @@ def _is_there(tree: ast.Module, statement: str) -> bool:
     return False
 
 
-def _place(tree: ast.Module, text: str, statement: str, own: frozenset[str]) -> Insertion:
+def _place(
+    tree: ast.Module, text: str, statement: str, own: frozenset[str], limit: int
+) -> Insertion:
+    """Where to insert a statement, in a line before ``limit``."""
     present = [
         node
         for node in tree.body
         if isinstance(node, ImportStatement) and getattr(node, "module", "") != "__future__"
     ]
     # Only the run at the top counts; an import further down has its reasons.
-    limit = end_of_imports(tree)
     present = [node for node in present if node.lineno < limit]
     parsed = ast.parse(statement).body[0]
     assert isinstance(parsed, ImportStatement)

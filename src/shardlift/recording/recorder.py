@@ -320,6 +320,7 @@ class Recorder:
         used = calls > 0 or any(record.samples for record in records)
         process = replace(self._inspector.process or process_facts(used), ended=not self.running)
         began = self._began
+        children = None if self._tape is None else self._tape.children
         return Capture(
             command=self._command,
             patched=self._patched,
@@ -337,12 +338,9 @@ class Recorder:
             unseen=tuple(self._unseen()),
             sources=sources() if calls and self._facts else {},
             job=job_name(),
-            children=self._count_children(),
+            children=children.count() if children else 0,
+            child_commands=children.commands if children else (),
         )
-
-    def _count_children(self) -> int:
-        children = None if self._tape is None else self._tape.children
-        return 0 if children is None else children.count()
 
     def note_devices(self) -> None:
         """Note the devices, before JAX lets go of them at the end of the process."""

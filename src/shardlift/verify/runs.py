@@ -24,6 +24,7 @@ from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import RunOptions
 from shardlift.launch.watchdog import WhenStuck
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
+from shardlift.verify.bisect import SiteId, identify
 from shardlift.verify.child import to_json
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import notes_on_jits
@@ -175,9 +176,10 @@ def environment(
     """The environment of both programs: the same devices and the same hash seed."""
     # No bytecode is written, because `migrate --verify` may restore the source afterwards.
     env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-    is_set = any(name in environ for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"))
+    is_set = "JAX_NUM_CPU_DEVICES" in environ or environ.get("JAX_PLATFORMS", "cpu") != "cpu"
     is_set = is_set or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
-    if devices is None and not is_set and not has_accelerator():
+    on_cpu = "JAX_PLATFORMS" in environ or not has_accelerator()
+    if devices is None and not is_set and on_cpu:
         devices = max(DEVICES // processes, 1)
     if devices is not None:
         virtual_devices(devices, env)
@@ -358,35 +360,39 @@ def record(
 
 def _read(side: Side, path: str) -> Run:
     try:
-        captures = read_processes(path)
+        files = read_processes(path)
     except OSError as error:
         raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
-    parts = {k: Recorded(capture, values.load(file)) for k, (file, capture) in captures.items()}
+    parts = {k: Recorded(capture, values.load(file)) for k, (file, capture) in files.items()}
     run = Run(side, parts, path)
     first = run.recorded.capture
     version = first.processes[0].jax if first.processes else ""
-    children = sum(part.capture.children for part in parts.values())
-    return run._replace(side=replace(side, jax=version, children=children))
+    captures = [part.capture for part in parts.values()]
+    children = sum(capture.children for capture in captures)
+    commands = dict.fromkeys(command for one in captures for command in one.child_commands)
+    side = replace(side, jax=version, children=children, child_commands=tuple(commands))
+    return run._replace(side=side)
 
 
-def check_determinism(source: Source, settings: Settings, tell: Tell) -> list[str]:
-    """The sites that differ between two runs of one program."""
+def check_determinism(source: Source, settings: Settings, tell: Tell) -> dict[SiteId, str]:
+    """The sites that differ between two runs of one program, with their names and places."""
     alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
     outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
     same = (Verdict.IDENTICAL, Verdict.PARTLY_COMPARED)
-    return [site.name for site in outcome.sites if site.verdict not in same]
+    found = {one: site for one, site in identify(outcome.sites) if site.verdict not in same}
+    return {one: f"{site.name} ({one.file}:{one.line})" for one, site in found.items()}
 
 
-def with_determinism(outcome: Outcome, differing: Sequence[str]) -> Outcome:
+def with_determinism(outcome: Outcome, differing: Mapping[SiteId, str]) -> Outcome:
     """The outcome with the result of running one program twice."""
     if not differing:
         note = "BEFORE gave the same numbers in two runs"
     else:
-        note = f"BEFORE gave different numbers in two runs: {', '.join(differing)}"
+        note = f"BEFORE gave different numbers in two runs: {', '.join(differing.values())}"
     sites = tuple(
         replace(site, causes=("the program before is not deterministic: two runs of it differ",))
-        if site.name in differing and site.verdict == Verdict.DIFFERENT
+        if one in differing and site.verdict == Verdict.DIFFERENT
         else site
-        for site in outcome.sites
+        for one, site in identify(outcome.sites)
     )
     return replace(outcome, sites=sites, notes=(*outcome.notes, note))

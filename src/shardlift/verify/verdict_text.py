@@ -44,6 +44,7 @@ GAPS = {
     GapKind.TRANSFORMED: "called inside grad, vmap or another transform, outside any jit or pmap: "
     "such calls are not recorded",
     GapKind.PROCESS_MISSING: "not recorded before, or after: process {what}",
+    GapKind.ONE_DEVICE: "on one device collectives exchange nothing: compare on more (--devices 2)",
 }
 _OF_COLLECTIVES = (
     GapKind.ONLY_BEFORE,
@@ -64,6 +65,14 @@ def headline(outcome: Outcome) -> str:
     rest = "; calls in child processes were not compared" if children else ""
     text = f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
     return text + rest
+
+
+def describe_children(side: Side) -> str:
+    """The child processes of a program whose calls are not compared."""
+    several = f"{side.children} child process{'es' * (side.children != 1)}"
+    text = f"{several} used JAX; their calls were not recorded"
+    commands = ", ".join(f"`{escape_control(command[:100])}`" for command in side.child_commands)
+    return f"{text}. The program started {commands}" if commands else text
 
 
 def describe_comparison(site: SiteVerdict) -> str:
@@ -202,8 +211,7 @@ def _show_side(name: str, side: Side, console: Console) -> None:
     version = f"  [dim]JAX {escape(side.jax)}[/]" if side.jax else ""
     console.print(f"{name:6}  {escape(escape_control(side.command))}{version}")
     if side.children:
-        several = f"{side.children} child process{'es' * (side.children != 1)}"
-        _indented(f"[yellow]{several} used JAX; their calls were not recorded[/]", console, 8)
+        _indented(f"[yellow]{escape(describe_children(side))}[/]", console, 8)
     if side.status:
         _indented(
             f"[red]ended with status {side.status}[/]; calls up to then are compared", console, 8
@@ -239,6 +247,8 @@ def markdown(outcome: Outcome) -> str:
     commands = [code(escape_control(side.command)) for side in (outcome.before, outcome.after)]
     lines += [f"{commands[0]} before, {commands[1]} after.", ""]
     for name, side in (("before", outcome.before), ("after", outcome.after)):
+        if side.children:
+            lines += [f"{name}: {text(describe_children(side))}.", ""]
         if side.status:
             ended = f"**{name} ended with status {side.status}**"
             lines += [f"{ended}; calls up to then are compared.", ""]

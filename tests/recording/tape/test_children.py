@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
-from shardlift.recording.tape.children import Children, WatchedTarget
+from shardlift.recording.tape.children import DUMPS, Children
 
 
 def test_only_calls_in_other_processes_are_counted(tmp_path: Path) -> None:
@@ -22,10 +25,38 @@ def test_only_calls_in_other_processes_are_counted(tmp_path: Path) -> None:
     assert (children.count(), os.listdir(tmp_path)) == (0, [])
 
 
-def test_a_target_is_watched_while_it_compiles(tmp_path: Path) -> None:
+def test_a_forked_child_is_watched_while_it_compiles(tmp_path: Path) -> None:
     children = Children(str(tmp_path / "run.json"))
-    prefix = children._prefix
-    assert WatchedTarget(lambda x: x + 1, prefix)(1) == 2
+    children.process += 1
+    children._watch_fork()
     assert children.count() == 0
-    WatchedTarget(lambda x: jax.jit(lambda y: y * 17)(x), prefix)(np.ones(3))
+    jax.jit(lambda y: y * 17)(np.ones(3))
     assert children.count() == 1
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_programs_are_named_if_one_of_them_uses_jax(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: bool
+) -> None:
+    monkeypatch.setattr(os, "environ", {})
+    children = Children(str(tmp_path / "run.json"))
+    children._note_start("subprocess.Popen", ("x", ["python", "eval.py", "a b"], None, None))
+    children._note_start("os.system", (b"make",))
+    children._note_start("open", ("x", "r", 0))
+    children.watch_programs()
+    if used:  # as JAX leaves it
+        folder = Path(os.environ[DUMPS])
+        folder.mkdir()
+        (folder / "jax_ir0000_jit_f_compile.mlir").touch()
+        (folder / "jax_ir0001_jit_g_compile.mlir").touch()
+    assert children.count() == used
+    assert children.commands == (("python eval.py 'a b'", "make") if used else ())
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.exhaustive
+def test_jax_writes_what_it_compiles_to_the_folder(tmp_path: Path) -> None:
+    text = "import jax; jax.jit(lambda x: x)(1.0)"
+    environ = {**os.environ, DUMPS: str(tmp_path / "run.json.programs")}
+    subprocess.run([sys.executable, "-c", text], env=environ, timeout=120, check=True)
+    assert Children(str(tmp_path / "run.json")).count() == 1

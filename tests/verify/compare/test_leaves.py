@@ -56,6 +56,9 @@ def test_rounding() -> None:
     ones = np.ones(3, np.float32)
     assert nearly(ones, ones * np.float32(1 + 1e-6))
     assert not nearly(ones, ones * 2)
+    turned = np.ones(3, np.complex64) * 1j
+    assert nearly(turned, turned * np.float32(1 + 1e-6))
+    assert not nearly(turned, turned * 2)
     assert not nearly(np.ones(3, np.int32), np.ones(3, np.int32))
 
 

@@ -249,3 +249,16 @@ for k in range(3):
     old, new = text.replace("OTHER", "1"), text.replace("OTHER", "2")
     found = one(compared(program(old), program(new)))
     assert (found.verdict, found.calls, found.replays) == ("identical", 3, 0)
+
+
+ONE_DEVICE = """jax.jit(jax.shard_map(
+    functools.wraps(step)(lambda w, x: step(w[0], x[0])[None]),
+    mesh=Mesh(np.array(jax.devices()[:1]), ("i",)), in_specs=P("i"), out_specs=P("i")))"""
+
+
+def test_collectives_on_one_device_prove_nothing() -> None:
+    old, new = (text.replace("(W, X)", "(W[:1], X[:1])") for text in (BEFORE, AFTER))
+    new = new.replace("on_rows(step)", ONE_DEVICE).replace("lax.pmean", "lax.psum")
+    site = one(compared(program(old), program(new)))
+    assert site.verdict == "partly compared"
+    assert [gap.kind for gap in site.gaps] == [GapKind.ONE_DEVICE]

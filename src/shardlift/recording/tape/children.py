@@ -1,83 +1,98 @@
 """Child processes of a recorded program: their calls are not recorded, but it is noted that there
 were some.
 
-A forked child has the hooks of its parent. Any other child of ``multiprocessing`` watches what JAX
-compiles in it. Each leaves an empty file beside the capture. No JAX here.
+A forked child leaves a mark beside the capture when JAX compiles something in it. Other programs
+inherit a variable of the environment, with which JAX writes what it compiles to a folder. No JAX
+here.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
 import os
+import shlex
+import shutil
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from shardlift._import_hook import AfterImport
 
+DUMPS = "JAX_DUMP_IR_TO"  # read by JAX when it is imported
+MOST_COMMANDS = 20
+# The events of Python before it starts a program, and which argument is the command.
+_STARTS = {
+    "subprocess.Popen": 1, "os.system": 0, "os.exec": 1, "os.posix_spawn": 1, "os.spawn": 2
+}  # fmt: skip
+
 
 class Children:
-    """The marks of child processes beside a capture."""
+    """The marks of child processes beside a capture, and the commands that were started."""
 
     def __init__(self, capture: str) -> None:
         self.process = os.getpid()
         self._prefix = f"{os.path.abspath(capture)}.child."
+        self._folder = f"{os.path.abspath(capture)}.programs"
+        self._commands: dict[str, None] = {}
 
     def note_call(self) -> None:
         """Leave a mark if this is a child."""
         if os.getpid() != self.process:
-            leave_mark(self._prefix)
+            # Without the folder nobody will read it.
+            with contextlib.suppress(OSError), open(f"{self._prefix}{os.getpid()}", "wb"):
+                pass
 
     def count(self) -> int:
         """The number of child processes that used JAX; their marks are removed."""
         marks = glob.glob(f"{glob.escape(self._prefix)}*")
         for mark in marks:
             os.remove(mark)
-        return len(marks)
+        # Each process counts its files from 0; those with equal names are one.
+        programs = len(glob.glob(f"{glob.escape(self._folder)}/jax_ir0000_*"))
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if not programs:
+            self._commands.clear()
+        return len(marks) + programs
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands that were started, if one of them used JAX: after `count`."""
+        return tuple(self._commands)
 
     def watch(self) -> None:
-        """Watch the processes that ``multiprocessing`` starts from now on."""
-        from multiprocessing import process  # not at the top: few programs need it
+        """Watch forked children, and the commands that are started, from now on."""
+        os.register_at_fork(after_in_child=self._watch_fork)
+        sys.addaudithook(self._note_start)
 
-        stock: Any = process.BaseProcess
-        start, prefix = stock.start, self._prefix
+    def watch_programs(self) -> None:
+        """Watch other programs from now on: JAX has been imported, and does not see it here."""
+        os.environ.setdefault(DUMPS, self._folder)
 
-        @functools.wraps(start)
-        def watched_start(child: Any) -> None:
-            target = getattr(child, "_target", None)
-            if target is not None:  # else its class has a `run` of its own
-                child._target = WatchedTarget(target, prefix)
-            start(child)
+    def _note_start(self, event: str, args: tuple[Any, ...]) -> None:
+        if event in _STARTS and len(self._commands) < MOST_COMMANDS:
+            self._commands[_text_of(args[_STARTS[event]])] = None
 
-        stock.start = watched_start
-
-
-class WatchedTarget:
-    """The target of a child process, which leaves a mark if JAX compiles something in it."""
-
-    def __init__(self, target: Callable[..., Any], prefix: str) -> None:
-        self.target, self.prefix = target, prefix
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Watch, and run."""
+    def _watch_fork(self) -> None:
         jax = sys.modules.get("jax")
         if jax is not None and hasattr(jax, "monitoring"):
             self._listen(jax)
         else:
             AfterImport("jax", self._listen).install()
-        return self.target(*args, **kwargs)
 
     def _listen(self, jax: Any) -> None:
         def listener(event: str, *_: Any, **__: Any) -> None:
             if "compile" in event:
-                leave_mark(self.prefix)
+                self.note_call()
 
         jax.monitoring.register_event_duration_secs_listener(listener)
 
 
-def leave_mark(prefix: str) -> None:
-    """Leave the mark of this process, unless the folder is gone: then nobody will read it."""
-    with contextlib.suppress(OSError), open(f"{prefix}{os.getpid()}", "wb"):
-        pass
+def _text_of(command: Any) -> str:
+    """A command as one would type it.
+
+    >>> _text_of(["python", "-c", "import jax"]), _text_of("python eval.py")
+    ("python -c 'import jax'", 'python eval.py')
+    """
+    if isinstance(command, (str, bytes, os.PathLike)):
+        return os.fsdecode(command)
+    return shlex.join(os.fsdecode(word) for word in command)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from shardlift.arrays.replicas import host_bits
@@ -29,12 +32,19 @@ class Reader:
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], HostArray]] = {}
 
-    def read(self, path: str, leaf: Any, axis: int | None = None, want: bool = False) -> HostArray:
+    def read(
+        self,
+        path: str,
+        leaf: Any,
+        axis: int | None = None,
+        wanted: Callable[[HostArray], bool] = lambda _: False,
+    ) -> HostArray:
         """The array ``leaf``; with its values if it was not known, or if they are wanted."""
         known = self._known.get(id(leaf))
-        if known is not None and known[0]() is leaf and not want:
+        same = known is not None and known[0]() is leaf
+        if known is not None and same and not leaf.is_deleted():
             host = known[1]
-            if axis is None or axis == host.form.axis:
+            if (axis is None or axis == host.form.axis) and not wanted(host):
                 return host._replace(form=_renamed(host.form, path))
         host = read_array(path, leaf, axis)
         if isinstance(leaf, jax.Array):
@@ -53,7 +63,7 @@ def read_array(path: str, leaf: Any, axis: int | None = None) -> HostArray:
     if isinstance(leaf, jax.Array):
         if leaf.is_deleted():
             return HostArray(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
-        found = _rows_of(leaf, axis) if leaf.is_fully_addressable else _own_rows_of(leaf)
+        found = _rows_of(leaf, axis)
         if found is None:
             return HostArray(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
         array, axis, agree = found
@@ -61,34 +71,45 @@ def read_array(path: str, leaf: Any, axis: int | None = None) -> HostArray:
         array, agree = np.asarray(leaf), True
         if array.dtype.hasobject or array.dtype.kind in "USMm":
             return HostArray(Form(path, type(leaf).__name__, ()), None, "")
-    dtype = str(getattr(leaf, "dtype", array.dtype))
+    dtype = _dtype_name(getattr(leaf, "dtype", array.dtype))
     form = Form(path, dtype, array.shape, axis, agree)
     return HostArray(form, array, digest_of(array, axis))
 
 
-def _rows_of(leaf: jax.Array, axis: int | None) -> tuple[Array, int | None, bool]:
-    """The values, the device axis, and whether copies on several devices agree."""
-    if axis is None:
-        axis = split_axis(leaf)
-    if has_copies(leaf) and not copies_agree(leaf):
-        return _all_shards(leaf)
-    return host_bits(leaf if axis is not None else leaf.addressable_shards[0].data), axis, True
+@functools.cache
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype)
 
 
-def _own_rows_of(leaf: jax.Array) -> tuple[Array, int | None, bool] | None:
-    """The part of this process of a global array; None if it is not a range of rows."""
-    if not copies_agree(leaf):
+def _rows_of(leaf: jax.Array, axis: int | None) -> tuple[Array, int | None, bool] | None:
+    """The values, the device axis, and whether copies on several devices agree.
+
+    Of a global array, the part of this process; None if that is not a range of rows.
+    """
+    whole = leaf.is_fully_addressable
+    if (not whole or has_copies(leaf)) and not copies_agree(leaf):
         return _all_shards(leaf)
-    axis = split_axis(leaf)
-    shards = leaf.addressable_shards
+    split = split_axis(leaf)
+    axis = split if axis is None or not whole else axis
     if axis is None:
-        return host_bits(shards[0].data), None, True
-    rows = {shard.index[axis].start or 0: shard for shard in shards}
+        return host_bits(leaf.addressable_shards[0].data), None, True
+    rows = None if split is None else _joined_shards(leaf, split)
+    if rows is None and whole:
+        rows = host_bits(leaf)
+    return None if rows is None else (rows, axis, True)
+
+
+def _joined_shards(leaf: jax.Array, axis: int) -> Array | None:
+    """The shards of this process, joined; None if another axis is split as well.
+
+    JAX 0.10 and 0.12 read eight small shards in a fifth of the time that they need for the array.
+    """
     block = leaf.sharding.shard_shape(leaf.shape)
     if any(k != axis and block[k] != leaf.shape[k] for k in range(leaf.ndim)):
         return None
-    parts = [host_bits(rows[start].data) for start in sorted(rows)]
-    return np.concatenate(parts, axis), axis, True
+    shards = {shard.index[axis].start or 0: shard.data for shard in leaf.addressable_shards}
+    bits = host_bits if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray
+    return np.concatenate([bits(shards[start]) for start in sorted(shards)], axis)
 
 
 def _all_shards(leaf: jax.Array) -> tuple[Array, int | None, bool]:

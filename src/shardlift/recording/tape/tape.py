@@ -51,13 +51,16 @@ class Tape:
             Part.INPUTS: self.options.keep_inputs,
         }
         self.arrays: dict[str, values.Bytes] = {}
+        # What is kept, by digest and axis: the outputs of a call are often inputs of the next.
+        self._kept: dict[tuple[str, int | None], values.Bytes] = {}
         self.reader = Reader()
         self._calls = 0
         self._lock = threading.RLock()
 
     def read(self, rows: Any, want: bool = True) -> list[HostArray]:
-        """Read arrays of a call, given by path, leaf and axis."""
-        return [self.reader.read(path, leaf, axis, want) for path, leaf, axis in rows]
+        """Read arrays of a call, given by path, leaf and axis; with values if they are wanted."""
+        wanted = (lambda host: _key(host) not in self._kept) if want else (lambda _: False)
+        return [self.reader.read(path, leaf, axis, wanted) for path, leaf, axis in rows]
 
     def put(self, site: SiteRecord, call: int, part: Part, arrays: Sequence[HostArray]) -> Values:
         """Keep the arrays of one side of a call."""
@@ -65,18 +68,20 @@ class Tape:
             forms = tuple(array.form for array in arrays)
             number = site.forms.setdefault(forms, len(site.forms))
             for k, array in enumerate(arrays):
-                if array.values is not None:
-                    self._keep(values.name_of(site.index, call, part, k), part, array)
+                self._keep(values.name_of(site.index, call, part, k), part, array)
             return Values(number, tuple(array.digest for array in arrays))
 
     def _keep(self, name: str, part: Part, array: HostArray) -> None:
-        purse = Part.OUTPUTS if part == Part.REPLAYED else part
-        assert array.values is not None
-        if array.values.nbytes and self.room[purse] > 0:
+        key, purse = _key(array), Part.OUTPUTS if part == Part.REPLAYED else part
+        kept = self._kept.get(key) if array.digest else None
+        if kept is None and array.values is not None and array.values.nbytes:
             bits = bits_of(root(array.values, array.form.axis))
             if bits.nbytes <= self.room[purse]:
                 self.room[purse] -= bits.nbytes
-                self.arrays[name] = bits.copy()  # the buffer may be donated by the next call
+                # A copy: the buffer may be donated by the next call.
+                kept = self._kept[key] = bits.copy()
+        if kept is not None:
+            self.arrays[name] = kept
 
     def next_number(self, site: SiteRecord) -> tuple[int, int]:
         """The number of the call that begins now: of this site, and of all sites."""
@@ -95,3 +100,7 @@ class Tape:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the values beside the capture in ``path``."""
         values.save(self.arrays, os.path.abspath(path))
+
+
+def _key(array: HostArray) -> tuple[str, int | None]:
+    return array.digest, array.form.axis

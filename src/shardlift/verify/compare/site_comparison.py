@@ -329,6 +329,8 @@ class SiteComparison:
             if finding is not None:
                 far.append((i, j, finding))
         self.collective_calls += self.collectives > compared
+        if self.devices == 1 and self.collectives > compared:
+            self.gaps[GapKind.ONE_DEVICE, ""] += 1
         for finding in self._without_exchanged((left, right), far, forms):
             self.clues.own = True
             self._add(finding)

@@ -64,6 +64,7 @@ class GapKind(StrEnum):
     NO_BYTES = "output without bytes"
     TRANSFORMED = "calls under a transformation"
     PROCESS_MISSING = "process not recorded"
+    ONE_DEVICE = "only one device"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ class Side:
     jax: str = ""
     status: int | None = 0  # the exit status; None for a capture
     error: str = ""  # the end of the output, if it failed
-    children: int = 0  # child processes, whose calls were not recorded
+    children: int = 0  # child processes that used JAX, whose calls were not recorded
+    child_commands: tuple[str, ...] = ()  # programs that were started, if one of them used JAX
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,36 @@
+"""Imports that a rewrite needs stand before what needs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.migrate.imports import add_imports
+
+EARLY = "import jax\nf = helper(jax)\nimport sys\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "needed_by", "expected"),
+    [
+        # The imports at the top end where the helper is used: not at an import further down.
+        (EARLY, {"helper"}, "import functools\n\n" + EARLY),
+        # One that stands too far down is not enough.
+        (
+            "import jax\nf = helper(jax)\nimport functools\n",
+            {"helper"},
+            "import functools\n\nimport jax\nf = helper(jax)\nimport functools\n",
+        ),
+        (
+            "import sys\nf = functools.partial(sys)\nimport os\n",
+            (),
+            "import functools\nimport sys\nf = functools.partial(sys)\nimport os\n",
+        ),
+        (
+            "import functools\nf = helper(functools)\n",
+            {"helper"},
+            "import functools\nf = helper(functools)\n",
+        ),
+    ],
+)
+def test_before_the_first_use(text: str, needed_by: set[str], expected: str) -> None:
+    assert add_imports(text, {"import functools"}, needed_by=needed_by) == expected

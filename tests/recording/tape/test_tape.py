@@ -1,0 +1,66 @@
+"""What the tape keeps of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardlift.capture.schema import Part, SiteKind
+from shardlift.facts import Recorder
+from shardlift.recording.site_records import Key
+from shardlift.recording.tape import host_arrays
+from shardlift.recording.tape.host_arrays import read_array
+from shardlift.recording.tape.options import TapeOptions
+from shardlift.recording.tape.tape import Tape
+
+ROWS = np.arange(48, dtype=np.float32).reshape(8, 6)
+
+
+def _placed(array: Any, *axes: Any) -> jax.Array:
+    mesh = Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("a", "b"))
+    return jax.device_put(array, NamedSharding(mesh, PartitionSpec(*axes)))
+
+
+def test_an_array_that_is_kept_is_read_once() -> None:
+    tape = Tape(TapeOptions(keep=1000, keep_inputs=1000))
+    site = Recorder(facts=False, tape=tape)._site(Key("a.py", 1, "f"), SiteKind.PMAP)
+    assert site is not None
+    array = _placed(ROWS, ("a", "b"))
+    tape.put(site, 0, Part.OUTPUTS, tape.read([("output", array, 0)]))
+    with mock.patch.object(host_arrays, "read_array", side_effect=AssertionError):
+        again = tape.read([("x", array, 0)])
+    assert again[0].form.path == "x"
+    tape.put(site, 1, Part.INPUTS, again)
+    assert tape.arrays["0.1.inputs.0"] is tape.arrays["0.0.outputs.0"]
+    assert tape.room == {Part.OUTPUTS: 1000 - ROWS.nbytes, Part.INSIDE: 1000, Part.INPUTS: 1000}
+
+
+def test_an_array_that_is_not_kept_is_read_again() -> None:
+    tape = Tape(TapeOptions(keep=0, keep_inputs=1000))
+    array = _placed(ROWS, ("a", "b"))
+    assert tape.read([("output", array, 0)])[0].values is not None
+    assert tape.read([("x", array, 0)])[0].values is not None
+    assert tape.read([("x", array, 0)], want=False)[0].values is None
+
+
+@pytest.mark.parametrize(
+    ("axes", "axis"),
+    [((("a", "b"),), 0), ((None, "a"), 1), (("a", "b"), 0), (("a",), 0), ((), None)],
+)
+def test_every_layout_is_read(axes: tuple[Any, ...], axis: int | None) -> None:
+    host = read_array("x", _placed(ROWS, *axes))
+    assert host.form.axis == axis
+    assert host.values is not None
+    np.testing.assert_array_equal(host.values, ROWS)
+
+
+def test_keys_are_read() -> None:
+    keys = jax.random.split(jax.random.key(0), 8)
+    host = read_array("x", _placed(keys, ("a", "b")))
+    assert host.values is not None
+    np.testing.assert_array_equal(host.values, jax.random.key_data(keys))

@@ -89,3 +89,17 @@ def test_rewrap_copies_nothing():
         for a in (array, again)
     ]
     assert pointers[0] == pointers[1]
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_weak_types_stay(free):
+    rows, four = shardings()["rows"], shardings()["four"]
+    weak = jax.device_put(jax.jit(lambda: jax.numpy.broadcast_to(1, (8,)))(), rows)
+    assert weak.weak_type
+    other = NamedSharding(Mesh(np.array(jax.devices()), ("j",)), P("j"))
+    assert rewrap(weak, other).weak_type
+    assert rewrap(weak, other).sharding == other
+    moved = move(weak, four, free=free)
+    assert moved.weak_type
+    np.testing.assert_array_equal(moved, np.ones(8))
+    assert weak.is_deleted() == free

@@ -47,8 +47,18 @@ class Box:
 
 box = Box()
 """
-ROWS = ("x", "x * 10", "x + 1", "-1 - x", 'lax.pmean(x, "i")', 'lax.psum(x * 2, "i")')
-SCALARS = ("x.sum()", "x.max()", 'lax.pmean(x.sum(), "i")', 'lax.axis_index("i")')
+ROWS = (  # without -0.0, which `x[0]` of a sharded array loses: docs/migrate.md
+    "x", "x * 10", "x + 1", "-1 - x", 'lax.pmean(x, "i")', 'lax.psum(x * 2, "i")',
+    'lax.ppermute(x, "i", [(k, (k + 1) % n) for k in range(n)])',
+    'lax.all_gather(x, "i", tiled=True)[:3]', 'lax.pmin(x, "i")',
+    "x.astype(jnp.bfloat16)", "x > 2", "x.astype(jnp.int8) * 50",
+    "jnp.where(x > 2, jnp.nan, x)",
+    "lax.cumsum(x)", 'lax.scan(lambda c, v: (c + lax.pmean(v, "i"), c), 0.0, x)[1]',
+)  # fmt: skip
+SCALARS = (
+    "x.sum()", "x.max()", 'lax.pmean(x.sum(), "i")', 'lax.axis_index("i")',
+    'lax.pmax(x.sum(), "i")', "(x > 2).any()", "x.astype(jnp.int8).sum()", "3", "2.5",
+)  # fmt: skip
 
 
 # Uses of a value {0}; each is one line of a program.
@@ -132,6 +142,8 @@ print({0}.at[0].set(7))
 print({0}.sum(axis=0))
 """.strip().splitlines()
 SCALAR_ARRAY = """
+print({0}.weak_type, ({0} + jnp.int8(1)).dtype)
+print(repr({0}[0]))
 print(float({0}[0]))
 print('%.2f' % {0}[0])
 print(int({0}[0]) + 1)
@@ -190,6 +202,8 @@ class Writer:
         """The whole text."""
         for _ in range(self.rng.choice((1, 1, 2))):
             self.rng.choice((self.site, self.site, self.training))()
+        if self.rng.random() < 0.1:  # an import that is not at the top
+            self.add("import string", "print(string.digits)")
         return HEADER + "\n" + "\n".join(self.lines) + "\n"
 
     def name(self, stem: str) -> str:
@@ -239,6 +253,9 @@ class Writer:
         body = build(tree, rng)
         self.add(f"def body_{step}(w, x):", f"    return {update}, {body}", "", "")
         self.add(f'{step} = jax.pmap(body_{step}, axis_name="i")')
+        if rng.random() < 0.2:  # a Python number
+            self.counter(step, metrics, tree)
+            return
         placed = rng.choice(
             (
                 "jax.device_put_replicated(W, jax.local_devices())",
@@ -252,6 +269,20 @@ class Writer:
         self.use(state, ROW)
         if rng.random() < 0.3:
             self.use(state, ROW)
+
+    def counter(self, step: str, metrics: str, tree: Tree) -> None:
+        """A loop with a state whose counter begins as a Python number."""
+        count = self.name("count")
+        start = self.rng.choice(("0", "np.int32(0)", "1.5"))
+        self.add(f"{step} = jax.pmap(lambda s, x: ({{'w': s['w'] + x, 'n': s['n'] + 1}}, ")
+        self.add(f"    {build(tree, self.rng)}), axis_name='i')")
+        self.add(f"{count} = jax.device_put_replicated({{'w': W, 'n': {start}}}, ")
+        self.add("    jax.local_devices())", "for turn in range(2):")
+        self.add(f"    {count}, {metrics} = {step}({count}, X + turn)")
+        self.use(metrics, tree)
+        self.add(f"number, row = {count}['n'], {count}['w']")
+        self.use("number", SCALAR)
+        self.use("row", ROW)
 
     # ---- uses
 

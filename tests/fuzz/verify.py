@@ -51,7 +51,7 @@ class Case:
     extra: str = ""  # a further argument
     made: str = "f = MAPPED"
     call: str = "f"
-    varying: frozenset[str] = field(default_factory=lambda: frozenset({"h", "s"}))
+    varying: frozenset[str] = field(default_factory=lambda: frozenset({"h", "s", "ring"}))
 
     def text(self) -> str:
         """The program."""
@@ -109,6 +109,16 @@ def right_program(rng: random.Random) -> Case:
         "loss": 'loss = lax.pmean(jnp.mean(h ** 2), "i")',
         "total": 'total = lax.psum(jnp.sum(h), "i")',
         "top": 'top = lax.pmax(jnp.max(h), "i")',
+        "low": 'low = lax.pmin(jnp.min(h), "i")',
+        "ring": 'ring = lax.ppermute(h, "i", [(k, (k + 1) % 8) for k in range(8)])',
+        "every": 'every = lax.all_gather(h, "i", tiled=True)',
+        "turned": 'turned = lax.pmean(jnp.sum(h) * (1 + 2j), "i")',
+        "count": 'count = lax.psum(jnp.sum((h > 0.1).astype(jnp.int32)), "i")',
+        "edges": "edges = jnp.array([-0.0, jnp.nan, jnp.inf]) * jnp.sign(jnp.sum(h * h) + 1)",
+        "loop": "loop = lax.while_loop(lambda c: c[0] < 3, "
+        'lambda c: (c[0] + 1, c[1] + lax.pmean(jnp.sum(h), "i")), (0, jnp.float32(0)))[1]',
+        "branch": 'branch = lax.cond(lax.pmax(jnp.max(h), "i") > -9, '
+        'lambda t: lax.pmean(t, "i"), lambda t: t, jnp.sum(h))',
         "turns": 'turns = lax.scan(lambda c, v: (0.5 * c + lax.pmean(v, "i"), None), 0 * w, x)[0]',
     }
     for name in rng.sample(sorted(metrics), rng.randint(1, 3)):
@@ -175,6 +185,16 @@ MISTAKES: dict[str, Change] = {
     "reduction: loss": in_line("loss", "pmean", "psum"),
     "reduction: total": in_line("total", "psum", "pmean"),
     "reduction: top": in_line("top", "pmax", "pmin"),
+    "reduction: lowest": in_line("low", "pmin", "pmax"),
+    "reduction: complex": in_line("turned", "pmean", "psum"),
+    "reduction: while": in_line("loop", "pmean", "psum"),
+    "reduction: branch": in_line("branch", "lax.pmean(t", "lax.psum(t"),
+    "order: ring": in_line("ring", "k + 1", "k + 3"),
+    "scale: gathered": in_line("every", "(h,", "(1.001 * h,"),
+    "scale: complex": in_line("turned", "2j", "3j"),
+    "dtype: integers": in_line("count", "jnp.int32", "jnp.float32"),
+    "bits: sign of zero": in_line("edges", "-0.0", "0.0"),
+    "bits: NaN": in_line("edges", "jnp.nan", "1.0"),
     "reduction: scan": in_line("turns", "pmean", "psum"),
     "missing collective: gradient": in_line("mean", 'lax.pmean(g, "i")', "g"),
     "missing collective: loss": in_line(
@@ -238,7 +258,8 @@ def _helper(case: Case, _: random.Random) -> Case | None:
 
 
 def _reordered(case: Case, rng: random.Random) -> Case:
-    names = [name for name in ("mean", "loss", "total", "top", "turns") if name in case.lines]
+    wanted = ("mean", "loss", "total", "top", "turns", "low", "every", "turned", "loop")
+    names = [name for name in wanted if name in case.lines]
     rest = [name for name in case.lines if name not in (*names, "update")]
     rng.shuffle(names)
     return replace(case, lines={n: case.lines[n] for n in (*rest, *names, "update")})

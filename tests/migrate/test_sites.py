@@ -206,3 +206,22 @@ def test_options_from_outside_the_source_may_be_any() -> None:
     passed_on = "import jax\ndef make(f, **options):\n    return jax.pmap(f, **options)\n"
     after, _ = migrated({"m.py": passed_on})
     assert "donate_argnums=" not in after["m.py"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "jax.pmap = print",
+        "monkeypatch.setattr(jax, 'pmap', print)",
+        "mock.patch('jax.pmap')",
+        "mock.patch.object(jax, 'pmap')",
+        "print(f.__wrapped__)",
+    ],
+)
+def test_files_that_look_into_pmap_are_left(line: str) -> None:
+    text = f"import jax\nf = jax.pmap(lambda x: x)\n{line}\n"
+    assert _after(text) == text
+
+
+def test_other_attributes_may_be_set() -> None:
+    assert "spmd_map" in _after("import jax\nf = jax.pmap(abs)\nf.pmaps = f.name = 1\n")

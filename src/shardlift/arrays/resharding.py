@@ -18,6 +18,8 @@ def is_key(array: jax.Array) -> bool:
 
 def rewrap(array: jax.Array, sharding: Sharding) -> jax.Array:
     """The same buffers under another, equivalent sharding: no byte is copied."""
+    if _is_weak(array):
+        return jax.device_put(array, sharding)
     shards = [shard.data for shard in array.addressable_shards]
     return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
 
@@ -39,13 +41,19 @@ def move(array: jax.Array, sharding: Sharding, *, free: bool = False) -> jax.Arr
     places = sharding.addressable_devices_indices_map(array.shape)
     boxes = {device: _box(index or (), array.shape) for device, index in places.items()}
     sources = {device: _source(array, box, device) for device, box in boxes.items()}
-    if any(shard is None for shard in sources.values()):  # a piece is in several shards
-        moved = jax.device_put(array, sharding)
+    several = any(shard is None for shard in sources.values())  # for one piece
+    if several or _is_weak(array):
+        moved = jax.device_put(array, sharding, may_alias=False)
         jax.block_until_ready(moved)
     else:
         moved = _move_pieces(array, sharding, boxes, sources)
     array.delete()
     return moved
+
+
+def _is_weak(array: jax.Array) -> bool:
+    """Whether it has the type of a Python number; arrays made of shards have not (0.12.0)."""
+    return bool(getattr(array, "weak_type", False))
 
 
 def _move_pieces(

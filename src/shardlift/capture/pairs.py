@@ -65,4 +65,13 @@ def _pair_group(
     several_lambdas = before[old[0]].function == _LAMBDA and len(old) > 1
     if len(old) == len(new) and not several_lambdas:
         return list(zip(old, new, strict=True))
-    return [(i, j) for i in old for j in new if before[i].key == after[j].key]
+    # On one line, several are paired in their order.
+    return [
+        pair
+        for key in dict.fromkeys(before[i].key for i in old)
+        for pair in zip(
+            [i for i in old if before[i].key == key],
+            [j for j in new if after[j].key == key],
+            strict=False,
+        )
+    ]

@@ -55,11 +55,12 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     style = Style.of(file.source.text)
     inside = tangled(file)
     done: set[ast.AST] = set()
+    looked_into = _why_looked_into(file) if file.mentions else None
     for mention in file.mentions:
         if mention.path in library_sites.LIBRARIES:
             yield library_sites.rewrite_mention(file, mention)
         elif mention.name not in done:
-            reason = _why_not(file, mention, inside)
+            reason = _why_not(file, mention, inside) or looked_into
             if reason is not None:
                 yield Match(mention.node, reason, kind=kind_of(mention))
             else:
@@ -114,6 +115,24 @@ def _tests_a_stand_in(file: File) -> bool:
         return False
     contexts = [i.context_expr for w in file.index.nodes(ast.With) for i in w.items]
     return any("fake_pmap" in file.text(expression) for expression in contexts)
+
+
+def _why_looked_into(file: File) -> str | None:
+    """Why no site of a file can be rewritten: the file swaps pmap, or unwraps what it returns."""
+    attributes = file.index.nodes(ast.Attribute)
+    if any(node.attr == "__wrapped__" for node in attributes):
+        return "this file uses `__wrapped__`, which is another function after the rewrite"
+    swapped = any(n.attr == "pmap" and not isinstance(n.ctx, ast.Load) for n in attributes)
+    if swapped or any(_swaps_pmap(call) for call in file.index.nodes(ast.Call)):
+        return "this file swaps jax.pmap for another function, which would not be called"
+    return None
+
+
+def _swaps_pmap(call: ast.Call) -> bool:
+    """``monkeypatch.setattr(jax, "pmap", …)``, ``mock.patch("jax.pmap")`` and the like."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
+    return name in ("setattr", "patch", "object") and ("pmap" in texts or "jax.pmap" in texts)
 
 
 def _means_another(name: str) -> str:

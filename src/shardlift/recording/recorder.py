@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import threading
 import time
@@ -89,6 +90,7 @@ class Recorder:
         self._process_id = os.getpid()
         self._lock = threading.RLock()
         self._sites: dict[Key, SiteRecord] = {}
+        self._lambdas: dict[Key, list[Any]] = {}  # their codes
         self._sites_left_out: set[Key] = set()
         self._unsure = 0  # reads of an array that may come from several sites
         self._timeline = Timeline()
@@ -158,12 +160,23 @@ class Recorder:
 
     def _observe(self, mapped: Mapped) -> Any:
         """A mapped function whose calls are recorded; itself, where they cannot be."""
-        record = self._site(mapped.key, mapped.kind)
+        record = self._site(self._numbered(mapped), mapped.kind)
         if record is None:
             return mapped.call
         record.made += 1
         call = self._taped(record, mapped)
         return self._recorded(record, mapped, call) if self._facts else call
+
+    def _numbered(self, mapped: Mapped) -> Key:
+        """The key; each lambda of a line has its own if calls are compared, not only counted."""
+        key = mapped.key
+        if self._facts or key.function != "<lambda>":
+            return key
+        codes = self._lambdas.setdefault(key, [])
+        code = getattr(inspect.unwrap(mapped.fun), "__code__", None)
+        if code not in codes:
+            codes.append(code)
+        return key._replace(number=codes.index(code))
 
     def _taped(self, record: SiteRecord, mapped: Mapped) -> Any:
         if self._tape is None or mapped.adapter is None:

@@ -45,6 +45,7 @@ class Key(NamedTuple):
     file: str
     line: int
     function: str
+    number: int = 0  # of several lambdas on one line, where calls are on tape
 
 
 class SiteRecord:
@@ -176,7 +177,7 @@ class SiteRecord:
     def freeze(self, process: int) -> Site:
         """The site as a part of a capture."""
         return Site(
-            *self.key,
+            *self.key[:3],
             **{"axis_size": self.size, **self.about},
             processes=(process,),
             made=self.made,

@@ -44,6 +44,8 @@ GAPS = {
     GapKind.TRANSFORMED: "called inside grad, vmap or another transform, outside any jit or pmap: "
     "such calls are not recorded",
     GapKind.PROCESS_MISSING: "not recorded before, or after: process {what}",
+    GapKind.ORDER: "called in another order than before, relative to other functions: what the "
+    "program does with the results may differ",
     GapKind.ONE_DEVICE: "on one device collectives exchange nothing: compare on more (--devices 2)",
 }
 _OF_COLLECTIVES = (

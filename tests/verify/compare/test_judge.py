@@ -17,8 +17,8 @@ from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.pairs import pair
 from shardlift.verify.compare.recorded import Recorded
-from shardlift.verify.compare.verdicts import Outcome, Side
-from tests.verify.recording import by_hand, one
+from shardlift.verify.compare.verdicts import GapKind, Outcome, Side
+from tests.verify.recording import by_hand, compared, one, program
 
 rng = np.random.default_rng(0)
 ROWS = rng.normal(size=(8, 2, 3)).astype(np.float32)
@@ -242,3 +242,46 @@ def test_close_says_how_close():
     found = verdict(ROWS, right, Tolerance(ulps=4))
     assert (found.verdict, found.first.distance.ulps, found.causes) == ("close", 2, ())
     assert verdict(ROWS, right, Tolerance(ulps=1)).verdict == "different"
+
+
+TWO = """
+X = np.arange(16, dtype="f4").reshape(8, 2)
+def p(v): return v + 1
+def q(v): return v * 2
+a, b = MAP(p), MAP(q)
+for k in range(3):
+    a(X + k), b(X + k)
+"""
+LAMBDAS = """
+X = np.arange(16, dtype="f4").reshape(8, 2)
+a, b = MAP(lambda v: v + 1), MAP(lambda v: v * 2)
+for k in range(3):
+    a(X + k), b(X + k)
+"""
+
+
+@pytest.mark.parametrize("text", [TWO, LAMBDAS])
+def test_functions_that_are_exchanged(text: str) -> None:
+    old = program(text.replace("MAP(", "jax.pmap("))
+    new = text.replace("MAP(", "on_rows(")
+    assert {site.verdict for site in compared(old, program(new))} == {"identical"}
+    sites = compared(old, program(new.replace("a, b =", "b, a =")))
+    assert [site.verdict for site in sites] == ["partly compared"] * 2
+    assert {gap.kind for site in sites for gap in site.gaps} == {GapKind.ORDER}
+
+
+def test_lambdas_of_one_line_in_another_order() -> None:
+    old = program(LAMBDAS.replace("MAP(", "jax.pmap("))
+    new = LAMBDAS.replace("MAP(", "on_rows(").replace(
+        "a, b = on_rows(lambda v: v + 1), on_rows(lambda v: v * 2)",
+        "b, a = on_rows(lambda v: v * 2), on_rows(lambda v: v + 1)",
+    )
+    assert [site.verdict for site in compared(old, program(new))] == ["identical"] * 2
+    wrong = compared(old, program(new.replace("v * 2", "v * 3")))
+    assert sorted(site.verdict for site in wrong) == ["different", "identical"]
+
+
+def test_an_order_that_was_not_recorded() -> None:
+    calls = {"f": [{"x": np.ones(2)}, {"x": np.ones(2)}], "g": [{"x": np.ones(3)}]}
+    sites = judge(by_hand(calls), by_hand(dict(reversed(calls.items()))))
+    assert [site.verdict for site in sites] == ["identical"] * 2

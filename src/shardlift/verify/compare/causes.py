@@ -162,6 +162,8 @@ def update_factor(given: Array, before: Array, after: Array) -> float | None:
     """The factor by which the update of ``given`` changed, if there is one."""
     if not is_float(given.dtype) or given.shape != before.shape or given.shape != after.shape:
         return None
+    if given.dtype != before.dtype:
+        return None
     old, new = (wide(x) - wide(given) for x in (before, after))
     if not (np.isfinite(old).all() and np.isfinite(new).all()) or not np.any(old):
         return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
+from shardlift.capture.pairs import Pairs
 from shardlift.capture.schema import Capture, Site, SiteKind
 from shardlift.verify.compare.bits import Tolerance
 from shardlift.verify.compare.pairs import pair
@@ -37,6 +40,8 @@ def judge(
     verdicts = [
         SiteComparison(before, after, i, j, tolerance, elsewhere).verdict() for i, j in pairs
     ]
+    for number in out_of_order(left, right, pairs):
+        verdicts[number] = _with_gap(verdicts[number], Gap(GapKind.ORDER))
     paired = {i for i, _ in pairs}, {j for _, j in pairs}
     for k, site in enumerate(left):
         if k not in paired[0] and (
@@ -47,6 +52,32 @@ def judge(
         if k not in paired[1] and site.samples and site.kind is not SiteKind.JIT:
             verdicts.append(SiteVerdict(Verdict.NOT_REACHED, None, place_of(site)))
     return verdicts
+
+
+def out_of_order(before: Sequence[Site], after: Sequence[Site], pairs: Pairs) -> set[int]:
+    """The first two pairs of sites that the programs call in another order, if there are any.
+
+    Functions that compute the same may have been exchanged: `f, g = g, f`. Functions of plain jit
+    do not count: threads that load data call them at any time.
+    """
+    numbers = [k for k, (i, _) in enumerate(pairs) if before[i].kind is not SiteKind.JIT]
+    old = _order([(before[pairs[k][0]], k) for k in numbers])
+    new = _order([(after[pairs[k][1]], k) for k in numbers])
+    if Counter(old) != Counter(new):  # another number of calls, which is said already
+        return set()
+    return next(({a, b} for a, b in zip(old, new, strict=True) if a != b), set())
+
+
+def _order(sites: Sequence[tuple[Site, int]]) -> list[int]:
+    """The numbers of sites in the order of their calls; [] if that was not recorded."""
+    calls = sorted((sample.order, number) for site, number in sites for sample in site.samples)
+    return [number for _, number in calls] if calls and calls[0][0] else []
+
+
+def _with_gap(site: SiteVerdict, gap: Gap) -> SiteVerdict:
+    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
+    verdict = Verdict.PARTLY_COMPARED if equal else site.verdict
+    return replace(site, verdict=verdict, gaps=(*site.gaps, gap))
 
 
 def differing_inputs(before: Recorded, after: Recorded) -> Iterator[CallKey]:

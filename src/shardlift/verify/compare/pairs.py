@@ -30,6 +30,7 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
     several = _several(before, left) & _several(after, right)  # there the order may be another one
     take(lambda a, b: a.function in several and a.file == b.file and _share_variable(a, b))
     take(lambda a, b: a.function in several and _share_variable(a, b))
+    take(lambda a, b: a.function in several and a.function == b.function and _same_calls(a, b))
     take(lambda a, b: a.function in several and a.function == b.function and _same_start(a, b))
     same = pair_sites([before[k] for k in left], [after[k] for k in right])
     pairs += [(left[i], right[j]) for i, j in same]
@@ -52,6 +53,17 @@ def _share_variable(before: Site, after: Site) -> bool:
     """Whether two sites of one function are assigned to the same variable."""
     shared = {*before.names} & {*after.names} - {before.function}
     return before.function == after.function and bool(shared)
+
+
+def _same_calls(before: Site, after: Site) -> bool:
+    """Whether all calls have equal outputs."""
+    pairs = zip(before.samples, after.samples, strict=False)
+    return len(before.samples) == len(after.samples) and all(
+        old.outputs is not None
+        and new.outputs is not None
+        and same_arrays(old.outputs.digests, new.outputs.digests)
+        for old, new in pairs
+    )
 
 
 def _same_start(before: Site, after: Site) -> bool:

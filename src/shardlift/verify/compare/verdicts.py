@@ -65,6 +65,7 @@ class GapKind(StrEnum):
     TRANSFORMED = "calls under a transformation"
     PROCESS_MISSING = "process not recorded"
     ONE_DEVICE = "only one device"
+    ORDER = "order of calls"
 
 
 @dataclass(frozen=True)

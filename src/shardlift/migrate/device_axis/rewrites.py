@@ -11,7 +11,7 @@ from types import MappingProxyType
 from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, Style
-from shardlift.migrate.changes import ChangeId, Decisions
+from shardlift.migrate.changes import ChangeId, Decisions, notebook_id
 from shardlift.migrate.device_axis import mesh, plain, process_arrays, spelling
 from shardlift.migrate.device_axis import strict as checked
 from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
@@ -160,6 +160,8 @@ def _is_plain(program: Program, site: Site, decision: Decision) -> bool:
 
 
 def _identity(site: Site) -> ChangeId:
+    if site.file.source.cells is not None:
+        return notebook_id(site.file.path)
     span = site.file.span(site.node)
     return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 

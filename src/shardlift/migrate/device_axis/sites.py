@@ -228,8 +228,6 @@ def _site(file: File, node: ast.expr) -> Site:
 
 
 def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
-    if site.file.source.cells is not None:
-        yield "it is in a notebook, whose cells may run in any order"
     given = ("devices", "backend", "axis_size")
     for name in given:
         text = site.options.text(name)

@@ -120,3 +120,16 @@ def test_a_checkpoint_of_orbax_takes_one_copy() -> None:
     after = written(text)
     assert PLACED.search(after)
     assert leaf not in after
+
+
+@pytest.mark.parametrize("step", ["step=place(1)", '**{"step": place(1)}', "step=load(1)"])
+def test_a_state_that_dataclasses_replace_changes(step: str) -> None:
+    text = TEXT.replace("OPTION", "").replace(
+        "import functools\n", "import dataclasses\nimport functools\n"
+    )
+    text = text.replace("def main", PLACE + "def main")
+    text = text.replace("    print", f"    params = dataclasses.replace(params, {step})\n    print")
+    assert bool(PLACED.search(written(text))) == ("place" in step)
+
+
+PLACE = "def place(x):\n    return jax.device_put_replicated(x, jax.local_devices())\n\n\n"

@@ -12,8 +12,8 @@ import pytest
 from shardlift.capture.proofs import joined
 from shardlift.capture.schema import Capture, Proof, Site
 from tests import children
-from tests.migrate.device_axis.test_recordings import run
 from tests.migrate.device_axis.test_recordings import outputs as layouts_of
+from tests.migrate.device_axis.test_recordings import run
 
 WHY = "comes from argument batch, first used by mean"
 

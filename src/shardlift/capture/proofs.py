@@ -14,7 +14,8 @@ def joined(old: Proof, new: Proof) -> Proof:
     needs = None
     if old.needs is not None and new.needs is not None:
         needs = tuple(sorted({*old.needs, *new.needs}))
-    return Proof(old.path, old.leaves + new.leaves, needs, first.leaf, first.why)
+    varying = tuple(dict.fromkeys((*old.varying, *new.varying)))
+    return Proof(old.path, old.leaves + new.leaves, needs, first.leaf, first.why, varying)
 
 
 def of_all_programs(old: Sequence[Proof] | None, new: Sequence[Proof]) -> tuple[Proof, ...]:

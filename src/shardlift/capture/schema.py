@@ -130,6 +130,7 @@ class Proof:
     needs: tuple[int, ...] | None = None
     leaf: str = ""
     why: str = ""
+    varying: tuple[str, ...] = ()  # what of it is not proven, as `leaf` is, if the rest of it is
 
 
 class ReasonKind(StrEnum):

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
+from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
 from shardlift.cli import leftovers, requirements, transaction
 from shardlift.cli.captures import read_capture
@@ -72,6 +73,13 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     "outputs. May be given several times: what holds in all runs is used.",
 )
 @click.option(
+    "--analyse",
+    multiple=True,
+    metavar="MODULE:FUNCTION",
+    help="For --to global and jit: import MODULE and call FUNCTION, which returns a pmapped "
+    "function and its arguments, as shapes. What is proven of its outputs is used like --facts.",
+)
+@click.option(
     "--exact",
     is_flag=True,
     help="For --to global: keep every bit, with a helper around each function. [default: plain "
@@ -97,6 +105,7 @@ def migrate_command(
     to: str,
     only: tuple[str, ...],
     facts: tuple[str, ...],
+    analyse: tuple[str, ...],
     exact: bool,
     diff: bool,
     pr: str | None,
@@ -111,8 +120,8 @@ def migrate_command(
     """Rewrite pmap to jax.jit(jax.shard_map(...)), with the same shapes and the same numbers.
 
     Reads .py and .ipynb under each PATH (the current folder if none is given) and runs nothing
-    of them, unless --verify says what to run. What cannot be rewritten is left as it is and listed
-    with the reason.
+    of them, unless --verify or --analyse says what to run. What cannot be rewritten is left as it
+    is and listed with the reason.
 
     Exits 0 if there was nothing to do or all of it was written, 1 if there is a diff to look at
     or something was refused or backed out, 2 if a file could not be read or written, or COMMAND
@@ -120,7 +129,7 @@ def migrate_command(
     """
     goal = Goal(to)
     options = VerifyOptions(**asked)
-    options.check(diff, goal, facts)
+    options.check(diff, goal, (*facts, *analyse))
     options = options.for_goal(goal)
     if exact and goal is not Goal.GLOBAL:
         raise click.UsageError(
@@ -135,6 +144,7 @@ def migrate_command(
     _recover(paths, recover)
     config, settings = _settings(paths[0], target_jax)
     settings = replace(settings, many_processes=options.many_processes, exact=exact)
+    settings = replace(settings, examples=frozenset(analyse))
     if only:
         kinds = frozenset[Kind]().union(*(Only(part).kinds for part in only))
         settings = replace(settings, kinds=kinds)
@@ -144,6 +154,7 @@ def migrate_command(
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
     captures = [read_capture(path, "--facts") for path in facts]
+    captures += [_analysed(target) for target in analyse]
     project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
     migration, verified = project.render(Decisions(strict_vma=options.strict_vma)), None
     if not diff:
@@ -179,6 +190,14 @@ def migrate_command(
         for line in formats.results(verified, options.verify or "", verbose) if verified else ():
             click.echo(line)
     sys.exit(status)
+
+
+def _analysed(target: str) -> Capture:
+    try:
+        from shardlift.cli.analysis import analysed
+    except ImportError as error:
+        stop_without_jax(error)
+    return analysed(target)
 
 
 def _verify(

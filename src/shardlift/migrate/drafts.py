@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from shardlift.migrate.call_format import Style
-from shardlift.migrate.changes import Change, ChangeId, notebook_id
-from shardlift.migrate.goal import Goal
 from shardlift.migrate.guarded_imports import add_guarded, is_optional
 from shardlift.migrate.helpers import (
     definitions,
@@ -25,22 +23,19 @@ from shardlift.migrate.imports import (
     in_order,
 )
 from shardlift.migrate.names import JAX
-from shardlift.migrate.notebook import edit_cells, insert_cell
+from shardlift.migrate.notebook import insert_cell
 from shardlift.migrate.passes import (
-    PASSES,
     Rendering,
-    one_pass,
 )
 from shardlift.migrate.results import FileResult
-from shardlift.source.file import File
-from shardlift.source.model import HelperRequest, Match
-from shardlift.source.project import Project
+from shardlift.source.model import HelperRequest
 from shardlift.source.scopes import Index
-from shardlift.source.text import Source, read_source
 
 
 def finish(draft: Rendering, home: Home) -> FileResult:
     """A rewritten file with its imports, and with its helpers if it has no other home for them."""
+    if draft.raw is not None:
+        return _finish_notebook(draft, home)
     source, text, helpers = draft.before, draft.text, frozenset(draft.helpers)
     changes, refused = tuple(draft.changes), tuple(draft.refused)
     skipped = tuple(draft.skipped)
@@ -63,89 +58,28 @@ def finish(draft: Rendering, home: Home) -> FileResult:
     return FileResult(source.path, source.text, after, changes, refused, skipped, helpers, home)
 
 
-@dataclass(frozen=True)
-class NotebookDraft:
-    """A notebook whose cells are rewritten, before it gets a cell for what they need."""
-
-    source: Source
-    raw: str
-    text: str
-    current: str  # the code of its cells, as they are now
-    first: int  # the first cell that is rewritten
-    imports: frozenset[str]
-    helpers: frozenset[HelperRequest]
-    changes: tuple[Change, ...]
-    refused: tuple[Change, ...]
-    skipped: tuple[Change, ...]
-
-    def finish(self, home: Home) -> FileResult:
-        """With a cell in front of the first use: helpers, or the import of them."""
-        style = Style.of(self.source.text)
-        if home.path is None:
-            _, missing, imports = extended(self.current, self.helpers, style)
-            statements = self.imports | imports
-        else:
-            missing, statements = (), self.imports | {_import_from(home, self.helpers)}
-        text = self.text
-        if missing or statements:
-            block = f"\n\n\n{definitions(missing, style)}" if missing else ""
-            text = insert_cell(text, self.first, import_block(statements) + block)
-        return FileResult(
-            self.source.path,
-            self.raw,
-            text,
-            self.changes,
-            self.refused,
-            self.skipped,
-            self.helpers,
-            home,
-        )
-
-
-def draft_notebook(
-    project: Project, source: Source, raw: str, goal: Goal, left: Mapping[ChangeId, str]
-) -> NotebookDraft:
-    """Rewrite the cells of a notebook."""
-    file = project.file(source.path, source)
-    current, text, first = file, raw, 0
-    matches: list[Match] = []
-    refused: tuple[Change, ...] = ()
-    skipped: tuple[Change, ...] = ()
-    changes: tuple[Change, ...] = ()
-    for number in range(PASSES):
-        chosen, refusals = one_pass(current, goal, lambda *_: notebook_id(source.path), left)
-        if not number:
-            refused = _of_notebook(file, (match for match in refusals if not match.skipped))
-            skipped = _of_notebook(file, (match for match in refusals if match.skipped))
-            changes = _of_notebook(file, chosen)
-        if not chosen:
-            break
-        matches += chosen
-        edits = [edit for match in chosen for edit in match.edits]
-        first = min([first or len(raw), *(edit.span.cell or 0 for edit in edits)])
-        text = edit_cells(text, edits)
-        current = File(read_source(source.path, text.encode()), project)
-    helpers = frozenset(request for match in matches for request in match.helpers)
-    imports = frozenset(line for match in matches for line in match.imports)
-    code = current.source.text
-    return NotebookDraft(
-        source, raw, text, code, first, imports, helpers, changes, refused, skipped
-    )
+def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
+    """A rewritten notebook with a cell in front of the first use: helpers, or their import."""
+    source, helpers = draft.before, frozenset(draft.helpers)
+    before, text = draft.document, draft.raw
+    assert before is not None
+    assert text is not None
+    style = Style.of(source.text)
+    if home.path is None:
+        _, missing, imports = extended(draft.text, helpers, style)
+        statements = draft.imports | imports
+    else:
+        missing, statements = (), draft.imports | {_import_from(home, helpers)}
+    if missing or statements:
+        block = f"\n\n\n{definitions(missing, style)}" if missing else ""
+        text = insert_cell(text, draft.first_cell, import_block(statements) + block)
+    changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
+    return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
 
 
 def _import_from(home: Home, requests: Iterable[HelperRequest]) -> str:
     names = sorted({request.name for request in requests})
     return f"from {home.module} import {', '.join(names)}"
-
-
-def _of_notebook(file: File, matches: Iterable[Match]) -> tuple[Change, ...]:
-    identity = notebook_id(file.path)
-    return tuple(
-        Change(
-            identity, match.kind, file.span(match.node), file.brief(match.node), (), match.message
-        )
-        for match in matches
-    )
 
 
 def _finish(

@@ -16,7 +16,7 @@ from shardlift.migrate.device_axis.dead_code import drop_dead_code
 from shardlift.migrate.device_axis.failures import NotFollowedError, blame
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.rewrites import analyse, plan
-from shardlift.migrate.drafts import NotebookDraft, draft_notebook, finish
+from shardlift.migrate.drafts import finish
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.helper_modules import helper_modules
 from shardlift.migrate.home import Home, find_homes
@@ -100,7 +100,7 @@ class ProjectMigration:
         """The new texts, and the failure because of which the files do not fit together."""
         stage = self._stage(decisions)
         unreadable = [*self._unreadable, *stage.unreadable]
-        drafts: dict[str, Rendering | NotebookDraft] = {}
+        drafts: dict[str, Rendering] = {}
         for path in dict.fromkeys([*self._worth, *stage.starts]):
             with _list_files(path, unreadable):
                 drafts[path] = self._draft(stage, path, decisions)
@@ -162,7 +162,7 @@ class ProjectMigration:
     def _starts(self, decisions: Decisions) -> Mapping[str, Rendering]:
         while True:
             try:
-                return to_global(self._program, decisions, self._goal)
+                return to_global(self._program, decisions, self._goal, self._unchanged)
             except NotFollowedError as error:
                 self._lose(error)
 
@@ -182,21 +182,21 @@ class ProjectMigration:
         project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
         return _Stage(project, starts, unreadable)
 
-    def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering | NotebookDraft:
+    def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering:
         """A file with its new text, but for its imports and helpers."""
         left = decisions.of_file(path)
         key = path, frozenset(left.items())
         if key not in stage.drafts:
-            content = self._read(path)
-            source = read_source(path, content)
-            if source.cells is not None:
-                raw = content.decode("utf-8-sig")
-                stage.drafts[key] = draft_notebook(stage.project, source, raw, self._goal, left)
-            else:
-                draft = stage.starts.get(path, Rendering.of(source)).copy()
-                render(stage.project.file(path, draft.source), self._goal, draft, left)
-                stage.drafts[key] = draft
+            start = stage.starts.get(path) or self._unchanged(read_source(path, self._read(path)))
+            draft = start.copy()
+            render(stage.project.file(path, draft.source), self._goal, draft, left)
+            stage.drafts[key] = draft
         return stage.drafts[key]
+
+    def _unchanged(self, source: Source) -> Rendering:
+        if source.cells is None:
+            return Rendering.of(source)
+        return Rendering.of(source, self._read(source.path).decode("utf-8-sig"))
 
     def _text(self, path: str) -> str:
         try:
@@ -227,25 +227,26 @@ class _Stage:
     project: Project
     starts: Mapping[str, Rendering] = field(default_factory=dict)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
-    drafts: dict[object, Rendering | NotebookDraft] = field(default_factory=dict)
+    drafts: dict[object, Rendering] = field(default_factory=dict)
     results: dict[object, FileResult] = field(default_factory=dict)
 
-    def finish(self, draft: Rendering | NotebookDraft, home: Home) -> FileResult:
+    def finish(self, draft: Rendering, home: Home) -> FileResult:
         """The result of a draft, which is remembered."""
         key = id(draft), home
         if key not in self.results:
-            self.results[key] = (
-                finish(draft, home) if isinstance(draft, Rendering) else draft.finish(home)
-            )
+            self.results[key] = finish(draft, home)
         return self.results[key]
 
 
 def to_global(
-    program: Program, decisions: Decisions, goal: Goal = Goal.GLOBAL
+    program: Program,
+    decisions: Decisions,
+    goal: Goal = Goal.GLOBAL,
+    unchanged: Callable[[Source], Rendering] = Rendering.of,
 ) -> dict[str, Rendering]:
     """The files that change because their arrays lose the device axis, or cannot."""
     planned = plan(program, decisions, goal)
-    renderings = {file.path: Rendering.of(file.source) for file in program.files}
+    renderings = {file.path: unchanged(file.source) for file in program.files}
     kinds = ((planned.findings, Kind.SITE), (planned.loose, Kind.CHECK_VMA))
     for findings, kind in kinds:
         for finding in findings:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites, unfollowed
-from shardlift.migrate.changes import Change, ChangeId
+from shardlift.migrate.changes import Change, ChangeId, notebook_id
 from shardlift.migrate.goal import Goal, Step
+from shardlift.migrate.notebook import edit_cells
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
-from shardlift.source.text import Source
+from shardlift.source.text import Source, read_source
 
 # What is done to each file, in this order; where two want the same text the outer one has it,
 # and the inner one its turn in the next pass.
@@ -38,7 +39,10 @@ class Rendering:
     """The text of one file while it is rewritten, and the changes that led to it."""
 
     before: Source
-    text: str
+    source: Source  # with its new text
+    document: str | None = None  # of a notebook, as it was
+    raw: str | None = None  # of a notebook: its document, with the new text
+    first_cell: int = 0  # of a notebook: the first that is rewritten
     changes: list[Change] = field(default_factory=list)
     refused: list[Change] = field(default_factory=list)
     skipped: list[Change] = field(default_factory=list)
@@ -48,20 +52,23 @@ class Rendering:
     _passes: list[tuple[str, list[Edit]]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, source: Source) -> Rendering:
-        """The file as it is."""
-        return cls(source, source.text)
+    def of(cls, source: Source, document: str | None = None) -> Rendering:
+        """The file as it is; the document is that of a notebook."""
+        return cls(source, source, document, document)
 
     @property
-    def source(self) -> Source:
-        """The file with its new text."""
-        return replace(self.before, text=self.text)
+    def text(self) -> str:
+        """The new text."""
+        return self.source.text
 
     def copy(self) -> Rendering:
         """The same, to go on from."""
         return Rendering(
             self.before,
-            self.text,
+            self.source,
+            self.document,
+            self.raw,
+            self.first_cell,
             list(self.changes),
             list(self.refused),
             list(self.skipped),
@@ -76,12 +83,20 @@ class Rendering:
         self.imports |= {line for match in matches for line in match.imports}
         self.helpers |= {request for match in matches for request in match.helpers}
         edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
-        if edits:
+        if edits and self.raw is not None:
+            cells = (edit.span.cell or 0 for edit in edits)
+            self.first_cell = min([self.first_cell or len(self.raw), *cells])
+            self.raw = edit_cells(self.raw, edits)
+            self.source = read_source(self.before.path, self.raw.encode())
+        elif edits:
             self._passes.append((self.text, edits))
-            self.text = apply_edits(self.text, edits)
+            self.source = replace(self.source, text=apply_edits(self.text, edits))
 
     def change(self, file: File, match: Match) -> Change:
         """The change that a match in the current text is, with its place in the text before."""
+        if self.raw is not None:  # its cells are counted as they are now
+            span, identity = file.span(match.node), notebook_id(file.path)
+            return Change(identity, match.kind, span, file.brief(match.node), (), match.message)
         span = self._moved(file.span(match.node))
         identity = ChangeId(file.path, span.line, span.column, match.kind)
         maps = match.kind in (Kind.SITE, Kind.VALUE)
@@ -92,6 +107,8 @@ class Rendering:
 
     def identity(self, file: File, match: Match) -> ChangeId | None:
         """The identity of a match; None if it stands in text that an earlier pass wrote."""
+        if self.raw is not None:
+            return notebook_id(file.path)
         line, column, is_old = self._origin(file.span(match.node))
         return ChangeId(file.path, line, column, match.kind) if is_old else None
 

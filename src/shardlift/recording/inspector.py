@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -54,6 +54,19 @@ class Inspector:
         except Exception as error:
             self._fault(error)
             return None
+
+    def analyse(self, record: SiteRecord, inspect: Callable[..., Any], *args: Any) -> None:
+        """Note what is proven of a function for arguments of these shapes; call nothing."""
+        look = inspect(args, {})
+        traced = look.traced(None)
+        record.about = look.about()
+        record.note_leaves(record.arguments, look.arguments())
+        record.note_leaves(record.outputs, look.outputs(traced.out_info, False))
+        record.note_compile(look.signature(), 0.0, 0.0)
+        record.note_proofs(look.proofs({}, traced))
+        record.collectives = collectives(traced.jaxpr.jaxpr)
+        record.calls += 1
+        self.process = self.process or process_facts(False)  # on which devices, nobody knows
 
     def before(
         self,

@@ -7,6 +7,7 @@ the proof has to be in the capture: for each output the arguments that have to b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -23,6 +24,7 @@ from shardlift.recording.site_records import clip
 
 MOST_ARGUMENTS = 16  # that are told apart; of more, an output needs all
 MOST_PARTS = 64
+MOST_VARYING = 8
 
 
 def proofs(
@@ -40,13 +42,30 @@ def proofs(
 
     needs = _needs(proven, {owner for owner in owners if owner is not None})
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(output)[0]]
+    verdicts = proven(seen)
+    varying = _varying(paths, verdicts)
     parts: dict[str, Proof] = {}
-    for path, need, said in zip(paths, needs, proven(seen), strict=True):
+    for path, need, said in zip(paths, needs, verdicts, strict=True):
         part, leaf = "output" + keystr(path[:1]), "output" + keystr(path)
         why = "" if said else str(said).removeprefix("not proven: ")
         new = Proof(clip(part), 1, need, clip(leaf) if why else "", clip(why))
         parts[part] = joined(parts[part], new) if part in parts else new
-    return tuple(parts.values())[:MOST_PARTS]
+    found = [replace(proof, varying=varying.get(part, ())) for part, proof in parts.items()]
+    return tuple(found[:MOST_PARTS])
+
+
+def _varying(paths: Sequence[Any], verdicts: Sequence[Any]) -> dict[str, tuple[str, ...]]:
+    """For each part of the output of which a half is proven: the other half, by its keys."""
+    halves: dict[str, dict[str, bool]] = {}
+    for path, verdict in zip(paths, verdicts, strict=True):
+        inner = halves.setdefault("output" + keystr(path[:1]), {})
+        name = clip("output" + keystr(path[:2]))
+        inner[name] = inner.get(name, True) and bool(verdict)
+    return {
+        part: tuple(name for name, proven in inner.items() if not proven)[:MOST_VARYING]
+        for part, inner in halves.items()
+        if any(inner.values())
+    }
 
 
 def _needs(proven: Any, positions: set[int]) -> list[tuple[int, ...] | None]:

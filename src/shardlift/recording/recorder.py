@@ -60,6 +60,8 @@ from shardlift.recording.timeline import Timeline
 MOST_SITES, MOST_NAMES = 256, 500
 MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
 BATCH = 512  # calls that are counted together
+# The attribute of a recorded function that is called with shapes: see `recording.analysis`.
+ANALYSE = "__shardlift_analyse__"
 _clock = time.perf_counter
 
 
@@ -234,6 +236,9 @@ class Recorder:
             self._own += entered - began + clock() - left
             return out
 
+        if mapped.inspect is not None:
+            analyse = functools.partial(inspector.analyse, record, mapped.inspect)
+            setattr(recorded, ANALYSE, analyse)
         return recorded
 
     def _count(self, record: SiteRecord) -> None:

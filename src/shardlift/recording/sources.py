@@ -16,7 +16,7 @@ MOST_FILES, LARGEST = 2000, 8_000_000
 
 
 def sources() -> dict[str, str]:
-    """Digests of the Python files of this program, without installed packages."""
+    """Digests of the Python files and notebooks of this program, without installed packages."""
     found: dict[str, str] = {}
     for path in sorted({*_files()})[:MOST_FILES]:
         try:
@@ -37,7 +37,9 @@ def _files() -> list[str]:
     found = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        if isinstance(path, str) and path.endswith(".py") and name.partition(".")[0] not in GLUE:
+        if not isinstance(path, str) or name.partition(".")[0] in GLUE:
+            continue
+        if path.endswith((".py", ".ipynb")):
             whole = os.path.abspath(path)
             if not is_installed(whole) and not is_installed(os.path.realpath(whole)):
                 found.append(whole)

@@ -16,6 +16,8 @@ class Settings:
     flax: Version = NEWEST_FLAX  # the newest flax that the project allows
     kinds: frozenset[Kind] = frozenset(Kind)  # the changes that `migrate` makes
     many_processes: bool | None = None  # whether several processes run it; None: look in the files
+    # Functions, as "module:name", that are called for `--analyse` alone.
+    examples: frozenset[str] = frozenset()
     exact: bool = False  # `--to global` keeps every bit, at the price of a helper
 
     @property

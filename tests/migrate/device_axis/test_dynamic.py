@@ -98,3 +98,23 @@ READERS = {
 def test_what_reaches_something_else_changes_nothing(name: str) -> None:
     files = {"main.py": f"{HEAD}{KINDS['array'].text}{READERS[name]}\n", "other.py": "rows = 3\n"}
     assert PLACED.search(migrated(files, goal=Goal.GLOBAL)[0]["main.py"])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_whole"),
+    [
+        ('"ipykernel" in sys.modules', True),
+        ('"ipykernel" not in sys.modules', True),
+        ('sys.modules["main"]', False),
+        ("sys.modules == {}", False),
+    ],
+)
+def test_asking_whether_a_module_is_there_reaches_nothing(line: str, is_whole: bool) -> None:
+    text = (
+        "import sys\nimport jax\n\n"
+        'p_mean = jax.pmap(lambda x: jax.lax.pmean(x, "i"), axis_name="i")\n'
+        "means = p_mean(jax.device_put_replicated(1.0, jax.local_devices()))\n"
+        f"print(jax.tree.map(lambda x: x[0], means), {line})\n"
+    )
+    after, _ = migrated({"main.py": text}, goal=Goal.GLOBAL)
+    assert bool(PLACED.search(after["main.py"])) == is_whole

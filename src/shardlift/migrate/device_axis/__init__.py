@@ -17,5 +17,6 @@ flow         the last four, in their order
 reduced      outputs that the source alone proves to be the same on all devices
 solve        the layout of each class: whole, global or stacked
 spelling     the new text of each place; `rewrites`: the edits of all files
+comments     comments between the arguments of a pmap move above it
 strict       gradients with check_vma
 """

@@ -146,6 +146,16 @@ def _dict(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     return cell
 
 
+def _replace(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    """`dataclasses.replace(state, step=step)`: a state has one layout for all that it holds."""
+    if len(node.args) != 1 or _has_starred(node):
+        return None
+    cell = tree(v.value(node.args[0]))
+    for keyword in node.keywords:
+        cell = unify(cell, tree(v.value(keyword.value)))
+    return cell
+
+
 def _same(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     if not node.args:
         return None
@@ -215,6 +225,7 @@ _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
     "flax.jax_utils.prefetch_to_device": _prefetch,
     "flax.training.common_utils.get_metrics": _metrics,
     "builtins.dict": _dict,
+    "dataclasses.replace": _replace,
     "builtins.enumerate": _zip,
     "builtins.zip": _zip,
     "builtins.map": _map,

@@ -55,7 +55,8 @@ def _mentioned(file: File) -> frozenset[str]:
 def _dead(old: File, new: File, elsewhere: frozenset[str]) -> Iterator[Match]:
     """The functions and assignments that only the old text uses."""
     texts = {node.value for node in new.index.nodes(ast.Constant) if isinstance(node.value, str)}
-    kept = elsewhere | texts | {node.attr for node in new.index.nodes(ast.Attribute)}
+    hidden = new.source.cells.unread if new.source.cells is not None else frozenset[str]()
+    kept = elsewhere | texts | hidden | {node.attr for node in new.index.nodes(ast.Attribute)}
     for node in new.index.root.body:
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
             was_used = _is_used(old.index.root, node.name, _named(old, node.name))
@@ -108,9 +109,10 @@ def _path(file: File, node: ast.AST) -> tuple[str, ...]:
 def _cut_function(file: File, node: ast.FunctionDef) -> Edit:
     """Delete a function, the comment right above it and the blank lines below it."""
     first, last = node.lineno, (node.end_lineno or node.lineno) + 1
-    while first > 1 and file.lines[first - 2].startswith("#"):
+    cells = file.source.cells.first_lines if file.source.cells is not None else ()
+    while first > 1 and first not in cells and file.lines[first - 2].startswith("#"):
         first -= 1
-    while last < len(file.lines) and not file.lines[last - 1].strip():
+    while last < len(file.lines) and last not in cells and not file.lines[last - 1].strip():
         last += 1
     is_last = last >= len(file.lines) and not file.lines[-1].strip()
     while is_last and first > 2 and not file.lines[first - 2].strip():

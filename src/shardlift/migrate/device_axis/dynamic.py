@@ -122,6 +122,8 @@ class _Finder:
         paths = {value.path for value in values if isinstance(value, External)}
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         is_value = not isinstance(parent, ast.Attribute)
+        if "sys.modules" in paths and _is_asked(node, parent):
+            return
         if (
             getattr(node, "attr", getattr(node, "id", "")) in _FRAME_ATTRIBUTES
             or paths & _FRAMES
@@ -265,6 +267,12 @@ class _Finder:
         if file.path not in self._words:
             self._words[file.path] = frozenset(_WORD.findall(file.source.text))
         return self._words[file.path]
+
+
+def _is_asked(node: ast.expr, parent: ast.AST | None) -> bool:
+    """`"ipykernel" in sys.modules`, which gives access to nothing."""
+    is_test = isinstance(parent, ast.Compare) and node in parent.comparators
+    return is_test and all(isinstance(op, (ast.In, ast.NotIn)) for op in parent.ops)  # type: ignore[union-attr]
 
 
 def _literal_words(file: File) -> frozenset[str]:

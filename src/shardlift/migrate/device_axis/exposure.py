@@ -23,6 +23,8 @@ def expose(program: Program) -> None:
     exposed: set[ast.AST] = set()
     for file in program.lost:
         _expose_to(program, file, exposed)
+    for file in program.files:
+        _expose_to_magics(program, file, exposed)
     for reach in find_reaches(program.files, program.lost):
         with blame(reach.at.file):
             _expose_names(program, reach, exposed)
@@ -33,6 +35,14 @@ def expose(program: Program) -> None:
         if said is not None and said.at is not None:
             escape(cell, said)
             add_made(cell, Point(Role.ELSEWHERE, said.at, why=said))
+
+
+def _expose_to_magics(program: Program, file: File, exposed: set[ast.AST]) -> None:
+    """Lines of a notebook that are not Python may use all names that they have a word for."""
+    cells = file.source.cells
+    if cells is not None and cells.unread and file.index.root.body:
+        at = Place(file, file.index.root.body[0])
+        _expose_names(program, Reach(at, file, file.index.module, cells.unread), exposed)
 
 
 def _expose_names(program: Program, reach: Reach, exposed: set[ast.AST]) -> None:

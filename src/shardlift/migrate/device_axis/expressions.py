@@ -51,7 +51,9 @@ def _bool_operation(v: Visitor, node: ast.BoolOp) -> Cell:
 
 @visits(ast.Compare)
 def _compare(v: Visitor, node: ast.Compare) -> Cell:
-    if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+    is_key = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    of_objects = (ast.Is, ast.IsNot, *((ast.In, ast.NotIn) if is_key else ()))
+    if all(isinstance(op, of_objects) for op in node.ops):  # the keys of a dict stay
         for operand in (node.left, *node.comparators):
             v.value(operand)
     else:

@@ -20,6 +20,13 @@ from shardlift.source.wrappers import argument_for
 
 _STACKS = frozenset(f"{m}.{f}" for m in ("jax.numpy", "numpy") for f in ("stack", "array"))
 _BROADCASTS = frozenset({"jax.numpy.broadcast_to", "numpy.broadcast_to"})
+# What orbax has for checkpoints of pmapped programs: one copy of a leaf that has one per device.
+_UNREPLICATE_LEAF = frozenset(
+    {
+        "orbax.checkpoint.utils.fully_replicated_host_local_array_to_global_array",
+        "orbax.checkpoint.multihost.fully_replicated_host_local_array_to_global_array",
+    }
+)
 _RESHAPES = frozenset({"jax.numpy.reshape", "numpy.reshape"})
 
 
@@ -58,7 +65,7 @@ def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idi
     devices = argument_at(call, 1, "devices")
     if name == "jax.device_put_sharded" and not isinstance(devices, ast.expr):
         return None
-    if devices is not None and not _all_devices(file, devices, inside):
+    if devices is not None and not all_devices(file, devices, inside):
         return None
     if any(keyword.arg != "devices" for keyword in call.keywords):
         return None
@@ -66,12 +73,12 @@ def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idi
     return Idiom(role, call.args[0])
 
 
-def _all_devices(file: File, node: ast.expr, inside: Known | None) -> bool:
+def all_devices(file: File, node: ast.expr, inside: Known | None = None) -> bool:
     """`jax.devices()`, `jax.local_devices()`, or `devices or jax.local_devices()` without any."""
     node = file.definition(node)
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and len(node.values) == 2:
         unset = inside is not None and _is_none(inside, node.values[0])
-        return unset and _all_devices(file, node.values[1], inside)
+        return unset and all_devices(file, node.values[1], inside)
     value = file.only(node)
     return (
         isinstance(value, Result)
@@ -102,6 +109,8 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
         return Idiom(Role.FIRST, tree)
     if file.name(function) in SHARD:
         return Idiom(Role.SHARD, tree)
+    if file.name(function) in _UNREPLICATE_LEAF:
+        return Idiom(Role.FIRST, tree)
     known, body = _only_call(file, function)
     found = _by_hand(known.file, body) if known is not None and body is not None else None
     if known is None or found is None or not _is_parameter(known, found.tree):

@@ -113,6 +113,8 @@ class Meshes:
 
     def _is_script(self, file: File) -> bool:
         """Whether a module may touch devices when it is run, before its first function needs it."""
+        if file.source.cells is not None:
+            return True  # nobody imports it, and what sets JAX up is in an earlier cell
         limit = self._first[file].lineno
         if any(_set_up_later(one, limit if one is file else None) for one in self._program.files):
             return False

@@ -11,10 +11,11 @@ from types import MappingProxyType
 from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, Style
-from shardlift.migrate.changes import ChangeId, Decisions
+from shardlift.migrate.changes import ChangeId, Decisions, notebook_id
 from shardlift.migrate.device_axis import mesh, plain, process_arrays, spelling
 from shardlift.migrate.device_axis import strict as checked
 from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
+from shardlift.migrate.device_axis.comments import comments_above
 from shardlift.migrate.device_axis.failures import PLEASE_REPORT, NotFollowedError, blame
 from shardlift.migrate.device_axis.flow import follow_values
 from shardlift.migrate.device_axis.mesh import Meshes
@@ -149,7 +150,7 @@ def _plan(program: Program, decided: Decisions, goal: Goal, left: Mapping[Site, 
             with _writing(sites_of(root)):
                 _rewrite_class(found, program, decision, root, layout, meshes)
     for file, definition in meshes.definitions():
-        found.add(file, definition)
+        found.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
     return found
 
 
@@ -160,6 +161,8 @@ def _is_plain(program: Program, site: Site, decision: Decision) -> bool:
 
 
 def _identity(site: Site) -> ChangeId:
+    if site.file.source.cells is not None:
+        return notebook_id(site.file.path)
     span = site.file.span(site.node)
     return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 
@@ -195,8 +198,6 @@ def _cannot_be_written(site: Site) -> Iterable[str]:
     for name in (jax_name(file)[0], ON_DEVICES, HOST_LOCAL, plain.AT_CALL, mesh.HELPER):
         if is_shadowed(file, site.node, name):
             yield f"the name `{name}` means something else here: rename that"
-    if shard_map_sites.has_comments(file, site.node, site.options.operand):
-        yield "there are comments between its arguments: move them above the call"
 
 
 def _rewrite_class(
@@ -280,7 +281,7 @@ def _plain_site(
         return _wrapped_site(program, site, decision, meshes, strict)
     form, helpers = plain.plain_form(site, decision, meshes, _donation(site), strict)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
-    edits += tuple(plain.row_edits(program, site, decision))
+    edits += (*plain.row_edits(program, site, decision), *comments_above(site))
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 
@@ -313,6 +314,7 @@ def _site(site: Site, decision: Decision, strict: bool) -> Match:
     outer = (*static, *_donation(site))
     form = Form(inner, outer, axis, name=ON_DEVICES, host_local=HOST_LOCAL)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    edits += comments_above(site)
     return Match(site.node, "", edits, _imports(site), _helpers(site, strict), kind=Kind.SITE)
 
 

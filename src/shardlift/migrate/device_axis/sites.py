@@ -11,6 +11,7 @@ from typing import Literal
 from shardlift.capture import schema
 from shardlift.migrate.device_axis.cells import Cell, Key
 from shardlift.migrate.device_axis.failures import blame
+from shardlift.migrate.device_axis.idioms import all_devices
 from shardlift.migrate.device_axis.recordings import Doubt, assign_facts
 from shardlift.migrate.nested import tangled
 from shardlift.migrate.options import (
@@ -21,6 +22,7 @@ from shardlift.migrate.options import (
     read_options,
 )
 from shardlift.source.file import File
+from shardlift.source.idioms import device_count
 from shardlift.source.inference import Inference, output_structure
 from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.sites import mapped_function
@@ -45,7 +47,8 @@ class Site:
     static: tuple[int, ...] = ()
     facts: schema.Site | None = None
     doubt: Doubt | None = None  # why recorded runs are not believed
-    ran_on_all_devices: bool = False  # in recorded runs, with one row per device
+    # In recorded runs, or because it is given all devices: it has one row per device.
+    ran_on_all_devices: bool = False
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
@@ -224,16 +227,14 @@ def _site(file: File, node: ast.expr) -> Site:
     except (NotLiteralError, UnsupportedError) as error:
         return Site(file, node, Options(file, None, {}), None, obstacles=[str(error)])
     site.obstacles += _obstacles(site, decorated if decorates else None)
+    site.ran_on_all_devices = any(_is_on_all_devices(site, n) for n in ("devices", "axis_size"))
     return site
 
 
 def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
-    if site.file.source.cells is not None:
-        yield "it is in a notebook, whose cells may run in any order"
-    given = ("devices", "backend", "axis_size")
-    for name in given:
+    for name in ("devices", "backend", "axis_size"):
         text = site.options.text(name)
-        if text is not None and text not in ("()", "[]"):
+        if text not in (None, "()", "[]", "None") and not _is_on_all_devices(site, name):
             yield f"it is given {name}: leave that out if it runs on all devices"
     axis = site.options.keywords.get("axis_name")
     while isinstance(axis, ast.Attribute):
@@ -248,6 +249,16 @@ def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
         yield "an argument is counted from the end: count it from the start"
     if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
         yield "it maps a method: map a function"
+
+
+def _is_on_all_devices(site: Site, name: str) -> bool:
+    """Whether `devices` or `axis_size` is just what pmap takes if it has one row per device."""
+    node = site.options.keywords.get(name)
+    if node is None or site.file.many_processes:  # there, the devices of all processes
+        return False
+    if name == "devices":
+        return all_devices(site.file, node)
+    return name == "axis_size" and device_count(site.file, node) is not None
 
 
 def _axes(options: Options, key: str) -> Axes:

@@ -8,11 +8,12 @@ may take away the proof of another, so this is repeated until nothing changes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from shardlift.capture import schema
 from shardlift.migrate.device_axis.cells import Cell, Key, Place, Point, Role, find
 from shardlift.migrate.device_axis.checkpoints import advice
 from shardlift.migrate.device_axis.failures import blame, or_failure
@@ -93,7 +94,8 @@ class Decision:
         for proof in proofs:
             if proof.needs is None or not set(proof.needs) <= whole:
                 if proof.why:
-                    return f"{proof.leaf} is not proven to be the same on all devices: {proof.why}"
+                    said = f"{proof.leaf} is not proven to be the same on all devices: {proof.why}"
+                    return said + _apart(proof, proofs)
                 missing = ", ".join(map(str, sorted(set(proof.needs or ()) - whole)))
                 return f"{proof.path} is the same on all devices only if argument {missing} is"
         return None
@@ -111,6 +113,20 @@ class Decision:
         read = [self.of(part) for part in (cell.parts.values() if not cell.collapsed else [cell])]
         inputs = [self.argument(site, position) for position in site.given]
         return any(layout is not Layout.STACKED for layout in (*inputs, *read))
+
+
+def _apart(proof: schema.Proof, proofs: Sequence[schema.Proof]) -> str:
+    """The change by hand for an output of which only a part differs; "" for any other."""
+    varying = list(proof.varying)
+    if not varying and not all(other.why for other in proofs):
+        varying = [other.path for other in proofs if other.why]
+    if not varying:
+        return ""
+    listed = " and ".join(varying)
+    return (
+        f". Of what is returned there, only {listed} may differ: average it in the step with "
+        "`lax.pmean`, or give it to the step and return it apart from the rest, and record again"
+    )
 
 
 def _without_facts(site: Site) -> str:

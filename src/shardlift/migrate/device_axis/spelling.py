@@ -46,8 +46,6 @@ _SIMPLE = (
 def in_the_way(point: Point) -> str | None:
     """Why the text of a use cannot be changed."""
     file, node = point.at.file, point.at.node
-    if file.source.cells is not None:
-        return "it is in a notebook, whose cells may run in any order"
     changed = point.role in _REWRITTEN
     if changed and _has_comment(file, node):
         return f"there are comments inside `{file.brief(node)}` at {point.at}"

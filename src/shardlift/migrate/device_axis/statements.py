@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import os
 
 from shardlift.migrate.device_axis.cells import Point, Role, add_made, each, unify
 from shardlift.migrate.device_axis.visitor import Visitor, visits
+from shardlift.source.file import File
+from shardlift.source.modules import module_parts
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Known
 
@@ -30,10 +33,19 @@ def _augmented_assign(v: Visitor, node: ast.AugAssign) -> None:
 
 @visits(ast.Expr)
 def _expression(v: Visitor, node: ast.Expr) -> None:
-    if v.file.source.cells is not None:
+    if _is_shown(v.file, node):
         v.lose(node.value, "is shown by the notebook")
     else:
         v.value(node.value)
+
+
+def _is_shown(file: File, node: ast.Expr) -> bool:
+    """Whether an expression ends a cell of a notebook, which shows its value."""
+    cells, body = file.source.cells, file.index.root.body
+    if cells is None or node not in body:
+        return False
+    following = body[body.index(node) + 1 :][:1]
+    return not following or cells.locate(following[0].lineno)[0] != cells.locate(node.lineno)[0]
 
 
 @visits(ast.Return)
@@ -60,6 +72,8 @@ def _assert(v: Visitor, node: ast.Assert) -> None:
 
 @visits(ast.FunctionDef, ast.AsyncFunctionDef)
 def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    if _is_example(v.file, node):
+        return
     binding = v.program.binding(node)
     for decorator in node.decorator_list:
         if decorator in v.program.sites:
@@ -74,6 +88,18 @@ def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         if not isinstance(default, ast.Constant):
             add_made(v.program.binding(argument), Point(Role.ELSEWHERE, v.at(default)))
     v.function(node)
+
+
+def _is_example(file: File, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is there for `--analyse`: what it returns is no part of the program."""
+    dotted = ".".join(module_parts(os.path.abspath(file.path)))
+    examples = [one.rpartition(":") for one in file.project.settings.examples]
+    is_named = any(name == node.name and _ends(dotted, module) for module, _, name in examples)
+    return is_named and node in file.index.root.body
+
+
+def _ends(dotted: str, module: str) -> bool:
+    return f".{dotted}".endswith(f".{module}")
 
 
 def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[ast.arg, ast.expr]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, CallText, Style
 from shardlift.migrate.device_axis.cells import Key, Place
+from shardlift.migrate.device_axis.comments import comments_above
 from shardlift.migrate.device_axis.failures import PLEASE_REPORT, blame
 from shardlift.migrate.device_axis.mesh import Meshes, needs_helper, runs_at_import
 from shardlift.migrate.device_axis.program import Program
@@ -210,6 +211,7 @@ def _site(site: Site, step: Step, meshes: Meshes) -> Match:
     imports = jax_name(file)[1]
     form, helpers = _form(site, step, meshes)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    edits += comments_above(site)
     if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
         imports |= partial_name(file)[1]
     return Match(site.node, "", edits, imports, helpers, kind=ChangeKind.SITE)

@@ -1,0 +1,47 @@
+"""Comments between the arguments of a pmap: they move above the statement, as one would by hand."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+
+from shardlift.migrate.device_axis.sites import Site
+from shardlift.source.file import File
+from shardlift.source.model import Edit
+from shardlift.source.scopes import end, position
+
+
+def comments_above(site: Site) -> tuple[Edit, ...]:
+    """The comments of a site's call, on lines of their own above its statement."""
+    comments = _comments(site.file, site.node, site.options.operand)
+    if not comments:
+        return ()
+    line = _first_line(site.file, site.node)
+    text = site.file.lines[line - 1]
+    margin = text[: len(text) - len(text.lstrip())]
+    lines = "".join(f"{margin}{comment}\n" for comment in comments)
+    return (Edit(site.file.stretch(line, 0, line, 0), lines),)
+
+
+def _comments(file: File, node: ast.expr, operand: ast.expr | None) -> list[str]:
+    """The comments in the text of a call, without those of the function that it maps."""
+    text = file.text(node)
+    if "#" not in text:
+        return []
+    inside = (position(operand), end(operand)) if operand is not None else ((0, 0), (0, 0))
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(f"({text})").readline):
+        if token.type == tokenize.COMMENT:
+            line = node.lineno + token.start[0] - 1
+            if not inside[0] <= (line, token.start[1]) <= inside[1]:
+                found.append(token.string)
+    return found
+
+
+def _first_line(file: File, node: ast.expr) -> int:
+    """The first line of the statement that a site is in, with its decorators."""
+    around = [node, *file.index.ancestors(node)]
+    statement = next(one for one in around if isinstance(one, ast.stmt))
+    decorators = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(one.lineno for one in decorators)])

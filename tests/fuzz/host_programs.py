@@ -220,7 +220,7 @@ class Writer:
     def mapped(self, tree: Tree) -> str:
         """Define a mapped function of one argument; returns its name."""
         name, body, axis = self.name("f"), build(tree, self.rng), 'axis_name="i"'
-        form = self.rng.randrange(4)
+        form = self.rng.randrange(7)
         if form == 0:
             self.add(f"{name} = jax.pmap(lambda x: {body}, {axis})")
         elif form == 1:
@@ -229,9 +229,23 @@ class Writer:
         elif form == 2:
             self.add(f"def body_{name}(x):", f"    out = {body}", "    return out", "", "")
             self.add(f'{name} = jax.pmap(body_{name}, "i")')
-        else:
+        elif form == 3:
             self.add(f"def make_{name}():", f"    return jax.pmap(lambda x: {body}, {axis})", "")
             self.add(f"{name} = make_{name}()")
+        elif form == 4:  # a function that something else uses too
+            self.add(f"def body_{name}(x):", f"    return {body}", "", "")
+            self.add(f"{name} = jax.pmap(body_{name}, {axis})", f"other_{name} = body_{name}")
+        elif form == 5:
+            self.add(f"def body_{name}(k, x):", "    x = x * k", f"    return {body}", "", "")
+            self.add(f"p_{name} = jax.pmap(body_{name}, {axis}, static_broadcasted_argnums=0)")
+            self.add("", "", f"def {name}(x):", f"    return p_{name}(2, x)", "", "")
+        else:
+            axes = "None"
+            if tree.kind == "tuple" and self.rng.random() < 0.8:
+                listed = ", ".join(self.rng.choice(("None", "0")) for _ in tree.parts)
+                axes = f"({listed},)"
+            self.add(f"@functools.partial(jax.pmap, {axis}, out_axes={axes})", f"def {name}(x):")
+            self.add(f"    return {body}", "", "")
         return name
 
     def site(self) -> None:

@@ -100,6 +100,7 @@ def migrated(text: str, path: Path, goal: Goal, facts: Capture) -> tuple[str, bo
     result = migrate(
         [str(path)], lambda p: Path(p).read_bytes(), os.path.exists, goal, Decisions(), given
     )
+    assert result.unreadable == (), result.unreadable  # a failure leaves everything stacked
     after = {file.path: file.after for file in result.changed}.get(str(path), text)
     return after, any(file.refused for file in result.files)
 

@@ -102,7 +102,7 @@ def _the_state_loses_its_axis_once_a_run_was_recorded(verdicts: dict[str, Any]) 
         found = verdicts[name]["facts"]
         assert _global_sites(found["uses"]), name
         assert not found["uses"]["spmd_map"], name
-        assert found["findings"] == [], name
+        assert [one for one in found["findings"] if "device axis" in one] == [], name
 
 
 def _check_vma_stays_off_where_a_gradient_cannot_be_told(verdicts: dict[str, Any]) -> None:
@@ -134,7 +134,10 @@ def test_programs_of_stacked_arrays_stay_as_shard_map_has_them() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_written_is_clean_and_final(name: str) -> None:
-    after, _ = migrated(ALL[name], goal=Goal.GLOBAL)
+    after, migration = migrated(ALL[name], goal=Goal.GLOBAL)
+    said = [change.reason for file in migration.files for change in file.refused]
+    # What keeps its axis, the reason, and what to change by hand.
+    assert [one for one in said if one.count(": ") < 2] == []
     for text in after.values():
         ast.parse(text)
         assert "shardlift" not in text

@@ -38,6 +38,14 @@ def test_a_list_or_a_dict_that_is_iterated_over_is_followed(text: str) -> None:
     assert any("keeps its device axis" in one.reason for f in result.files for one in f.refused)
 
 
+def test_arguments_beside_an_unpacked_one_are_followed() -> None:
+    more = 'print("metrics", out.shape, *sorted(params))\n'
+    _, result = migrated({"main.py": f"{HEAD}batch = rows\n{CALL}{more}"}, goal=Goal.GLOBAL)
+    assert result.unreadable == ()
+    said = [one.reason for file in result.files for one in file.refused]
+    assert any("shows its shape" in one for one in said), said
+
+
 def test_a_list_of_whole_trees_is_whole_at_the_site() -> None:
     after, _ = migrated({"main.py": f"{HEAD}batch = {{'x': rows}}\n{CALL}"}, goal=Goal.GLOBAL)
     assert PLACED.search(after["main.py"])

@@ -211,6 +211,14 @@ def test_what_needs_the_helper_has_it(text: str, why: str) -> None:
     assert why in written(text)
 
 
+def test_a_helper_that_is_kept_is_explained() -> None:
+    text = SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)")
+    _, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
+    said = [change.reason for file in migration.files for change in file.refused]
+    why = "jax.shard_map takes no keyword arguments: give all arguments by position"
+    assert f"step keeps a helper around it: {why}" in said
+
+
 def test_exact_keeps_the_helper() -> None:
     texts, _ = migrated({"main.py": SCRIPT}, goal=Goal.GLOBAL, settings=Settings(exact=True))
     assert "optimization_barrier" in texts["main.py"]

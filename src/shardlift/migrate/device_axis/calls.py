@@ -298,7 +298,8 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
     given = _given(v, node)
     plain = given is not None and all(keyword.arg for keyword in node.keywords)
     if given is None:
-        given = [(arg, v.value(getattr(arg, "value", arg))) for arg in node.args]
+        unpacked = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
+        given = [(arg, v.value(arg)) for arg in unpacked]
     nodes, arguments = [one for one, _ in given], [cell for _, cell in given]
     named = [v.value(keyword.value) for keyword in node.keywords]
     result = Cell()
@@ -311,16 +312,19 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
 def _given(v: Visitor, node: ast.Call) -> list[tuple[ast.expr, Cell]] | None:
     """The arguments that a call gives by position; None if that is not known."""
     tests_type = v.file.called(node) in _TYPE_TESTS
+    starred = [one for one in node.args if isinstance(one, ast.Starred)]
+    unpacked = {one: Inference(v.file).of(one.value) for one in starred}
     given: list[tuple[ast.expr, Cell]] = []
+    for structure in unpacked.values():
+        if not isinstance(structure, Parts) or structure.kind is not tuple:
+            return None  # before any argument is visited
     for one in node.args:
-        if not isinstance(one, ast.Starred):
+        if isinstance(one, ast.Starred):
+            cell, structure = v.value(one.value), unpacked[one]
+            numbers = structure.of if isinstance(structure, Parts) else ()
+            given += [(one, part(cell, number)) for number in numbers]
+        else:
             given.append((one, Cell() if tests_type and v.is_class(one) else v.value(one)))
-            continue
-        unpacked = Inference(v.file).of(one.value)
-        if not isinstance(unpacked, Parts) or unpacked.kind is not tuple:
-            return None
-        cell = v.value(one.value)
-        given += [(one, part(cell, number)) for number in range(len(unpacked.of))]
     return given
 
 

@@ -55,6 +55,7 @@ class Escape:
 
     at: Place | None
     why: str
+    outside: bool = False  # of the files that are given
 
     def __str__(self) -> str:
         return f"{self.why}, at {self.at}" if self.at is not None else self.why

@@ -23,6 +23,7 @@ from shardlift.migrate.device_axis.cells import (
 )
 from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.program import Indexed, PendingCall, Program
+from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.source.outputs import is_scalar, output_of
 
@@ -46,7 +47,7 @@ def connect(program: Program) -> None:
         with blame(site.file):
             _join_calls(site)
     for site, cell in program.mapped:  # one that goes where it is not followed stays as it is
-        site.obstacles += [f"the mapped function {said}" for said in find(cell).escapes]
+        site.obstacles += [_passed_on(said) for said in find(cell).escapes]
 
 
 def _join_calls(site: Site) -> None:
@@ -56,6 +57,11 @@ def _join_calls(site: Site) -> None:
             unify(cells[0], cell)
     for result in site.results[:1]:
         _split(site, result)
+
+
+def _passed_on(said: Escape) -> str:
+    change = Change.ALL_FILES if said.outside else Change.CALL_BY_NAME
+    return str(Reason(f"the mapped function {said}", change))
 
 
 def _sites_of(call: PendingCall) -> set[Site]:
@@ -72,7 +78,7 @@ def _connect_call(program: Program, call: PendingCall) -> None:
         for site in sites:
             why = f"several functions may be called at {call.at}: call each by its own name"
             if others and others[0].why is not None:
-                why = f"the mapped function {others[0].why}"
+                why = _passed_on(others[0].why)
             site.obstacles.append(why)
         _call_unknown(call)
         return

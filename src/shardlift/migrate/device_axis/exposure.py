@@ -47,7 +47,7 @@ def _expose_to_magics(program: Program, file: File, exposed: set[ast.AST]) -> No
 
 def _expose_names(program: Program, reach: Reach, exposed: set[ast.AST]) -> None:
     """Names that are read in a way that is not followed: by `globals()`, `import *`."""
-    said = Escape(reach.at, f"may be reached by `{reach.at.file.brief(reach.at.node)}`")
+    said = Escape(reach.at, f"may be reached by `{reach.at.file.brief(reach.at.node)}`", True)
     names = reach.scope.names
     for name in names if reach.names is None else names.keys() & reach.names:
         for node in (node for node in names[name] if node not in exposed):
@@ -63,7 +63,7 @@ def _expose_names(program: Program, reach: Reach, exposed: set[ast.AST]) -> None
 def _expose_to(program: Program, lost: File, exposed: set[ast.AST]) -> None:
     """A file that could not be followed may use all that it names, and every object."""
     at = Place(lost, lost.index.root.body[0])
-    said = Escape(at, f"may be used in {lost.path}, which could not be followed")
+    said = Escape(at, f"may be used in {lost.path}, which could not be followed", True)
     words = frozenset(re.findall(r"\w+", lost.source.text))
     for scope in lost.index.opens.values():
         _expose_names(program, Reach(at, lost, scope), exposed)
@@ -119,18 +119,18 @@ def _other_callers(
     """Why the calls of a function are not all known."""
     name, owner = getattr(node, "name", ""), file.index.parents.get(node)
     if name in program.unresolved_names and not _is_local(file, node):
-        return Escape(program.unresolved_names[name], f"may be what {name} returns")
+        return Escape(program.unresolved_names[name], f"may be what {name} returns", True)
     if isinstance(owner, ast.ClassDef):
         leaked = program.leaked.get(program.top_class(owner, file))
         if leaked is not None:
             return leaked
     if name.startswith("__") and name.endswith("__") and name != "__init__":
-        return Escape(Place(file, node), f"is returned by {name}, which Python itself calls")
+        return Escape(Place(file, node), f"is returned by {name}, which Python itself calls", True)
     if node in overridden:
-        return Escape(Place(file, node), f"is returned by {name}, which is overridden")
+        return Escape(Place(file, node), f"is returned by {name}, which is overridden", True)
     if not program.function(Known(node, file)).calls:
         what = f"{name}, which nothing here calls" if name else "a lambda"
-        return Escape(Place(file, node), f"is returned by {what}")
+        return Escape(Place(file, node), f"is returned by {what}", True)
     return None
 
 
@@ -158,4 +158,4 @@ def _expose_globals(program: Program) -> None:
         for name, bound in file.index.module.names.items():
             for node in bound if (file, name) not in program.read else ():
                 why = f"is `{name}` of its module, which nothing here reads"
-                escape(program.bound(file, node), Escape(Place(file, node), why))
+                escape(program.bound(file, node), Escape(Place(file, node), why, outside=True))

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
+from shardlift.migrate.device_axis.reasons import Reason
 from shardlift.source.file import File
 
 _P = ParamSpec("_P")
@@ -36,9 +37,11 @@ def blame(file: File) -> Iterator[None]:
         raise NotFollowedError(file, error) from error
 
 
-def or_failure(why: Callable[_P, str | None], *given: _P.args, **named: _P.kwargs) -> str | None:
+def or_failure(
+    why: Callable[_P, Reason | None], *given: _P.args, **named: _P.kwargs
+) -> Reason | None:
     """The reason that a function finds against a change; its failure is a reason as well."""
     try:
         return why(*given, **named)
     except Exception as error:
-        return f"{PLEASE_REPORT}: {error!r}"
+        return Reason(f"{PLEASE_REPORT}: {error!r}", None)

@@ -11,6 +11,7 @@ from shardlift.migrate.call_format import Argument, CallText
 from shardlift.migrate.device_axis.cells import Point, Role, find
 from shardlift.migrate.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
 from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.device_axis.spelling import numpy_name
@@ -28,20 +29,20 @@ _COUNTED = (Role.ROWS, Role.REPLICATE, Role.SHARD, Role.OUTPUT)
 _WORD = r"\b{}\b"
 
 
-def needs_rows_helper(program: Program, site: Site, decision: Decision) -> str | None:
+def needs_rows_helper(program: Program, site: Site, decision: Decision) -> Reason | None:
     """Why the text of a site needs the helper that adds and drops rows; None if it does not."""
     file = site.file
     if file.project.settings.exact:
-        return "every bit is kept (--exact)"
-    if file.many_processes and decision.is_apart:
-        return "each process gives and gets its own part of the arrays"
+        return Reason("every bit is kept", Change.NOT_EXACT)
+    if file.many_processes and decision.apart is not None:
+        return decision.apart
     if site.has_keywords:
-        return "jax.shard_map takes no keyword arguments"
+        return Reason("jax.shard_map takes no keyword arguments", Change.BY_POSITION)
     lifetime = shard_map_sites.lifetime(file, site.node, site.options.operand)
     if CACHED in lifetime and not _runs_once(program, file, site.node):
-        return "it may be mapped again, which must not compile it again"
+        return Reason("it may be mapped again, and is then not compiled again", Change.MAP_ONCE)
     if needs_wrapper(program, site, decision) and wrapper_of(program, site, decision) is None:
-        return "its function is used elsewhere, or does not return a tuple that is written out"
+        return Reason("its function cannot take and return rows itself", Change.WRITE_OUT)
     return None
 
 

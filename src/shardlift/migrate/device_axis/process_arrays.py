@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from enum import Enum
 
 from shardlift.migrate.device_axis.cells import Place, Role, find
 from shardlift.migrate.device_axis.mesh import Meshes, axis_of
 from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
 from shardlift.migrate.names import jax_name
@@ -26,39 +26,31 @@ from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import end, position
 
 
-class Apart(Enum):
-    """Why the sites of a program keep the arrays of each process apart."""
-
-    NO_MESH = "it is not in a script that sets JAX up first, with all that calls it"
-    UNMAPPED = "in_axes or out_axes are None"
-    UNPACKED = "it is called with unpacked arguments"
-    READ = "an output of it keeps one row per device, and is used elsewhere"
-    FED_BACK = "an argument of it may be an output, or an array of this process"
-    KEYWORDS = "it is called with keyword arguments"
-
-
-def find_apart(program: Program, decision: Decision, meshes: Meshes) -> tuple[Site, Apart] | None:
-    """The first site that keeps the arrays of each process apart; None if no site does."""
+def keeps_apart(program: Program, decision: Decision, meshes: Meshes) -> Reason | None:
+    """Why the arrays of each process stay its own: the reason of the first site that has one."""
     for site in program.sites.values():
         if decision.is_changed(site) and (why := _apart(decision, site, meshes)) is not None:
-            return site, why
+            here = f"each process has its own arrays, as {site.name} at"
+            return Reason(f"{here} {Place(site.file, site.node)} {why.why}", why.change)
     return None
 
 
-def _apart(decision: Decision, site: Site, meshes: Meshes) -> Apart | None:
+def _apart(decision: Decision, site: Site, meshes: Meshes) -> Reason | None:
     axes = [site.in_axis(k) for k in range(site.arguments or 0) if k not in site.static]
     if not _has_meshes(decision, site, meshes):
-        return Apart.NO_MESH
+        return Reason("is not in one script with all that calls it", Change.SET_UP_FIRST)
     if None in axes or site.out_axes != 0:
-        return Apart.UNMAPPED
+        return Reason("has axes of None", Change.REPLICATE)
     if site.has_keywords:
-        return Apart.KEYWORDS
+        return Reason("is called with keyword arguments", Change.BY_POSITION)
     if any(isinstance(argument, ast.Starred) for _, call in site.calls for argument in call.args):
-        return Apart.UNPACKED
+        return Reason("is called with unpacked arguments", Change.NAME_EACH)
     if any(layout is not Layout.WHOLE for layout in decision.outputs(site)):
-        return Apart.READ
+        return Reason("returns one row per device", Change.AVERAGE)
     made = (point for k in _brought(decision, site) for point in find(site.given[k][0]).made)
-    return Apart.FED_BACK if any(point.role is Role.OUTPUT for point in made) else None
+    if any(point.role is Role.OUTPUT for point in made):
+        return Reason("may be given an output, or an array of this process", Change.OTHER_NAME)
+    return None
 
 
 def _has_meshes(decision: Decision, site: Site, meshes: Meshes) -> bool:
@@ -101,18 +93,3 @@ def _runs(numbers: list[int]) -> list[tuple[int, int]]:
 
 def _insert(file: File, at: tuple[int, int], text: str) -> Edit:
     return Edit(file.stretch(*at, *at), text)
-
-
-def describe(site: Site, why: Apart) -> str:
-    """The reason, with its place and the smallest change that would let it go."""
-    return f"at {Place(site.file, site.node)}, {why.value}: {_CHANGES[why]}"
-
-
-_CHANGES = {
-    Apart.NO_MESH: "call jax.distributed.initialize() at the top of the script that maps it",
-    Apart.UNMAPPED: "leave them out, and replicate the argument",
-    Apart.UNPACKED: "name each argument",
-    Apart.READ: "average it in the mapped function, or return only what is the same on all devices",
-    Apart.FED_BACK: "give it under another name at the first call",
-    Apart.KEYWORDS: "give all arguments by position",
-}

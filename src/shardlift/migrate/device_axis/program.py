@@ -170,7 +170,7 @@ class Program:
             others = [v for v in values if not (isinstance(v, Known) or v in _PLAIN_BASES)]
             if len(bases) > 1 or others or owner.keywords:
                 why = f"is an attribute of the class {owner.name}, whose base class may see it"
-                self.leaked.setdefault(owner, Escape(Place(file, owner), why))
+                self.leaked.setdefault(owner, Escape(Place(file, owner), why, outside=True))
             if not bases or bases[0].node in seen:
                 return owner
             base = bases[0].node
@@ -184,7 +184,7 @@ class Program:
         """An object or its class is passed on: others may see its attributes."""
         top = self.top_class(owner, file)
         why = f"is an attribute of the class {owner.name}, which is passed on"
-        self.leaked.setdefault(top, Escape(at, why))
+        self.leaked.setdefault(top, Escape(at, why, outside=True))
 
     # ---- functions
 
@@ -202,7 +202,7 @@ class Program:
 
     def hand_on(self, known: Known, at: Place) -> None:
         """A function is used as a value: others may call it with anything."""
-        said = Escape(at, "is returned by a function that is passed on as a value")
+        said = Escape(at, "is returned by a function that is passed on as a value", True)
         self.open(self.function(known), said)
 
     def open(self, called: Called, said: Escape) -> None:

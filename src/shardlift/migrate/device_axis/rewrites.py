@@ -20,6 +20,7 @@ from shardlift.migrate.device_axis.failures import PLEASE_REPORT, NotFollowedErr
 from shardlift.migrate.device_axis.flow import follow_values
 from shardlift.migrate.device_axis.mesh import Meshes
 from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.reasons import Change
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import (
     Decision,
@@ -131,8 +132,7 @@ def _plan(program: Program, decided: Decisions, goal: Goal, left: Mapping[Site, 
     steps = Steps()
     decision = decide(program, left, *([steps.proves] if goal is Goal.JIT else []))
     found, meshes = Plan(findings=findings(program, decision)), Meshes(program, decision)
-    apart = process_arrays.find_apart(program, decision, meshes)
-    decision.is_apart = apart is not None
+    decision.apart = process_arrays.keeps_apart(program, decision, meshes)
     jitted = choose(program, decision, steps) if goal is Goal.JIT else {}
     for site in program.sites.values():
         step = jitted.get(site)
@@ -182,13 +182,17 @@ def _rewrite_site(
         text = f"check_vma stays off at {site.name}: {why}"
         found.loose.append(Finding(Place(site.file, site.node), text))
     strict = decided.strict_vma and why is None
-    if plain.needs_rows_helper(program, site, decision) is None:
+    reason = plain.needs_rows_helper(program, site, decision)
+    if reason is None:
         found.add(site.file, _plain_site(program, site, decision, meshes, strict))
         if site.file.many_processes:
             for file, match in process_arrays.join_parts(decision, site, meshes):
                 found.add(file, match)
     else:
         found.add(site.file, _site(site, decision, strict))
+        if reason.change is not Change.NOT_EXACT:  # which the user has asked for
+            text = f"{site.name} keeps a helper around it: {reason}"
+            found.findings.append(Finding(Place(site.file, site.node), text))
     if strict:
         found.add_once(checked.casts(site, decision))
 
@@ -221,7 +225,7 @@ def _rewrite(
     if role is Role.SHARD:
         edits = spelling.unsharded(point)
     elif role in (Role.FIRST, Role.INDEX):
-        is_shared = point.at.file.many_processes and not decision.is_apart
+        is_shared = point.at.file.many_processes and decision.apart is None
         edits, imports = spelling.first(point, _is_given_away(program, root, point), is_shared)
     elif role is Role.METRICS:
         edits, imports = spelling.metrics(point)
@@ -237,7 +241,7 @@ def _replicated(decision: Decision, root: Cell, point: Point, meshes: Meshes) ->
     """A copy of a tree on every device."""
     file, node = point.at.file, point.at.node
     settings = file.project.settings
-    if settings.exact or (file.many_processes and decision.is_apart):
+    if settings.exact or (file.many_processes and decision.apart):
         edits = spelling.replicated(point, _axis_name(root))
         helpers = frozenset({HelperRequest(spelling.PUT)})
         return Match(node, "", tuple(edits), helpers=helpers, kind=Kind.DEVICE_AXIS)

@@ -225,7 +225,8 @@ def _site(file: File, node: ast.expr) -> Site:
         site.donated = options.numbers("donate_argnums")
         site.static = options.numbers("static_broadcasted_argnums")
     except (NotLiteralError, UnsupportedError) as error:
-        return Site(file, node, Options(file, None, {}), None, obstacles=[str(error)])
+        why = f"{error}: write its options out, axes as 0 or None"
+        return Site(file, node, Options(file, None, {}), None, obstacles=[why])
     site.obstacles += _obstacles(site, decorated if decorates else None)
     site.ran_on_all_devices = any(_is_on_all_devices(site, n) for n in ("devices", "axis_size"))
     return site

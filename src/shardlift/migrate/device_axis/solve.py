@@ -14,10 +14,11 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from shardlift.capture import schema
-from shardlift.migrate.device_axis.cells import Cell, Key, Place, Point, Role, find
+from shardlift.migrate.device_axis.cells import Cell, Escape, Key, Place, Point, Role, find
 from shardlift.migrate.device_axis.checkpoints import advice
 from shardlift.migrate.device_axis.failures import blame, or_failure
 from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.device_axis.recordings import Doubt
 from shardlift.migrate.device_axis.reduced import is_reduced
 from shardlift.migrate.device_axis.sites import Site
@@ -45,10 +46,10 @@ class Decision:
     """The layouts of all classes, by the `id` of the class."""
 
     layouts: dict[int, Layout] = field(default_factory=dict)
-    reasons: dict[int, str] = field(default_factory=dict)
+    reasons: dict[int, Reason] = field(default_factory=dict)
     classes: dict[int, Cell] = field(default_factory=dict)
     left: Mapping[Site, str] = field(default_factory=dict)  # sites that are not to change
-    is_apart: bool = True  # in many processes: each has arrays of its own, as with pmap
+    apart: Reason | None = None  # why each of many processes has arrays of its own
     # Whether the text of a site alone proves a part of its output the same on all devices.
     proves: Callable[[Decision, Site, tuple[Key, ...]], bool] = lambda *_: False
 
@@ -84,7 +85,7 @@ class Decision:
         unproven = cell.escapes or cell.uses or self.unproven(site, (number,))
         return Layout.STACKED if unproven else Layout.WHOLE
 
-    def unproven(self, site: Site, path: tuple[Key, ...]) -> str | None:
+    def unproven(self, site: Site, path: tuple[Key, ...]) -> Reason | None:
         """Why an output is not certain to be the same on all devices, given the layouts so far."""
         proofs = site.proofs(path)
         if not proofs:
@@ -94,10 +95,11 @@ class Decision:
         for proof in proofs:
             if proof.needs is None or not set(proof.needs) <= whole:
                 if proof.why:
-                    said = f"{proof.leaf} is not proven to be the same on all devices: {proof.why}"
-                    return said + _apart(proof, proofs)
+                    why = f"{proof.leaf} is not proven to be the same on all devices: {proof.why}"
+                    return _apart(why, proof, proofs)
                 missing = ", ".join(map(str, sorted(set(proof.needs or ()) - whole)))
-                return f"{proof.path} is the same on all devices only if argument {missing} is"
+                why = f"{proof.path} is the same on all devices only if argument {missing} is"
+                return Reason(why, Change.OTHER_ARGUMENT)
         return None
 
     def may_be_plain(self, site: Site) -> bool:
@@ -115,41 +117,39 @@ class Decision:
         return any(layout is not Layout.STACKED for layout in (*inputs, *read))
 
 
-def _apart(proof: schema.Proof, proofs: Sequence[schema.Proof]) -> str:
-    """The change by hand for an output of which only a part differs; "" for any other."""
+def _apart(why: str, proof: schema.Proof, proofs: Sequence[schema.Proof]) -> Reason:
+    """A reason that names the part of an output that differs, if it is only a part."""
     varying = list(proof.varying)
     if not varying and not all(other.why for other in proofs):
         varying = [other.path for other in proofs if other.why]
     if not varying:
-        return ""
+        return Reason(why, Change.AVERAGE)
     listed = " and ".join(varying)
-    return (
-        f". Of what is returned there, only {listed} may differ: average it in the step with "
-        "`lax.pmean`, or give it to the step and return it apart from the rest, and record again"
-    )
+    return Reason(f"{why}; of what is returned there, only {listed} may differ", Change.APART)
 
 
-def _without_facts(site: Site) -> str:
+def _without_facts(site: Site) -> Reason:
     if site.doubt is not None:
         return _not_believed(site, site.doubt)
     if site.facts is None:
-        return (
-            f"whether {site.name} returns the same on all devices is not known: record a run that "
-            "calls it, as it is now, with `shardlift run --record FILE` and give it as --facts FILE"
-        )
+        why = f"whether {site.name} returns the same on all devices is not known"
+        return Reason(why, Change.RECORD)
     if site.facts.axis_size == 1:
-        return f"{site.name} was recorded on one device: record it on as many as it is to run on"
-    return f"the recorded run has no proof for {site.name}: not all of its programs were analysed"
+        return Reason(f"{site.name} was recorded on one device", Change.RECORD_ON_MORE)
+    why = f"the recorded run has no proof for {site.name}, not all of whose programs were analysed"
+    return Reason(why, Change.RECORD_ALONE)
 
 
-def _not_believed(site: Site, doubt: Doubt) -> str:
-    again = "record it again with `shardlift run --record FILE`"
+def _not_believed(site: Site, doubt: Doubt) -> Reason:
     if doubt.changed:
-        return f"{doubt.changed} has changed since the run was recorded: {again}"
+        why = f"{doubt.changed} has changed since the run was recorded"
+        return Reason(why, Change.RECORD_AGAIN)
     if doubt.outputs is not None:
         parts = " and ".join(doubt.outputs)
-        return f"the recorded runs disagree about what {site.name} returns: {parts}"
-    return f"the recorded run does not say of which text of {site.file.path} it was: {again}"
+        why = f"the recorded runs disagree about what {site.name} returns, {parts}"
+        return Reason(why, Change.SAME_OUTPUT)
+    why = f"the recorded run does not say of which text of {site.file.path} it was"
+    return Reason(why, Change.RECORD_AGAIN)
 
 
 def decide(
@@ -199,13 +199,13 @@ def _withdraw(decision: Decision) -> bool:
     return decision.layouts != before
 
 
-def _unproven(decision: Decision, root: Cell) -> str | None:
+def _unproven(decision: Decision, root: Cell) -> Reason | None:
     outputs = (m for m in root.made if m.role is Role.OUTPUT)
     reasons = (decision.unproven(m.site, m.path) for m in outputs if m.site is not None)
     return next((why for why in reasons if why is not None), None)
 
 
-def _unanchored(root: Cell) -> str | None:
+def _unanchored(root: Cell) -> Reason | None:
     """A site is laid over all devices only if it is certain that it was before."""
     stacked = {Role.REPLICATE, Role.SHARD, Role.ROWS}
     for site in sites_of(root):
@@ -213,7 +213,7 @@ def _unanchored(root: Cell) -> str | None:
             continue
         given = [{made.role for made in find(cells[0]).made} for cells in site.given.values()]
         if not any(roles & stacked and roles <= stacked | {Role.OUTPUT} for roles in given):
-            return f"it is not known that {site.name} runs on all devices"
+            return Reason(f"it is not known that {site.name} runs on all devices", Change.RECORD)
     return None
 
 
@@ -223,53 +223,62 @@ def sites_of(root: Cell) -> list[Site]:
     return [site for site in dict.fromkeys(sites) if site is not None]
 
 
-def _not_whole(decision: Decision, root: Cell) -> str | None:
+def _not_whole(decision: Decision, root: Cell) -> Reason | None:
     """Why the values of a class cannot lose their device axis; proofs come later."""
     if not root.made:
-        return "it is not known where it comes from"
+        return Reason("it is not known where it comes from", Change.PLACE)
     for made in root.made:
         if _is_unmapped(made):
-            return f"it comes from {made.at}, where out_axes=None gives it none"
+            why = f"it comes from {made.at}, where out_axes=None gives it none"
+            return Reason(why, Change.MAP_AS_IT_IS)
         if made.role is Role.OUTPUT and not _is_element(made):
-            return f"it is not known what {made.at} reads of an output"
+            return Reason(f"it is not known what {made.at} reads of an output", Change.UNPACK)
         if made.role not in (Role.REPLICATE, Role.OUTPUT):
             return _origin(made)
     if root.escapes:
-        return f"it {root.escapes[0]}{advice(root.escapes[0])}"
+        return _escaped(root.escapes[0], Change.READ_FIRST_ROW)
     for use in root.uses:
         if use.role is Role.PREFETCH:
-            return f"it is put on devices row by row at {use.at}"
+            return Reason(f"it is put on devices row by row at {use.at}", Change.NOT_AHEAD)
     is_mapped = any(point.role in (Role.ARGUMENT, Role.OUTPUT) for point in root.points)
     return _cannot_change(decision, root, is_mapped)
 
 
-def _not_global(decision: Decision, root: Cell) -> str | None:
+def _not_global(decision: Decision, root: Cell) -> Reason | None:
     """Why the rows of a class cannot be in one axis."""
     if not root.made:
-        return "it is not known where it comes from"
+        return Reason("it is not known where it comes from", Change.PLACE)
     for made in root.made:
         if made.role is not Role.SHARD:
             return _origin(made)
     if root.escapes:
-        return f"it {root.escapes[0]}"
+        return _escaped(root.escapes[0], Change.READ_BEFORE)
     for use in root.uses:
         if use.role not in (Role.ARGUMENT, Role.PREFETCH):
-            return f"rows of it are read at {use.at}"
+            return Reason(f"rows of it are read at {use.at}", Change.READ_BEFORE)
         if use.site is not None and use.position in use.site.donated:
-            return f"it is donated at {use.at}"
+            return Reason(f"it is donated at {use.at}", Change.KEEP)
     is_mapped = any(use.role is Role.ARGUMENT for use in root.uses)
     return _cannot_change(decision, root, bool(root.made) and is_mapped)
 
 
-def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> str | None:
+def _escaped(escape: Escape, change: Change) -> Reason:
+    """The reason that a use is which is not followed."""
+    saved = advice(escape)
+    if saved:
+        return Reason(f"it {escape}{saved}", None)
+    return Reason(f"it {escape}", Change.ALL_FILES if escape.outside else change)
+
+
+def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> Reason | None:
     """Why the text of a site, or of a place that makes or uses the values, cannot change."""
     for site in sites_of(root):
         if (why := decision.obstacle(site)) is not None:
-            return f"{site.name} is not rewritten to global arrays: {why}"
+            return Reason(f"{site.name} is not rewritten to global arrays: {why}", None)
     for point in root.points:
-        if (why := in_the_way(point)) is not None:
-            return why
-    return None if is_mapped else "it is not given to a pmapped function"
+        if (reason := in_the_way(point)) is not None:
+            return reason
+    return None if is_mapped else Reason("it is not given to a pmapped function", Change.PLACE)
 
 
 def _is_unmapped(made: Point) -> bool:
@@ -285,16 +294,18 @@ def _is_element(made: Point) -> bool:
     return not made.path or (isinstance(made.path[0], int) and made.path[0] < length)
 
 
-def _origin(made: Point) -> str:
+def _origin(made: Point) -> Reason:
     if made.role is Role.ROWS:
-        return "it has one row per device"
+        return Reason("it has one row per device", Change.PLACE)
     if isinstance(made.at.node, ast.arg):
         callers = "whose callers are not all known"
         callers += f" (see {made.why.at})" if made.why is not None else ""
-        return f"it comes from the parameter `{made.at.node.arg}` at {made.at}, {callers}"
+        why = f"it comes from the parameter `{made.at.node.arg}` at {made.at}, {callers}"
+        return Reason(why, Change.ALL_FILES)
     if made.why is not None:
-        return f"it {made.why}"
-    return f"it comes from `{made.at.file.brief(made.at.node)}` at {made.at}, as it is"
+        return _escaped(made.why, Change.PLACE)
+    why = f"it comes from `{made.at.file.brief(made.at.node)}` at {made.at}, as it is"
+    return Reason(why, Change.PLACE)
 
 
 def findings(program: Program, decision: Decision) -> list[Finding]:

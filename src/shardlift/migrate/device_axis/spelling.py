@@ -8,6 +8,7 @@ import tokenize
 
 from shardlift.migrate.call_format import CallText, Style, render
 from shardlift.migrate.device_axis.cells import Point, Role
+from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.names import is_free, is_shadowed, jax_name
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import prefetch_splits
@@ -43,22 +44,27 @@ _SIMPLE = (
 )  # fmt: skip
 
 
-def in_the_way(point: Point) -> str | None:
+def in_the_way(point: Point) -> Reason | None:
     """Why the text of a use cannot be changed."""
     file, node = point.at.file, point.at.node
     changed = point.role in _REWRITTEN
     if changed and _has_comment(file, node):
-        return f"there are comments inside `{file.brief(node)}` at {point.at}"
+        why = f"there are comments inside `{file.brief(node)}` at {point.at}"
+        return Reason(why, Change.MOVE_COMMENTS)
     if point.role is Role.REPLICATE and not is_free(file, node, PUT):
-        return f"the name `{PUT}` means something else at {point.at}"
+        return _means_another(PUT, point)
     if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
-        return f"the name `{jax_name(file)[0]}` means something else at {point.at}"
+        return _means_another(jax_name(file)[0], point)
     if point.role is Role.METRICS and not isinstance(_function(node), ast.Attribute):
-        return f"get_metrics at {point.at} is imported by its name"
+        return Reason(f"get_metrics at {point.at} is imported by its name", Change.IMPORT_MODULE)
     is_replaced = point.role is Role.PREFETCH and not prefetch_splits(file.project.settings)
     if is_replaced and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
-        return f"the name `{PREFETCH}` means something else at {point.at}"
+        return _means_another(PREFETCH, point)
     return None
+
+
+def _means_another(name: str, point: Point) -> Reason:
+    return Reason(f"the name `{name}` means something else at {point.at}", Change.RENAME)
 
 
 def _function(node: ast.AST) -> ast.expr:

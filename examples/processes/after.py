@@ -19,8 +19,9 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
     def mesh_for(args, kwargs, hosts):
         count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        count *= hosts
         chosen = sorted(jax.devices(), key=lambda d: d.process_index)
-        return jax.sharding.Mesh(chosen[: count * hosts], (axis_name,))
+        return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):

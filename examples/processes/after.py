@@ -23,6 +23,9 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
         chosen = sorted(jax.devices(), key=lambda d: d.process_index)
         return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
+    @functools.partial(  # an argument that is passed by name is not donated
+        jax.jit, donate_argnums=donate_argnums, donate_argnames=()
+    )
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         mesh = mesh_for(args, kwargs, hosts=1)  # of global arrays
@@ -37,15 +40,12 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
         return on_device(args, kwargs)
 
-    # An argument that is passed by name is not donated.
-    jitted = jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-
     @functools.wraps(fun)
     def call(*args, **kwargs):
         mesh = mesh_for(args, kwargs, hosts=jax.process_count())
         place = functools.partial(_stitched, mesh)
         args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
-        return _own_rows(mesh, out_specs, jitted(*args, **kwargs))
+        return _own_rows(mesh, out_specs, mapped(*args, **kwargs))
 
     return call
 

@@ -28,6 +28,7 @@ def spmd_map(fun, axis_name="devices", *, in_axes=0, static_broadcasted_argnums=
         chosen = jax.devices()
         return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
+    @functools.partial(jax.jit, static_argnums=static)
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         mesh = mesh_for(args, kwargs)
@@ -45,13 +46,11 @@ def spmd_map(fun, axis_name="devices", *, in_axes=0, static_broadcasted_argnums=
 
         return on_device(args, kwargs)
 
-    jitted = jax.jit(mapped, static_argnums=static)
-
     @functools.wraps(fun)
     def call(*args, **kwargs):
         place = functools.partial(_placed, mesh_for(args, kwargs))
         args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
-        return jitted(*args, **kwargs)
+        return mapped(*args, **kwargs)
 
     return call
 

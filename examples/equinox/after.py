@@ -26,6 +26,7 @@ def spmd_map(fun, axis_name="batch", *, in_axes=0, out_axes=0):
         chosen = jax.devices()
         return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
+    @jax.jit
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         mesh = mesh_for(args, kwargs)
@@ -40,13 +41,11 @@ def spmd_map(fun, axis_name="batch", *, in_axes=0, out_axes=0):
 
         return on_device(args, kwargs)
 
-    jitted = jax.jit(mapped)
-
     @functools.wraps(fun)
     def call(*args, **kwargs):
         place = functools.partial(_placed, mesh_for(args, kwargs))
         args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
-        return jitted(*args, **kwargs)
+        return mapped(*args, **kwargs)
 
     return call
 

@@ -19,9 +19,13 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
     def mesh_for(args, kwargs, hosts):
         count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        count *= hosts
         chosen = sorted(jax.devices(), key=lambda d: d.process_index)
-        return jax.sharding.Mesh(chosen[: count * hosts], (axis_name,))
+        return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
+    @functools.partial(  # an argument that is passed by name is not donated
+        jax.jit, donate_argnums=donate_argnums, donate_argnames=()
+    )
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         mesh = mesh_for(args, kwargs, hosts=1)  # of global arrays
@@ -36,15 +40,12 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
         return on_device(args, kwargs)
 
-    # An argument that is passed by name is not donated.
-    jitted = jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-
     @functools.wraps(fun)
     def call(*args, **kwargs):
         mesh = mesh_for(args, kwargs, hosts=jax.process_count())
         place = functools.partial(_stitched, mesh)
         args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
-        return _own_rows(mesh, out_specs, jitted(*args, **kwargs))
+        return _own_rows(mesh, out_specs, mapped(*args, **kwargs))
 
     return call
 
@@ -101,8 +102,7 @@ def _own_rows(mesh, specs, out):
     if not mesh.is_multi_process:
         return out
     rows = multihost_utils.global_array_to_host_local_array(out, mesh, specs)
-    for row, whole in zip(jax.tree.leaves(rows), jax.tree.leaves(out)):
-        row._whole = whole
+    jax.tree.map(lambda row, whole: setattr(row, "_whole", whole), rows, out)
     return rows
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from shardlift.migrate.call_format import Style
+from shardlift.migrate.formatter import yapf_style
 from shardlift.migrate.helpers import (
     definitions,
     emit,
@@ -34,8 +36,11 @@ def helper_modules(
         before = read_source(path, read(path)).text if exists(path) else ""
         requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
         texts = [file.before for file in files if file.path.endswith(".py")]
-        style = Style.of("\n".join(texts))
-        text = helper_module(before, requests, style, licence_header(texts[0]))
+        yapf = yapf_style(path, read, exists)
+        style = replace(Style.of("\n".join(texts)), hugging=yapf not in (None, "facebook"))
+        header = licence_header(texts[0])
+        header = f"{header.rstrip()}\n" if header and yapf in ("yapf", "pep8") else header
+        text = helper_module(before, requests, style, header)
         found.append(FileResult(path, before, text if before else imports_like(texts[0], text)))
     return tuple(found)
 

@@ -127,6 +127,10 @@ class Project:
         """Whether a dotted name is a module of the project."""
         return self._find(parts, near) is not None
 
+    def has_package(self, name: str) -> bool:
+        """Whether the files are those of a library itself."""
+        return any(full[-1:] == (name,) for full, path in self._by_name.get(name, ()))
+
     def module(self, parts: tuple[str, ...], near: str) -> File | None:
         """The file of a module, if it is part of the project and can be read."""
         path = self._find(parts, near)

@@ -14,7 +14,7 @@ def filter_spmd_map(
     fun: Callable[..., Any] | None = None,
     *,
     axis_name: Hashable = "devices",
-) -> Callable[..., Any]:
+) -> Any:
     """Run `fun` on several devices, each with its slice of the arrays.
 
     This is `eqx.filter_jit` of `jax.shard_map`. Every array is sliced along

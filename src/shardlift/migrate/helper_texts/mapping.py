@@ -20,7 +20,7 @@ def shard_map_per_device(
     out_specs: Any = None,
     *,
     devices: Sequence[jax.Device] | None = None,
-) -> Callable[..., Any]:
+) -> Any:
     """`jax.shard_map` of `f` over a mesh that has an axis for each name.
 
     `f` sees its row without the axes that `in_specs` shards; those of

@@ -14,7 +14,7 @@ def nnx_spmd_map(
     fun: Callable[..., Any] | None = None,
     *,
     axis_name: Hashable = "devices",
-) -> Callable[..., Any]:
+) -> Any:
     """Run `fun` on several devices, each with its slice of the arguments.
 
     This is `nnx.jit` of `nnx.shard_map`. All arrays, those of modules, too,

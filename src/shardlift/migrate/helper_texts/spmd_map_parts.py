@@ -70,6 +70,5 @@ def _own_rows(mesh: jax.sharding.Mesh, specs: Any, out: Any) -> Any:
     if not mesh.is_multi_process:
         return out
     rows = multihost_utils.global_array_to_host_local_array(out, mesh, specs)
-    for row, whole in zip(jax.tree.leaves(rows), jax.tree.leaves(out)):
-        row._whole = whole
+    jax.tree.map(lambda row, whole: setattr(row, "_whole", whole), rows, out)
     return rows

@@ -1,0 +1,37 @@
+"""The style that a project asks of yapf, which breaks lines in its own way."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+
+from shardlift.migrate.layout import Exists
+
+# Where yapf looks for its settings, and the section that holds them.
+_SETTINGS = {".style.yapf": "style", "setup.cfg": "yapf", "pyproject.toml": "tool.yapf"}
+_BASED_ON = re.compile(r"^\s*based_on_style\s*[=:]\s*[\"']?(\w+)", re.M)
+
+
+def yapf_style(path: str, read: Callable[[str], bytes], exists: Exists) -> str | None:
+    """The predefined style that the settings for a file are based on; None if there are none."""
+    for folder in _folders(path, exists):
+        for name, section in _SETTINGS.items():
+            settings = os.path.join(folder, name)
+            text = read(settings).decode("utf-8", "replace") if exists(settings) else ""
+            inside = re.search(rf"^\[{re.escape(section)}\][^\n]*\n([^\[]*)", text, re.M)
+            if inside is not None:
+                based_on = _BASED_ON.search(inside[1])
+                return based_on[1].lower() if based_on else "pep8"
+    return None
+
+
+def _folders(path: str, exists: Exists) -> Iterator[str]:
+    """The folder of a file and those above it, up to the top of its repository."""
+    folder = os.path.dirname(os.path.abspath(path))
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder or exists(os.path.join(folder, ".git")):
+            return
+        folder = above

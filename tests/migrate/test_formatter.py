@@ -1,0 +1,60 @@
+"""Projects that are formatted by yapf: their settings, and a helper that yapf leaves as it is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from shardlift.migrate.call_format import Style
+from shardlift.migrate.engine import migrate
+from shardlift.migrate.formatter import yapf_style
+from shardlift.migrate.helpers import emit
+from shardlift.migrate.spmd_map import ANY_CALL, request
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "style"),
+    [
+        (".style.yapf", "[style]\nbased_on_style: yapf\n", "yapf"),
+        (".style.yapf", "[style]\nindent_width = 2\n", "pep8"),
+        ("setup.cfg", "[metadata]\nname = a\n[yapf]\nbased_on_style = google\n", "google"),
+        ("pyproject.toml", '[tool.yapf]\nbased_on_style = "Facebook"\n', "facebook"),
+        ("pyproject.toml", "[tool.yapfignore]\n[tool.ruff]\n", None),
+        ("setup.cfg", "[metadata]\nbased_on_style = google\n", None),
+    ],
+)
+def test_the_settings_of_yapf_are_read(name: str, text: str, style: str | None) -> None:
+    texts = {os.path.abspath(os.path.join("above", name)): text.encode()}
+    found = yapf_style("above/package/train.py", texts.__getitem__, texts.__contains__)
+    assert found == style
+
+
+def test_settings_above_the_repository_do_not_count() -> None:
+    texts = {os.path.abspath(".style.yapf"): b"[style]\n", os.path.abspath("a/.git"): b""}
+    assert yapf_style("a/b/train.py", texts.__getitem__, texts.__contains__) is None
+
+
+def test_closing_brackets_stand_behind_the_last_argument() -> None:
+    text = emit([request(ANY_CALL, "i")], replace(Style(80, "  ", "'"), hugging=True))
+    assert "out_specs=out_specs, check_vma=False)\n" in text
+    assert "def _at_axes(change, specs, tree):\n\n  def at_axis" in text
+
+
+@pytest.mark.parametrize(("style", "gap"), [("yapf", "\n"), ("google", "\n\n")])
+def test_a_licence_header_is_joined_as_yapf_joins_it(style: str, gap: str) -> None:
+    files = {
+        "p/__init__.py": "",
+        "p/a.py": "# Copyright A.\n\nimport jax\nf = jax.pmap(lambda x: x)\n",
+        "p/b.py": "# Copyright A.\n\nfrom p import a\nimport jax\nf = jax.pmap(lambda x: x)\n",
+        ".style.yapf": f"[style]\nbased_on_style = {style}\n",
+    }
+    texts = {os.path.abspath(path): text.encode() for path, text in files.items()}
+
+    def read(path: str) -> bytes:
+        return texts[os.path.abspath(path)]
+
+    result = migrate(list(files)[:3], read, lambda path: os.path.abspath(path) in texts)
+    (module,) = result.helper_modules
+    assert module.after.startswith(f'# Copyright A.{gap}"""')

@@ -149,6 +149,12 @@ def test_static_arguments_are_those_of_a_lambda_that_is_jitted() -> None:
     assert "    x = jax.tree.map(lambda x: jnp.squeeze(x, 0), x)\n" in after
 
 
+def test_comments_of_a_site_with_a_lambda_move_above_it() -> None:
+    text = STATIC.replace("jax.pmap(scaled, ", "jax.pmap(\n    scaled,  # once\n    ")
+    after = written(text, recorded(11, "scaled"))
+    assert "# once\np_scaled = jax.jit(\n    lambda x, factor, y:" in after
+
+
 def test_a_decorated_function_with_static_arguments_keeps_the_helper() -> None:
     head, _, body = STATIC.partition("p_scaled = ")[0].partition("def scaled")
     pmap = "@functools.partial(\n    jax.pmap, static_broadcasted_argnums=1)\n"

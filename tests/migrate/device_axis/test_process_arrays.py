@@ -87,6 +87,7 @@ def test_each_process_brings_its_part_of_the_batch() -> None:
         ("step(params, x, keys, shard(y))", "step(params, *(x, keys, shard(y)))"),
         ('axis_name="batch", ', 'axis_name="batch", in_axes=(0, 0, None, 0), '),
         ("params = step(", "params, keys = step("),
+        ("turn in range(3):\n        x, y = batch(turn)", "x, y in PREFETCHED:"),
         ("        x, y = batch(turn)", "        x, y = batch(turn) if turn else step(turn)"),
     ],
 )
@@ -94,6 +95,9 @@ def test_otherwise_each_process_keeps_arrays_of_its_own(before: str, after: str)
     text = PROGRAM.replace(before, after)
     if not after:
         text = text.replace("def main():\n", f"def main():\n    {before}")
+    if "PREFETCHED" in after:
+        prefetched = "jax_utils.prefetch_to_device(map(batch, range(3)), 2)"
+        text = f"from flax import jax_utils\n{text.replace('PREFETCHED', prefetched)}"
     if "keys = " in after:
         returned = 'return lax.pmean(jax.tree.map(jnp.subtract, params, change), "batch")'
         text = text.replace(returned, f"{returned}, key")

@@ -16,7 +16,10 @@ connections  calls and the pmapped functions that they call
 flow         the last four, in their order
 reduced      outputs that the source alone proves to be the same on all devices
 solve        the layout of each class: whole, global or stacked
+reasons      why an axis or a helper is kept, and what to change by hand
 spelling     the new text of each place; `rewrites`: the edits of all files
 comments     comments between the arguments of a pmap move above it
+plain        the text of a site; `wrapper`: the lambda around its function; `mesh`: its mesh
+process_arrays  arrays of which each of many processes has a part
 strict       gradients with check_vma
 """

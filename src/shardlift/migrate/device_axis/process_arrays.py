@@ -47,9 +47,11 @@ def _apart(decision: Decision, site: Site, meshes: Meshes) -> Reason | None:
         return Reason("is called with unpacked arguments", Change.NAME_EACH)
     if any(layout is not Layout.WHOLE for layout in decision.outputs(site)):
         return Reason("returns one row per device", Change.AVERAGE)
-    made = (point for k in _brought(decision, site) for point in find(site.given[k][0]).made)
-    if any(point.role is Role.OUTPUT for point in made):
+    roles = {p.role for k in _brought(decision, site) for p in find(site.given[k][0]).points}
+    if Role.OUTPUT in roles:
         return Reason("may be given an output, or an array of this process", Change.OTHER_NAME)
+    if Role.PREFETCH in roles:  # joining the parts would move them to the host and back
+        return Reason("is given batches that are on devices already", Change.LET_JAX_PREFETCH)
     return None
 
 

@@ -44,6 +44,7 @@ class Change(Enum):
     REPLICATE = "leave them out, and replicate the argument"
     NAME_EACH = "name each argument"
     OTHER_NAME = "give it under another name at the first call"
+    LET_JAX_PREFETCH = "leave out prefetch_to_device: arrays are transferred while others are used"
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,8 @@ def _wrapped_site(
     assert wrapper is not None
     call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
     text = spelling.laid_out(site.file, site.node, call)
-    edits = (site.file.replace(site.node, text), *plain.row_edits(program, site, decision))
+    rows = plain.row_edits(program, site, decision)
+    edits = (site.file.replace(site.node, text), *rows, *comments_above(site))
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 

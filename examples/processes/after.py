@@ -23,9 +23,8 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
         chosen = sorted(jax.devices(), key=lambda d: d.process_index)
         return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
-    @functools.partial(  # an argument that is passed by name is not donated
-        jax.jit, donate_argnums=donate_argnums, donate_argnames=()
-    )
+    # An argument that is passed by name is not donated.
+    @functools.partial(jax.jit, donate_argnums=donate_argnums, donate_argnames=())
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         mesh = mesh_for(args, kwargs, hosts=1)  # of global arrays

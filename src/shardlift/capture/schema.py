@@ -301,6 +301,7 @@ class Sample:
     error: str = ""
     hidden: str = ""  # why some of its collectives were not recorded
     order: int = 0  # among the calls of all sites, from 1; 0: not known
+    threaded: bool = False  # not called by the main thread: then its order is a matter of chance
 
 
 class SiteKind(StrEnum):

@@ -285,3 +285,17 @@ def test_an_order_that_was_not_recorded() -> None:
     calls = {"f": [{"x": np.ones(2)}, {"x": np.ones(2)}], "g": [{"x": np.ones(3)}]}
     sites = judge(by_hand(calls), by_hand(dict(reversed(calls.items()))))
     assert [site.verdict for site in sites] == ["identical"] * 2
+
+
+def test_the_order_of_calls_in_threads_is_a_matter_of_chance() -> None:
+    text = LAMBDAS.replace("a(X + k), b(X + k)", "call(a, X + k), call(b, X + k)").replace(
+        "a, b =",
+        "import threading\n"
+        "def call(f, x):\n"
+        "    thread = threading.Thread(target=f, args=(x,))\n"
+        "    thread.start(), thread.join()\n"
+        "a, b =",
+    )
+    old, new = text.replace("MAP(", "jax.pmap("), text.replace("MAP(", "on_rows(")
+    sites = compared(program(old), program(new.replace("a, b =", "b, a =")))
+    assert [site.verdict for site in sites] == ["identical"] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from shardlift.capture import values
@@ -94,6 +95,8 @@ class Tape:
 
     def add(self, site: SiteRecord, sample: Sample) -> None:
         """A call has ended."""
+        if threading.current_thread() is not threading.main_thread():
+            sample = replace(sample, threaded=True)
         with self._lock:
             site.samples.append(sample)
 

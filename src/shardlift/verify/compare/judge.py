@@ -58,7 +58,7 @@ def out_of_order(before: Sequence[Site], after: Sequence[Site], pairs: Pairs) ->
     """The first two pairs of sites that the programs call in another order, if there are any.
 
     Functions that compute the same may have been exchanged: `f, g = g, f`. Functions of plain jit
-    do not count: threads that load data call them at any time.
+    do not count: many of them have no part in what the program computes.
     """
     numbers = [k for k, (i, _) in enumerate(pairs) if before[i].kind is not SiteKind.JIT]
     old = _order([(before[pairs[k][0]], k) for k in numbers])
@@ -69,8 +69,13 @@ def out_of_order(before: Sequence[Site], after: Sequence[Site], pairs: Pairs) ->
 
 
 def _order(sites: Sequence[tuple[Site, int]]) -> list[int]:
-    """The numbers of sites in the order of their calls; [] if that was not recorded."""
-    calls = sorted((sample.order, number) for site, number in sites for sample in site.samples)
+    """The numbers of sites in the order of the calls of the main thread; [] if not recorded."""
+    calls = sorted(
+        (sample.order, number)
+        for site, number in sites
+        for sample in site.samples
+        if not sample.threaded
+    )
     return [number for _, number in calls] if calls and calls[0][0] else []
 
 

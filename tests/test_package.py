@@ -23,6 +23,7 @@ SOURCE = ROOT / "src" / "shardlift"
 EXTRAS = {
     "shardlift.cli.lsp.": "pygls",
     "shardlift.migrate.helper_texts.equinox": "equinox",
+    "shardlift.migrate.helper_texts.nnx": "flax",
 }
 
 

@@ -26,6 +26,8 @@ EXPECTED = {
     "interpreter: meta path",  # where the imports of jax and of its modules are noticed
 }
 RECORDED = {"hooks: signals: 15"}  # SIGTERM, so that the record is written
+# By which programs that it starts are seen to use JAX; it is set when JAX has been imported.
+TAPED = {"process: environment: JAX_DUMP_IR_TO"}
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_under_verify(folder: Path) -> None:
     options = RunOptions(record="run.json", quiet=True, facts=False, tape=TapeOptions())
     argument = to_json(Program("probe.py", ("--jax",)), options)
     ours = ("-m", "shardlift.verify.child", argument)
-    assert_like_python(folder, ("probe.py", "--jax"), ours, EXPECTED | RECORDED)
+    assert_like_python(folder, ("probe.py", "--jax"), ours, EXPECTED | RECORDED | TAPED)
 
 
 def test_own_modules_of_the_program(tmp_path: Path) -> None:

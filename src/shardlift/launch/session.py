@@ -76,7 +76,7 @@ class RunOptions:
     def from_tree(tree: Mapping[str, Any]) -> RunOptions:
         """The options that ``dataclasses.asdict`` made a tree of."""
         tape = tree["tape"] and TapeOptions(**tree["tape"])
-        return RunOptions(**{**tree, "tape": tape})
+        return RunOptions(**{**tree, "tape": tape, "plan_for": tuple(tree["plan_for"])})
 
     def of_process(self, process: int) -> RunOptions:
         """The same in one process of many: the first one prints.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from shardlift.recording.tape.children import DUMPS, Children
+from tests.children import run
 
 
 def test_only_calls_in_other_processes_are_counted(tmp_path: Path) -> None:
@@ -58,5 +58,5 @@ def test_programs_are_named_if_one_of_them_uses_jax(
 def test_jax_writes_what_it_compiles_to_the_folder(tmp_path: Path) -> None:
     text = "import jax; jax.jit(lambda x: x)(1.0)"
     environ = {**os.environ, DUMPS: str(tmp_path / "run.json.programs")}
-    subprocess.run([sys.executable, "-c", text], env=environ, timeout=120, check=True)
+    run([sys.executable, "-c", text], env=environ, timeout=120, check=True)
     assert Children(str(tmp_path / "run.json")).count() == 1

@@ -41,8 +41,8 @@ def move(array: jax.Array, sharding: Sharding, *, free: bool = False) -> jax.Arr
     places = sharding.addressable_devices_indices_map(array.shape)
     boxes = {device: _box(index or (), array.shape) for device, index in places.items()}
     sources = {device: _source(array, box, device) for device, box in boxes.items()}
-    several = any(shard is None for shard in sources.values())  # for one piece
-    if several or _is_weak(array):
+    is_cut = any(shard is None for shard in sources.values())  # a piece is in several shards
+    if is_cut or _is_weak(array):
         moved = jax.device_put(array, sharding, may_alias=False)
         jax.block_until_ready(moved)
     else:

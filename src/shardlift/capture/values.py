@@ -55,15 +55,16 @@ def _pack(arrays: Mapping[str, Bytes]) -> dict[str, Bytes]:
     """One array of all bytes, where each object is stored once, and the places of the arrays."""
     index: dict[str, tuple[int, int]] = {}
     places: dict[int, tuple[int, int]] = {}
+    parts: list[Bytes] = []
     end = 0
     for name, array in arrays.items():
         if id(array) not in places:
             places[id(array)] = end, end + array.nbytes
             end += array.nbytes
+            parts.append(array)
         index[name] = places[id(array)]
-    distinct = {id(array): array for array in arrays.values()}
     text = np.frombuffer(json.dumps(index).encode(), np.uint8)
-    return {"index": text, "bytes": np.concatenate([*distinct.values()])}
+    return {"index": text, "bytes": np.concatenate(parts)}
 
 
 def _unpack(packed: Mapping[str, Bytes]) -> dict[str, Bytes]:

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.capture.schema import Capture
 from shardlift.cli import contents as writing
 from shardlift.cli import leftovers, requirements, transaction
+from shardlift.cli.analysis import analysed
 from shardlift.cli.captures import read_capture
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import Passed, find_files
@@ -154,7 +154,7 @@ def migrate_command(
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
     captures = [read_capture(path, "--facts") for path in facts]
-    captures += [_analysed(target) for target in analyse]
+    captures += [analysed(target) for target in analyse]
     project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
     migration, verified = project.render(Decisions(strict_vma=options.strict_vma)), None
     if not diff:
@@ -190,14 +190,6 @@ def migrate_command(
         for line in formats.results(verified, options.verify or "", verbose) if verified else ():
             click.echo(line)
     sys.exit(status)
-
-
-def _analysed(target: str) -> Capture:
-    try:
-        from shardlift.cli.analysis import analysed
-    except ImportError as error:
-        stop_without_jax(error)
-    return analysed(target)
 
 
 def _verify(

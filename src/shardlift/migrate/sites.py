@@ -8,8 +8,6 @@ site changes. pmaps directly inside one another become one
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections.abc import Iterator, Mapping
 
 from shardlift.migrate import library_sites
@@ -36,6 +34,7 @@ from shardlift.migrate.spmd_map import (
     features_of_any_call,
     request,
 )
+from shardlift.source.comments import has_comment
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
@@ -228,7 +227,7 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
     helpers = frozenset({HelperRequest(PER_DEVICE)})
     if mention.use is Use.DECORATOR:
         stack = _stack(file, node)
-        if _has_comment(file.text(_from(stack[0], stack[-1]))):
+        if has_comment(file.text(_from(stack[0], stack[-1]))):
             raise UnsupportedError("there are comments between the arguments of nested pmaps")
         edits: tuple[Edit, ...] = (
             Edit(_span(file, stack[0], stack[-1]), _decorators(file, stack, form, style)),
@@ -310,8 +309,8 @@ def edits_of(
 def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
     """Whether there are comments in the text that such edits would replace."""
     if operand is None or not isinstance(node, ast.Call):
-        return _has_comment(file.text(node))
-    return any(_has_comment(gap) for gap in _gaps(file, node, operand))
+        return has_comment(file.text(node))
+    return any(has_comment(gap) for gap in _gaps(file, node, operand))
 
 
 def _decorating(file: File, decorator: ast.expr) -> Options:
@@ -403,13 +402,3 @@ def _start(node: ast.expr) -> tuple[int, int]:
 
 def _end(node: ast.expr) -> tuple[int, int]:
     return node.end_lineno or 0, node.end_col_offset or 0
-
-
-def _has_comment(text: str) -> bool:
-    if "#" not in text:
-        return False
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (tokenize.TokenError, IndentationError, SyntaxError):
-        return True
-    return any(token.type == tokenize.COMMENT for token in tokens)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -176,17 +176,16 @@ class Inspector:
     def _ask_program(
         self, record: SiteRecord, look: CallInspection, fitted: list[Any] | None
     ) -> None:
-        running = here.running = Running()
-        try:
-            traced = look.traced(fitted)
-            found = None if traced is None else collectives(traced.jaxpr.jaxpr)
-            if traced is not None:
-                record.note_proofs(look.proofs(record.arguments, traced))
-        except Exception as error:
-            self._fault(error)
-            found = None
-        finally:
-            here.running = None
+        found = None
+        with _apart_from_the_program() as running:
+            try:
+                traced = look.traced(fitted)
+                if traced is not None:
+                    found = collectives(traced.jaxpr.jaxpr)
+                    record.note_proofs(look.proofs(record.arguments, traced))
+            except Exception as error:
+                self._fault(error)
+                found = None
         if found is None:
             record.unseen["the collectives of a program that could not be asked for them"] = None
         else:
@@ -197,12 +196,9 @@ class Inspector:
             record.unseen[later] = None
 
     def _lower_for_more(self, record: SiteRecord, look: CallInspection) -> None:
-        here.running = Running()  # what is traced here is no part of the program
-        try:
+        with _apart_from_the_program():
             found = [look.lower_for(devices) for devices in self._plan_for]
-            record.larger = tuple(mesh for mesh in found if mesh is not None)
-        finally:
-            here.running = None
+        record.larger = tuple(mesh for mesh in found if mesh is not None)
 
     def sample(self, record: SiteRecord, out: Any, left: float) -> None:
         """Measure in another thread how long the outputs of a call take."""
@@ -211,6 +207,16 @@ class Inspector:
         except Exception as error:
             self._fault(error)
         self.looking += _clock() - left
+
+
+@contextlib.contextmanager
+def _apart_from_the_program() -> Iterator[Running]:
+    """What is traced here was not asked for by the program."""
+    running = here.running = Running()
+    try:
+        yield running
+    finally:
+        here.running = None
 
 
 def is_compiled(running: Running, mapped: Mapped) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 
 from shardlift.migrate.device_axis.sites import Site
+from shardlift.source.comments import comments_in
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
@@ -26,16 +25,12 @@ def comments_above(site: Site) -> tuple[Edit, ...]:
 
 def _comments(file: File, node: ast.expr, operand: ast.expr | None) -> list[str]:
     """The comments in the text of a call, without those of the function that it maps."""
-    text = file.text(node)
-    if "#" not in text:
-        return []
     inside = (position(operand), end(operand)) if operand is not None else ((0, 0), (0, 0))
     found = []
-    for token in tokenize.generate_tokens(io.StringIO(f"({text})").readline):
-        if token.type == tokenize.COMMENT:
-            line = node.lineno + token.start[0] - 1
-            if not inside[0] <= (line, token.start[1]) <= inside[1]:
-                found.append(token.string)
+    for comment in comments_in(f"({file.text(node)})"):
+        line = node.lineno + comment.start[0] - 1
+        if not inside[0] <= (line, comment.start[1]) <= inside[1]:
+            found.append(comment.string)
     return found
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 
 from shardlift.migrate.call_format import CallText, Style, render
 from shardlift.migrate.device_axis.cells import Point, Role
 from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.names import is_free, is_shadowed, jax_name
+from shardlift.source.comments import has_comment
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import prefetch_splits
 from shardlift.source.model import Edit
@@ -48,7 +47,7 @@ def in_the_way(point: Point) -> Reason | None:
     """Why the text of a use cannot be changed."""
     file, node = point.at.file, point.at.node
     changed = point.role in _REWRITTEN
-    if changed and _has_comment(file, node):
+    if changed and has_comment(f"({file.text(node)})"):
         why = f"there are comments inside `{file.brief(node)}` at {point.at}"
         return Reason(why, Change.MOVE_COMMENTS)
     if point.role is Role.REPLICATE and not is_free(file, node, PUT):
@@ -70,17 +69,6 @@ def _means_another(name: str, point: Point) -> Reason:
 def _function(node: ast.AST) -> ast.expr:
     assert isinstance(node, ast.Call)
     return node.func
-
-
-def _has_comment(file: File, node: ast.AST) -> bool:
-    text = file.text(node)
-    if "#" not in text:
-        return False
-    try:
-        tokens = tokenize.generate_tokens(io.StringIO(f"({text})").readline)
-        return any(token.type == tokenize.COMMENT for token in tokens)
-    except (tokenize.TokenError, IndentationError, SyntaxError):
-        return True
 
 
 def replicated(made: Point, axis_name: str | None) -> list[Edit]:

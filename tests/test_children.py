@@ -112,6 +112,7 @@ def test_goes_on():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_test_that_hangs_shows_all_stacks(tmp_path: Path, deadlock: list[str]) -> None:
     folder = tmp_path / "suite"
     folder.mkdir()

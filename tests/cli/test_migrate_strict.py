@@ -46,7 +46,7 @@ ENV = children.plain_environment()
     "planted",
     [
         pytest.param(False, id="right", marks=pytest.mark.exhaustive),
-        pytest.param(True, id="wrong"),
+        pytest.param(True, id="wrong", marks=pytest.mark.exhaustive),
     ],
 )
 def test_strict_where_the_numbers_hold(planted: bool, tmp_path: Path, monkeypatch) -> None:

@@ -123,6 +123,7 @@ def test_a_site_that_differs_is_backed_out(project, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_program_that_fails_and_json(project, monkeypatch):
     """The name is looked up when the module is imported: no call tells who it was."""
     (project / "lib.py").write_text(LIBRARY.replace("p_after = jax.pmap(lambda x: x + 1)\n", ""))
@@ -243,14 +244,8 @@ print("first device", g(np.arange(8.0))[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("goal", "status"),
-    [
-        ("shard_map", 0),
-        pytest.param("global", 1, marks=pytest.mark.exhaustive),
-        pytest.param("shim", 0, marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("goal", "status"), [("shard_map", 0), ("global", 1), ("shim", 0)])
 def test_what_is_printed_stays(project: Path, goal: str, status: int) -> None:
     """The first output of two is no first device; of an array it is."""
     for path in project.iterdir():

@@ -181,10 +181,11 @@ BURN = "import time; end = time.monotonic() + 8\nwhile time.monotonic() < end: p
 IN_A_CHILD = f"__import__('subprocess').run([sys.executable, '-c', {BURN!r}])"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "work",
     [
-        pytest.param(f"exec({BURN!r})", id="itself", marks=pytest.mark.exhaustive),
+        pytest.param(f"exec({BURN!r})", id="itself"),
         pytest.param(IN_A_CHILD, id="in a process that it started"),
     ],
 )

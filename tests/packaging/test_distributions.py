@@ -88,6 +88,7 @@ def the_metadata_promises_what_is_there(built):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_distributions(tmp_path):
     built = built_twice(tmp_path)
     same_bytes_wherever_and_whenever(built)

@@ -50,6 +50,7 @@ def wait_for_ever():
 """
 
 
+@pytest.mark.exhaustive
 def test_the_time_is_bounded_and_nothing_is_left():
     results = run_processes(SLEEPS_WITH_A_CHILD, devices=1, timeout=15, check=False)
     for r in results:

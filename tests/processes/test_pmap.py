@@ -340,6 +340,7 @@ def never_starts():
     return jax.process_count()
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_never_starts():
     results = run_processes(
         never_starts,

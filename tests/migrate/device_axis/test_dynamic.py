@@ -44,10 +44,8 @@ def _are_the_same(found: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_every_way_to_reach_a_name(tmp_path: Path) -> None:
-    """Each way with one kind of value; and without it, every kind loses its axis."""
-    some = {
-        name: files for n, (name, files) in enumerate(programs().items()) if n % 5 == n // 5 % 5
-    }
+    """Some of the ways; and without one, every kind of value loses its axis."""
+    some = dict(list(programs().items())[::23])
     found = _verdicts({**controls(), **some}, tmp_path)
     _are_the_same(found)
     assert all(found[name]["whole"] for name in controls())

@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 
-from shardlift.capture.schema import Capture, Leaf, Proof, Site
+from shardlift.capture.schema import Capture, Leaf, Process, Proof, Site
 from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import PLACED, migrated
 
@@ -271,6 +271,22 @@ def test_the_version_of_a_package_shows_none_of_its_names() -> None:
     assert is_whole(files)
     files["pkg/train.py"] = files["pkg/train.py"].replace("pkg.__version__", "pkg.__dict__")
     assert not is_whole(files)
+
+
+def _on_all_devices(text: str) -> Capture:
+    devices = tuple(map(str, range(8)))
+    process = Process(0, 1, "", "", "", "cpu", "cpu", devices)
+    return dataclasses.replace(facts({"main.py": text}), processes=(process,))
+
+
+def test_copies_on_some_devices_are_one_if_another_argument_tells_how_many() -> None:
+    start = "jax.device_put_replicated(start, jax.local_devices()[:n])"
+    some = HEAD + STEP + LOOP.replace("jax_utils.replicate(start)", start)
+    rows = some.replace("common_utils.shard(batch)", "batch")
+    assert is_whole(rows, _on_all_devices(rows))
+    assert not is_whole(rows)  # the run does not say on how many it was
+    # The batch is split by jax.shard_map: nothing would tell that there are fewer devices.
+    assert not is_whole(some, _on_all_devices(some))
 
 
 @pytest.mark.parametrize("name", MISSED)

@@ -88,7 +88,7 @@ def _idiom(v: Visitor, node: ast.Call, found: Idiom) -> Cell:
         if child is not found.tree and not isinstance(child, (ast.Lambda, ast.Name, ast.Attribute)):
             v.lose(child, f"is used in `{v.file.brief(child)}`")
     inner = v.value(found.tree)
-    point = Point(found.role, v.at(node), found.tree)
+    point = Point(found.role, v.at(node), found.tree, counts_all=found.counts_all)
     if found.role is Role.FIRST:
         add_use(inner, point)
         return v.untraced(node)

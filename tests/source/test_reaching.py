@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shardlift.source.reaching import all_reaching_bindings, reaching_bindings
+from shardlift.source.reaching import after_definition, all_reaching_bindings, reaching_bindings
 from shardlift.source.scopes import Index
 
 
@@ -93,3 +93,27 @@ def test_every_reaching(text: str, lines: list[int]) -> None:
 def test_a_long_chain_of_branches_is_not_too_deep() -> None:
     branches = "".join(f"elif c == {k}:\n    x = {k}\n" for k in range(600))
     assert len(_lines(f"x = 1\nif c:\n    x = 2\n{branches}x", reaching_bindings)) >= 602
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("x = 1\nx = 2\ndef f():\n    x", [2]),
+        ("x = 1\ndef f():\n    x\nx = 2", [1, 4]),
+        ("x = 1\nx = 2\ndef f():\n    x\nx = 3", [2, 5]),
+        ("x = 1\nif c:\n    x = 2\ndef f():\n    x", [1, 3]),
+        ("for i in y:\n    x = 1\n    x = 2\n    def f():\n        x", [2, 3]),
+        ("x = 0\nwhile c:\n    def f():\n        x\n    x = 1\n    x = 2", [1, 5, 6]),
+        ("x = 1\nx = 2\nclass A:\n    def f(self):\n        x", [2]),
+        ("x = 1\nif c:\n    x = 2\n    def f():\n        x\nelse:\n    x = 3", [3, 7]),
+        ("x = 1\nraise E\nx = 2\ndef f():\n    x", [1, 3]),  # it is never defined
+    ],
+)
+def test_a_function_sees_what_is_bound_from_its_definition_on(text: str, lines: list[int]) -> None:
+    def visible(index: Index, use: ast.Name) -> list[ast.AST]:
+        outer, definitions = index.module, (ast.FunctionDef, ast.ClassDef)
+        inside = [n for n in index.ancestors(use) if index.scope_of.get(n) is outer]
+        defined = next(node for node in inside if isinstance(node, definitions))
+        return after_definition(index, outer, defined, use.id)
+
+    assert _lines(text, visible) == lines

@@ -7,6 +7,8 @@ changes. A function that is called later sees the bindings at the end of the sco
 from __future__ import annotations
 
 import ast
+import itertools
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, Index, Scope
 
 Env = dict[str, frozenset[ast.AST]]
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
@@ -61,6 +63,26 @@ def within_scope(index: Index, scope: Scope, use: ast.Name) -> list[ast.AST]:
     return [node for node in bound if node in reached] if reached else list(bound)
 
 
+def after_definition(index: Index, scope: Scope, definition: ast.AST, name: str) -> list[ast.AST]:
+    """The bindings of a scope that the body of a function or class defined in it may read.
+
+    It runs after its definition: what was bound to the name before, and is not any more where it
+    is defined, it never sees.
+    """
+    bound = scope.names[name]
+    reached = _flow(index, scope).definitions.get(definition)
+    above = itertools.takewhile(lambda node: node is not scope.node, index.ancestors(definition))
+    if reached is None or len(bound) == 1 or any(isinstance(node, LOOPS) for node in above):
+        return list(bound)
+    defined = _position(definition)
+    at_first = reached.get(name, frozenset())
+    return [node for node in bound if node in at_first or _position(node) > defined]
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", sys.maxsize), getattr(node, "col_offset", 0)
+
+
 def at_end(index: Index, scope: Scope, name: str) -> list[ast.AST]:
     """The bindings of a name at the end of a scope."""
     bound = scope.names[name]
@@ -75,7 +97,7 @@ def _flow(index: Index, scope: Scope) -> Flow:
         try:
             known.walk()
         except RecursionError:  # hundreds of nested branches: any binding may reach
-            known.reads, known.end = {}, {}
+            known.reads, known.end, known.definitions = {}, {}, {}
     assert isinstance(known, Flow)
     return known
 
@@ -87,6 +109,7 @@ class Flow:
         """Create an empty result, which `walk` fills."""
         self.reads: dict[ast.Name, frozenset[ast.AST]] = {}
         self.end: Env = {}
+        self.definitions: dict[ast.AST, Env] = {}  # where each function and class is defined
         self._index, self._scope = index, scope
         self._names = {name: set(bound) for name, bound in scope.names.items() if len(bound) > 1}
         self._bound = set(self._bindings())
@@ -209,6 +232,7 @@ class Flow:
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         self._evaluate(node)
+        self.definitions[node] = _join([self._env, self.definitions.get(node, {})])
         self._bind(node, *self._foreign.get(node, ()))
 
     def _jump(self, node: ast.Return | ast.Raise | ast.Break | ast.Continue) -> None:
@@ -331,7 +355,7 @@ class Flow:
 
 
 _STATEMENTS: dict[type[ast.AST], Callable[[Flow, Any], None]] = {
-    **dict.fromkeys(_DEFINITIONS, Flow._definition),
+    **dict.fromkeys(DEFINITIONS, Flow._definition),
     **dict.fromkeys(LOOPS, Flow._loop),
     ast.Delete: Flow._delete,
     **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), Flow._jump),

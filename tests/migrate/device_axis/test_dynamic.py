@@ -82,6 +82,7 @@ READERS = {
     "another module by importlib": 'import importlib\nimportlib.import_module("other")',
     "another package by a prefix": 'import importlib\nimportlib.import_module(f"configs.{rows}")',
     "the name of a class": "print(rows.__class__.__name__)",
+    "a module that is only imported": "import importlib\nimportlib.import_module(rows)",
     "literal_eval": 'import ast\nast.literal_eval("[1]")',
     "exec of a version": 'names = {}\nexec("version = 3", names)\nprint(names["version"])',
     "exec of a file": 'names = {}\nexec(open("version.py").read(), names)\nprint(names["rows"])',
@@ -103,13 +104,14 @@ def test_what_reaches_something_else_changes_nothing(name: str) -> None:
     [
         ('"ipykernel" in sys.modules', True),
         ('"ipykernel" not in sys.modules', True),
+        ('importlib.import_module("main")', False),
         ('sys.modules["main"]', False),
         ("sys.modules == {}", False),
     ],
 )
 def test_asking_whether_a_module_is_there_reaches_nothing(line: str, is_whole: bool) -> None:
     text = (
-        "import sys\nimport jax\n\n"
+        "import importlib\nimport sys\nimport jax\n\n"
         'p_mean = jax.pmap(lambda x: jax.lax.pmean(x, "i"), axis_name="i")\n'
         "means = p_mean(jax.device_put_replicated(1.0, jax.local_devices()))\n"
         f"print(jax.tree.map(lambda x: x[0], means), {line})\n"

@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 
-from shardlift.capture.schema import Capture, Leaf, Proof, Site
+from shardlift.capture.schema import Capture, Leaf, Process, Proof, Site
 from shardlift.migrate.goal import Goal
 from tests.migrate.test_programs import PLACED, migrated
 
@@ -203,10 +203,90 @@ MISSED = {
     "a binding that may not happen": HEAD
     + STEP
     + LOOP.replace("p_step(state,", "p_step((c and (state := make())) or state,"),
+    "a leaf that is read": HEAD
+    + STEP
+    + LOOP.replace("    print(", "    print(jax.tree.leaves(state)[0].shape)\n    print("),
+    "what a function sees before the name is bound again": HEAD
+    + STEP
+    + LOOP.replace(
+        "    state = jax_utils",
+        "    state = start\n    def save():\n        return jax_utils.unreplicate(state)\n"
+        "    save()\n    state = jax_utils",
+    ),
+    "what a function sees in a later turn": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        "        def save():\n            return jax_utils.unreplicate(state)\n"
+        "        save()\n        state = make()\n        save()\n"
+        "        state = jax_utils.replicate(start)\n    print(",
+    ),
     "iterated rows": HEAD
     + STEP
     + LOOP.replace("    print(", "    print([x for x in state])\n    print("),
 }  # fmt: skip
+
+
+FOLLOWED = {
+    "a function that only waits, of an object that others have": HEAD
+    + STEP
+    + "\n\nclass Clock:\n    def pause(self, tree=()):\n        jax.block_until_ready(tree)\n"
+    + "\n\nCLOCK = Clock()\nshow(CLOCK)\n"
+    + LOOP.replace("    print(", "    CLOCK.pause(state)\n    CLOCK.pause()\n    print("),
+    "a tree with other parts": HEAD
+    + STEP
+    + "import flax\n"
+    + LOOP.replace(
+        "    print(",
+        '    state = flax.core.copy(state, {"step": state["step"]})\n'
+        '    state = state.copy({"step": state["step"]})\n    state = state.copy()\n    print(',
+    ),
+    "whether a tree has leaves": HEAD
+    + STEP
+    + LOOP.replace("    print(", "    if jax.tree.leaves(state):\n        pass\n    print("),
+    "a function that is defined after the last binding": HEAD
+    + STEP
+    + LOOP.replace(
+        "state = jax_utils.replicate(start)",
+        "state = start\n    state = jax_utils.replicate(state)\n\n"
+        "    def save():\n        return jax_utils.unreplicate(state)\n\n",
+    ).replace("    print(", "    save()\n    print("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_is_followed_loses_its_axis(name: str) -> None:
+    after, result = migrated(
+        {"main.py": FOLLOWED[name]}, goal=Goal.GLOBAL, facts=facts({"main.py": FOLLOWED[name]})
+    )
+    reasons = [change.reason for file in result.files for change in file.refused]
+    assert PLACED.search(after["main.py"]), reasons
+
+
+def test_the_version_of_a_package_shows_none_of_its_names() -> None:
+    files = {
+        "pkg/__init__.py": '__version__ = "1"\n',
+        "pkg/train.py": "import pkg\n" + HEAD + STEP + LOOP + "\n\nprint(pkg.__version__)\n",
+    }
+    assert is_whole(files)
+    files["pkg/train.py"] = files["pkg/train.py"].replace("pkg.__version__", "pkg.__dict__")
+    assert not is_whole(files)
+
+
+def _on_all_devices(text: str) -> Capture:
+    devices = tuple(map(str, range(8)))
+    process = Process(0, 1, "", "", "", "cpu", "cpu", devices)
+    return dataclasses.replace(facts({"main.py": text}), processes=(process,))
+
+
+def test_copies_on_some_devices_are_one_if_another_argument_tells_how_many() -> None:
+    start = "jax.device_put_replicated(start, jax.local_devices()[:n])"
+    some = HEAD + STEP + LOOP.replace("jax_utils.replicate(start)", start)
+    rows = some.replace("common_utils.shard(batch)", "batch")
+    assert is_whole(rows, _on_all_devices(rows))
+    assert not is_whole(rows)  # the run does not say on how many it was
+    # The batch is split by jax.shard_map: nothing would tell that there are fewer devices.
+    assert not is_whole(some, _on_all_devices(some))
 
 
 @pytest.mark.parametrize("name", MISSED)

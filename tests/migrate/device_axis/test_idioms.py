@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from shardlift.migrate.device_axis.cells import Role
-from shardlift.migrate.device_axis.idioms import idiom
+from shardlift.migrate.device_axis.idioms import Idiom, idiom
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 
@@ -15,6 +15,7 @@ HEAD = """\
 import functools
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import jax_utils
 from flax.training import common_utils
 n = jax.local_device_count()
@@ -27,6 +28,18 @@ def noisy(tree):
 def cached(tree): return jax.tree.map(lambda x: x[0], tree)
 def replicate(tree, devices=None):
     return jax.device_put_replicated(tree, devices or jax.local_devices())
+devices = jax.local_devices()[:k]
+def place(x):
+    if isinstance(x, jax.Array):
+        return jax.device_put(jnp.stack([x] * len(devices)), sharding)
+    return jax.device_put(np.stack([x] * len(devices)), sharding)
+def place_arrays(x):
+    if isinstance(x, jax.Array):
+        return jnp.stack([x] * n)
+def place_some(x):
+    if isinstance(x, jax.Array):
+        return jnp.stack([x] * n)
+    return jnp.stack([x] * len(devices))
 def split(x): return x.reshape((n, -1) + x.shape[1:])
 @functools.cache
 def split_once(x): return x.reshape((n, -1) + x.shape[1:])
@@ -35,12 +48,21 @@ def split_once(x): return x.reshape((n, -1) + x.shape[1:])
 
 def found(text: str) -> tuple[Role, str] | None:
     """The role of the last call of a text, and the tree that it is given."""
+    result = _idiom(text)
+    return (result.role, ast.unparse(result.tree)) if result is not None else None
+
+
+def counts_all(text: str) -> bool:
+    result = _idiom(text)
+    return result is not None and result.counts_all
+
+
+def _idiom(text: str) -> Idiom | None:
     file = Project.of(Source("m.py", f"{HEAD}{text}\n")).file("m.py")
     statement = file.index.root.body[-1]
     assert isinstance(statement, ast.Expr)
     assert isinstance(statement.value, ast.Call)
-    result = idiom(file, statement.value)
-    return (result.role, ast.unparse(result.tree)) if result is not None else None
+    return idiom(file, statement.value)
 
 
 @pytest.mark.parametrize(
@@ -54,10 +76,27 @@ def found(text: str) -> tuple[Role, str] | None:
         "jnp.stack(n * [T])",
         "jnp.broadcast_to(T, (n,) + T.shape)",
         "jnp.broadcast_to(T, (n, *T.shape))",
+        "jax.device_put(jnp.stack([T] * n), sharding)",
     ],
 )
 def test_copies_on_all_devices(text: str) -> None:
     assert found(text) == (Role.REPLICATE, "T")
+    assert counts_all(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jax.device_put_replicated(T, devices)",
+        "jax.device_put_replicated(T, jax.local_devices()[:2])",
+        "jax_utils.replicate(T, jax.devices()[:2])",
+        "jnp.stack([T] * len(devices))",
+        "jax.tree.map(place, T)",
+    ],
+)
+def test_copies_on_perhaps_some_devices(text: str) -> None:
+    assert found(text) == (Role.REPLICATE, "T")
+    assert not counts_all(text)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +139,6 @@ def test_the_first_row_of_every_leaf(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "jax_utils.replicate(T, jax.devices()[:2])",
         "jax_utils.replicate(T, devices=some)",
         "replicate(T, some)",
         "noisy(T)",
@@ -119,6 +157,11 @@ def test_the_first_row_of_every_leaf(text: str) -> None:
         "jnp.stack([T] * n, axis=1)",
         "jnp.broadcast_to(T, (n, 3))",
         "unknown(T)",
+        "jax.tree.map(place_arrays, T)",
+        "jax.tree.map(place_some, T)",
+        "jax.device_put_replicated(T, jax.local_devices()[1:])",
+        "jax.device_put(T.reshape((n, -1) + T.shape[1:]), sharding)",
+        "jnp.stack([T] * len(other[:2]))",
     ],
 )
 def test_what_is_not_understood(text: str) -> None:

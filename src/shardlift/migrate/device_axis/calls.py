@@ -37,6 +37,11 @@ _ELEMENTS = frozenset(
         "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     }
 )  # fmt: skip
+_MERGED = frozenset(
+    f"flax.core.{function}"
+    for function in ("copy", "freeze", "unfreeze", "frozen_dict.freeze", "frozen_dict.unfreeze")
+)
+_LEAVES = frozenset({"jax.tree.leaves", "jax.tree_util.tree_leaves", "jax.tree_leaves"})
 _TYPE_TESTS = frozenset({"builtins.isinstance", "builtins.issubclass", "builtins.super"})
 
 
@@ -83,7 +88,7 @@ def _idiom(v: Visitor, node: ast.Call, found: Idiom) -> Cell:
         if child is not found.tree and not isinstance(child, (ast.Lambda, ast.Name, ast.Attribute)):
             v.lose(child, f"is used in `{v.file.brief(child)}`")
     inner = v.value(found.tree)
-    point = Point(found.role, v.at(node), found.tree)
+    point = Point(found.role, v.at(node), found.tree, counts_all=found.counts_all)
     if found.role is Role.FIRST:
         add_use(inner, point)
         return v.untraced(node)
@@ -156,6 +161,16 @@ def _replace(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     return cell
 
 
+def _merged(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    """`flax.core.copy(variables, {"batch_stats": stats})`: all in one tree."""
+    if not node.args or node.keywords or _has_starred(node):
+        return None
+    cell = Cell()
+    for argument in node.args:
+        cell = unify(cell, tree(v.value(argument)))
+    return cell
+
+
 def _same(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     if not node.args:
         return None
@@ -212,6 +227,15 @@ def _tree_map(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     return tree(_enter(v, known, node, leaves))
 
 
+def _leaves(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    """A list of the leaves of a tree."""
+    if len(node.args) != 1 or node.keywords or _has_starred(node):
+        return None
+    cell = Cell()
+    unify(part(cell, EACH), tree(v.value(node.args[0])))
+    return cell
+
+
 def _mapped_function(v: Visitor, node: ast.expr) -> Known | None:
     known = v.file.only(node)
     if not isinstance(known, Known) or not v.program.is_plain(known):
@@ -226,12 +250,14 @@ _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
     "flax.training.common_utils.get_metrics": _metrics,
     "builtins.dict": _dict,
     "dataclasses.replace": _replace,
+    **dict.fromkeys(_MERGED, _merged),
     "builtins.enumerate": _zip,
     "builtins.zip": _zip,
     "builtins.map": _map,
     **dict.fromkeys(_SAME, _same),
     **dict.fromkeys(_ELEMENTS, _elements),
     **dict.fromkeys(TREE_MAPS, _tree_map),
+    **dict.fromkeys(_LEAVES, _leaves),
 }
 
 
@@ -253,7 +279,8 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
         for argument in arguments:
             v.lose(argument, "is given to astype")
         return cell
-    if func.attr in ("replace", "_replace") and not node.args:
+    is_merged = func.attr == "copy" and all(isinstance(one, ast.Dict) for one in arguments)
+    if (func.attr in ("replace", "_replace") and not node.args) or (is_merged and arguments):
         cell = tree(v.value(func.value))
         for argument in arguments:
             cell = unify(cell, tree(v.value(argument)))
@@ -263,7 +290,7 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
 
 def _method_without_arguments(v: Visitor, func: ast.Attribute) -> Cell | None:
     match func.attr:
-        case "block_until_ready":
+        case "block_until_ready" | "copy":
             return v.value(func.value)
         case "pop" | "popleft":
             return each(v.value(func.value))
@@ -382,6 +409,8 @@ def _enter(
     names = positional(known.node)[_bound(known) :]
     every = {a.arg: a for a in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)}
     for name, cell in {**dict(zip(names, arguments, strict=False)), **(named or {})}.items():
+        if name in every and _is_only_awaited(known, every[name]):
+            continue
         if name in every:
             unify(v.program.binding(every[name]), cell)
         else:
@@ -389,6 +418,19 @@ def _enter(
     for cell in arguments[len(names) :]:
         v.escape(cell, node, "is given to *args")
     return called.result
+
+
+def _is_only_awaited(known: Known, parameter: ast.arg) -> bool:
+    """Whether a function waits for an argument, and does nothing else with it."""
+    index = known.file.index
+    inside = (node for node in index.within(known.node, ast.Name) if node.id == parameter.arg)
+    calls = [index.parents.get(node) for node in inside]
+    return bool(calls) and all(
+        isinstance(call, ast.Call)
+        and known.file.called(call) == "jax.block_until_ready"
+        and isinstance(index.parents.get(call), ast.Expr)
+        for call in calls
+    )
 
 
 def _bound(known: Known) -> int:

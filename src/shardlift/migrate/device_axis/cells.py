@@ -81,6 +81,7 @@ class Point:
     position: int = 0  # of an argument
     why: Escape | None = None  # of ELSEWHERE: who else may set it
     padding: Padding | None = None  # of MAPPED: what pads its arguments
+    counts_all: bool = True  # of REPLICATE: False if perhaps on some of the devices only
 
 
 # The elements of an array are its rows, one per device.

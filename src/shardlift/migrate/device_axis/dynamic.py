@@ -42,6 +42,7 @@ _EVALUATORS = frozenset(
         "code.InteractiveInterpreter",
     }
 )  # fmt: skip
+_IMPORTS = frozenset({"importlib.import_module", "builtins.__import__", "importlib.__import__"})
 # They are told a module, or a name in it, by text.
 _LOADERS = frozenset(
     {
@@ -57,8 +58,11 @@ _LOADERS = frozenset(
 _NAMESPACES = frozenset({"builtins.globals", "builtins.locals", "builtins.vars"})
 _DICT_METHODS = frozenset({"get", "items", "values", "keys", "update", "pop", "copy", "setdefault"})
 _ABOUT_MODULES = frozenset(
-    {"__name__", "__file__", "__doc__", "__all__", "__path__", "__package__", "__spec__"}
-)
+    {
+        "__name__", "__file__", "__doc__", "__all__", "__path__", "__package__", "__spec__",
+        "__version__", "__author__", "__license__", "__copyright__",
+    }
+)  # fmt: skip
 _Name = ast.Name | ast.Attribute
 _Names = frozenset[str] | None
 _WORD = re.compile(r"\w+")
@@ -202,6 +206,9 @@ class _Finder:
     def _loaded(self, at: Place, call: ast.Call | None) -> Iterator[Reach]:
         """The modules that a loader may be asked for."""
         parent = at.file.index.parents.get(at.node)
+        is_import = call is not None and at.file.called(call) in _IMPORTS
+        if is_import and isinstance(at.file.index.parents.get(call), ast.Expr):  # type: ignore[arg-type]
+            return  # no name of it is read
         if isinstance(parent, ast.Subscript):  # sys.modules[…]
             names = _read_of_module(at.file, parent)
             yield from self._modules(at, self._by_text(at.file, parent.slice), names)

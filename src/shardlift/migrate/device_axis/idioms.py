@@ -35,6 +35,7 @@ class Idiom(NamedTuple):
 
     role: Role
     tree: ast.expr
+    counts_all: bool = True  # False: `devices[:n]`, which may be some of the devices
 
 
 def idiom(
@@ -65,12 +66,13 @@ def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idi
     devices = argument_at(call, 1, "devices")
     if name == "jax.device_put_sharded" and not isinstance(devices, ast.expr):
         return None
-    if devices is not None and not all_devices(file, devices, inside):
+    role = Role.REPLICATE if name in REPLICATE else Role.SHARD if name in SHARD else Role.ROWS
+    counts_all = devices is None or all_devices(file, devices, inside)
+    if not counts_all and not (role is Role.REPLICATE and _first_devices(file, devices)):
         return None
     if any(keyword.arg != "devices" for keyword in call.keywords):
         return None
-    role = Role.REPLICATE if name in REPLICATE else Role.SHARD if name in SHARD else Role.ROWS
-    return Idiom(role, call.args[0])
+    return Idiom(role, call.args[0], counts_all)
 
 
 def all_devices(file: File, node: ast.expr, inside: Known | None = None) -> bool:
@@ -86,6 +88,15 @@ def all_devices(file: File, node: ast.expr, inside: Known | None = None) -> bool
         and not value.call.args
         and not value.call.keywords
     )
+
+
+def _first_devices(file: File, node: ast.expr | None) -> bool:
+    """`jax.local_devices()[:n]`."""
+    sliced = file.definition(node) if node is not None else None
+    if not isinstance(sliced, ast.Subscript) or not isinstance(sliced.slice, ast.Slice):
+        return False
+    from_first = sliced.slice.lower is None and sliced.slice.step is None
+    return from_first and all_devices(file, sliced.value)
 
 
 def _is_none(function: Known, node: ast.expr) -> bool:
@@ -111,22 +122,28 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
         return Idiom(Role.SHARD, tree)
     if file.name(function) in _UNREPLICATE_LEAF:
         return Idiom(Role.FIRST, tree)
-    known, body = _only_call(file, function)
-    found = _by_hand(known.file, body) if known is not None and body is not None else None
-    if known is None or found is None or not _is_parameter(known, found.tree):
+    known, bodies = _only_calls(file, function)
+    found = [_by_hand(known.file, body) for body in bodies] if known is not None else []
+    if known is None or not all(
+        one is not None and _is_parameter(known, one.tree) for one in found
+    ):
         return None
-    return Idiom(found.role, tree)
+    kinds = {one._replace(tree=tree) for one in found if one is not None}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
-def _only_call(file: File, function: ast.expr) -> tuple[Known | None, ast.Call | None]:
-    """The function of the program that an expression is, and the call that is all it does."""
+def _only_calls(file: File, function: ast.expr) -> tuple[Known | None, list[ast.Call]]:
+    """The function of the program that an expression is, and the calls one of which is all it does.
+
+    There are several if it tests the type of what it is given.
+    """
     known = file.only(function)
     if not isinstance(known, Known) or not isinstance(known.node, (ast.FunctionDef, ast.Lambda)):
-        return None, None
+        return None, []
     bodies = known.returns()
     is_plain = not getattr(known.node, "decorator_list", []) and _does_nothing_else(known)
-    body = bodies[0] if len(bodies) == 1 and is_plain else None
-    return known, body if isinstance(body, ast.Call) else None
+    calls = [body for body in bodies if isinstance(body, ast.Call)]
+    return known, calls if is_plain and len(calls) == len(bodies) else []
 
 
 def _is_parameter(function: Known, node: ast.expr) -> bool:
@@ -146,12 +163,30 @@ def _by_hand(file: File, call: ast.Call) -> Idiom | None:
             return None
         return Idiom(Role.SHARD, array) if _splits(file, array, shape) else None
     if name in _STACKS and len(call.args) == 1 and not call.keywords:
-        repeated = repeated_by(file, call.args[0])
-        return Idiom(Role.REPLICATE, repeated[0]) if repeated is not None else None
+        return _repeated(file, call.args[0])
+    if name == "jax.device_put" and len(call.args) == 2 and not call.keywords:
+        placed = call.args[0]
+        found = _by_hand(file, placed) if isinstance(placed, ast.Call) else None
+        return found if found is not None and found.role is Role.REPLICATE else None
     if name in _BROADCASTS and len(call.args) == 2 and not call.keywords:
         array, shape = call.args[0], [call.args[1]]
         return Idiom(Role.REPLICATE, array) if _adds(file, array, shape) else None
     return None
+
+
+def _repeated(file: File, node: ast.expr) -> Idiom | None:
+    """`[x] * n`, where `n` counts all devices, or `[x] * len(devices)` with `devices[:n]`."""
+    repeated = repeated_by(file, node)
+    if repeated is not None:
+        return Idiom(Role.REPLICATE, repeated[0])
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return None
+    listed, count = node.left, node.right
+    is_counted = isinstance(count, ast.Call) and file.called(count) == "builtins.len"
+    if not is_counted or not isinstance(listed, ast.List) or len(listed.elts) != 1:
+        return None
+    some = len(count.args) == 1 and _first_devices(file, count.args[0])  # type: ignore[attr-defined]
+    return Idiom(Role.REPLICATE, listed.elts[0], counts_all=False) if some else None
 
 
 def _splits(file: File, array: ast.expr, shape: list[ast.expr]) -> bool:
@@ -194,16 +229,18 @@ def _entries(shape: list[ast.expr]) -> list[ast.expr]:
 
 def _home_made(file: File, call: ast.Call, around: tuple[ast.AST, ...]) -> Idiom | None:
     """A call of a function of the program that does one of these, and nothing else."""
-    known, body = _only_call(file, call.func)
-    if known is None or body is None or known.node in around:  # the last: it calls itself
+    known, bodies = _only_calls(file, call.func)
+    if known is None or len(bodies) != 1 or known.node in around:  # the last: it calls itself
         return None
-    inner = idiom(known.file, body, known, (*around, known.node))
+    inner = idiom(known.file, bodies[0], known, (*around, known.node))
     if inner is None or not _is_parameter(known, inner.tree):
         return None
     argument = known.file.only(inner.tree)
     assert isinstance(argument, Argument)
     tree = argument_for(known, argument.node.arg, call)
-    return Idiom(inner.role, tree) if tree is not None and _only_given(call, tree) else None
+    if tree is None or not _only_given(call, tree):
+        return None
+    return inner._replace(tree=tree)
 
 
 def _only_given(call: ast.Call, tree: ast.expr) -> bool:
@@ -214,16 +251,29 @@ def _only_given(call: ast.Call, tree: ast.expr) -> bool:
 
 
 def _does_nothing_else(function: Known) -> bool:
-    """Whether the body is a return, after assignments of constants and device counts."""
+    """Whether the body is a return, after assignments of constants and device counts.
+
+    Or several, by the type of what the function is given.
+    """
     if not isinstance(function.node, ast.FunctionDef):
         return True
     parameters = {argument.arg for argument in function.node.args.args}
+    tested = [one for one in function.node.body if isinstance(one, ast.If)]
+    branches = [one for test in tested for one in (*test.body, *test.orelse)]
+    is_returned = any(isinstance(one, ast.Return) for one in function.node.body)
+    if not is_returned or not all(isinstance(one, ast.Return) for one in branches):
+        return False
     return all(
         isinstance(statement, (ast.Return, ast.FunctionDef))
+        or (isinstance(statement, ast.If) and _tests_type(function.file, statement))
         or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
         or (isinstance(statement, ast.Assign) and _is_count(function.file, statement, parameters))
         for statement in function.node.body
     )
+
+
+def _tests_type(file: File, statement: ast.If) -> bool:
+    return file.called(statement.test) == "builtins.isinstance"
 
 
 def _is_count(file: File, statement: ast.Assign, parameters: set[str]) -> bool:

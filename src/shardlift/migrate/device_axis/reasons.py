@@ -14,6 +14,7 @@ class Change(Enum):
     READ_FIRST_ROW = "read its first row there, `x[0]`, of a tree `tree.map(lambda x: x[0], tree)`"
     READ_BEFORE = "read it before it is split over the devices"
     PLACE = "replicate it if it is the same on all devices, shard it if it is a batch"
+    ALL_DEVICES = "use all of jax.local_devices() there, if it always runs on all"
     ALL_FILES = "give migrate all files that use it"
     UNPACK = "unpack the output where the function is called"
     NOT_AHEAD = "replicate it without prefetch_to_device"

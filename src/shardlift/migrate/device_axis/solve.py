@@ -192,7 +192,11 @@ def _withdraw(decision: Decision) -> bool:
     before = dict(decision.layouts)
     for key, root in decision.classes.items():
         if decision.layouts[key] is not Layout.STACKED:
-            why = or_failure(_unproven, decision, root) or or_failure(_unanchored, root)
+            why = (
+                or_failure(_unproven, decision, root)
+                or or_failure(_unanchored, root)
+                or or_failure(_on_some_devices, decision, root)
+            )
             if why is not None:
                 decision.layouts[key] = Layout.STACKED
                 decision.reasons[key] = why
@@ -211,10 +215,29 @@ def _unanchored(root: Cell) -> Reason | None:
     for site in sites_of(root):
         if site.ran_on_all_devices:
             continue
-        given = [{made.role for made in find(cells[0]).made} for cells in site.given.values()]
+        given = [set(map(_anchor, find(cells[0]).made)) for cells in site.given.values()]
         if not any(roles & stacked and roles <= stacked | {Role.OUTPUT} for roles in given):
             return Reason(f"it is not known that {site.name} runs on all devices", Change.RECORD)
     return None
+
+
+def _anchor(made: Point) -> Role:
+    return made.role if made.counts_all else Role.ELSEWHERE
+
+
+def _on_some_devices(decision: Decision, root: Cell) -> Reason | None:
+    """Copies on `devices[:n]` are replaced by one for all only if another `n` cannot pass unseen.
+
+    With fewer devices, an argument that stays stacked has fewer rows than there are devices, and
+    jax.shard_map refuses it.
+    """
+    copied = next((made for made in root.made if not made.counts_all), None)
+    if copied is None:
+        return None
+    for site in sites_of(root):
+        if any(decision.argument(site, number) is Layout.STACKED for number in site.given):
+            return None
+    return Reason(f"it is copied to some of the devices at {copied.at}", Change.ALL_DEVICES)
 
 
 def sites_of(root: Cell) -> list[Site]:

@@ -85,9 +85,14 @@ def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
             v.lose(decorator, "is a decorator")
     v.parameters(node.args)
     for argument, default in _defaults(node):
-        if not isinstance(default, ast.Constant):
+        if not isinstance(default, ast.Constant) and not _is_empty(default):
             add_made(v.program.binding(argument), Point(Role.ELSEWHERE, v.at(default)))
     v.function(node)
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """Whether an expression is a display of nothing: it has no arrays."""
+    return ast.unparse(node) in ("()", "[]", "{}")
 
 
 def _is_example(file: File, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -23,7 +23,7 @@ from shardlift.migrate.device_axis.cells import (
 )
 from shardlift.migrate.device_axis.program import Called, Program
 from shardlift.source.file import File
-from shardlift.source.reaching import within_scope
+from shardlift.source.reaching import DEFINITIONS, after_definition, within_scope
 from shardlift.source.scopes import FUNCTIONS, Function, Scope
 from shardlift.source.values import Instance, Known, Value
 
@@ -116,9 +116,13 @@ class Visitor:
         scope = self._owner(node.id)
         if scope is None:
             return Cell()
-        bound = scope.names[node.id]
-        if scope is self._home() and node.id not in self.program.shared_names(self.file, scope):
-            bound = within_scope(self.file.index, scope, node)
+        bound, index = scope.names[node.id], self.file.index
+        if node.id in self.program.shared_names(self.file, scope):
+            pass  # a function may bind it at any time
+        elif scope is self._home():
+            bound = within_scope(index, scope, node)
+        elif (definition := self._inside(scope)) is not None:
+            bound = after_definition(index, scope, definition, node.id)
         return self.program.any_of(self.file, scope, node.id, bound)
 
     def _owner(self, name: str) -> Scope | None:
@@ -139,6 +143,14 @@ class Visitor:
         while scope.is_comprehension and scope.parent is not None:
             scope = scope.parent
         return scope
+
+    def _inside(self, scope: Scope) -> ast.AST | None:
+        """The function or class of an outer scope that this scope is in; None for a lambda."""
+        inner: Scope | None = self.scope
+        while inner is not None and inner.parent is not scope:
+            inner = inner.parent
+        is_defined = inner is not None and isinstance(inner.node, DEFINITIONS)
+        return inner.node if inner is not None and is_defined else None
 
     def hand_on(self, value: Value, node: ast.AST) -> None:
         """A function, class or object is passed on: others may call it or see its attributes."""

@@ -184,6 +184,17 @@ def test_the_target_from_requirements(project: Path) -> None:
     assert "JAX 0.10.2" in _run("--target-jax", "0.10.2").output
 
 
+def test_the_target_from_the_requirements_of_the_nearest_folder(project: Path) -> None:
+    (project / "requirements.txt").write_text("jax==0.4.30\n")
+    (project / "part").mkdir()
+    (project / "part" / "requirements.txt").write_text("numpy\njax==0.5.3\n")
+    (project / "part" / "train.py").write_text(PMAP)
+    assert "JAX 0.5.3" in _run("part").output
+    assert "JAX 0.4.30" in _run(".").output
+    (project / ".git").rmdir()
+    assert "JAX 0.5.3" in _run("part").output
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -222,7 +222,24 @@ def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
     assert homes(files, *files)["n.ipynb"] == INSIDE
 
 
-def test_a_notebook_imports_them_in_a_cell(tmp_path: Path) -> None:
+def test_scripts_and_notebooks_share_the_helpers_in_the_package_beside_the_scripts() -> None:
+    imports = "from pkg import m"
+    files = {"pkg/__init__.py": "", "pkg/m.py": "", "a.py": imports, "b.py": imports}
+    alone = homes(files, "a.py", "b.py")
+    assert alone == {"a.py": ("_spmd.py", "_spmd"), "b.py": ("_spmd.py", "_spmd")}
+    users = ("a.py", "b.py", "demo/n.ipynb")
+    found = homes({**files, "demo/n.ipynb": imports}, *users)
+    assert found == dict.fromkeys(users, ("pkg/_spmd.py", "pkg._spmd"))
+
+
+def test_scripts_do_not_write_into_a_package_that_is_not_beside_them() -> None:
+    imports = "from pkg import m"
+    files = {"src/pkg/__init__.py": "", "src/pkg/m.py": ""}
+    scripts = {"a/x.py": imports, "b/y.py": imports}
+    assert homes({**files, **scripts}, *scripts) == dict.fromkeys(scripts, INSIDE)
+
+
+def test_a_notebook_imports_them_among_its_imports(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
         for one in (["import jax\n", "import pkg.m"], ["f = jax.pmap(lambda x: x)"])
@@ -241,8 +258,7 @@ def test_a_notebook_imports_them_in_a_cell(tmp_path: Path) -> None:
     after = {Path(file.path).name: file.after for file in result.changed}
     sources = ["".join(cell["source"]) for cell in json.loads(after["demo.ipynb"])["cells"]]
     assert sources == [
-        "import jax\nimport pkg.m",
-        "from pkg._spmd import spmd_map",
+        "import jax\nimport pkg.m\nfrom pkg._spmd import spmd_map",
         "f = spmd_map(lambda x: x)",
     ]
     assert after.keys() == {"demo.ipynb", "m.py", "_spmd.py"}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shardlift.migrate.notebook import edit_cells, insert_cell
+from shardlift.migrate.notebook import add_import, edit_cells, insert_cell
 from shardlift.source.model import Edit, Span
 
 CELLS = [
@@ -79,3 +79,40 @@ def test_a_cell_put_into_a_layout_by_hand() -> None:
     after = insert_cell(BY_HAND, 1, "z = 1\n")
     assert [cell["source"][0] for cell in json.loads(after)["cells"]] == ["z = 1", "import jax\n"]
     assert after.endswith(BY_HAND[BY_HAND.index('"cell_type"') :])
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        (
+            [
+                "from pkg import b\n",
+                "from pkg.c import (\n",
+                "    d,\n",
+                ")\n",
+                "from pkg.e import f",
+            ],
+            "from pkg import b\nfrom pkg._spmd import g\nfrom pkg.c import (\n    d,\n)\n"
+            "from pkg.e import f",
+        ),
+        (["import pkg"], "import pkg\nfrom pkg._spmd import g"),
+        (["from pkg.a import b"], "from pkg._spmd import g\nfrom pkg.a import b"),
+        (["from pkg import b"], "from pkg import b\nfrom pkg._spmd import g"),
+    ],
+)
+def test_an_import_joins_those_of_its_package(source: list[str], after: str) -> None:
+    cells = [{**CELLS[1], "source": source}, CELLS[0], CELLS[1]]
+    raw = json.dumps({**DOCUMENT, "cells": cells}, indent=1)
+    new = add_import(raw, 3, "from pkg._spmd import g")
+    assert new is not None
+    assert "".join(json.loads(new)["cells"][0]["source"]) == after
+    assert json.loads(new)["cells"][1:] == cells[1:]
+
+
+@pytest.mark.parametrize(
+    "source", ["import pkgs", "  import pkg", "%%writefile m.py\nimport pkg", "# import pkg"]
+)
+def test_an_import_joins_no_others(source: str) -> None:
+    cells = [{**CELLS[1], "source": source}, {**CELLS[1], "source": "import pkg"}]
+    raw = json.dumps({**DOCUMENT, "cells": cells})
+    assert add_import(raw, 2, "from pkg._spmd import g") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from shardlift.migrate.helpers import catalogue
 from shardlift.source.processes import WRITTEN_BY_MIGRATE, may_be_evidence
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
-from shardlift.source.text import Source
+from shardlift.source.text import Source, read_source
 
 
 def _project(*texts: str, settings: Settings = Settings()) -> Project:
@@ -58,6 +59,7 @@ def test_a_program_of_many_processes(text: str) -> None:
         "import jax\nlogging.info('%d of %d', jax.process_index(), jax.process_count())",
         "import jax\nprint(f'process {jax.process_index()}')",
         "import jax\nx = 1 if jax.process_index() == 0 else 2",
+        "import jax\nunit().set_task_status(f'{jax.process_index()} of {jax.process_count()}')",
         # What decides for one.
         "import jax\nassert jax.process_count() == 1\njax.distributed.initialize()",
         "import jax\nif jax.process_count() > 1:\n    raise NotImplementedError",
@@ -78,6 +80,18 @@ def test_programs_that_share_no_file_are_decided_alone() -> None:
 def test_files_that_are_imported_together_are_of_one_program() -> None:
     project = _project("import m1, m2", "import jax\njax.distributed.initialize()", "")
     assert project.has_many_processes("m2.py")
+
+
+def test_a_notebook_is_one_process_unless_it_joins_a_job() -> None:
+    library = Source("lib.py", "import jax\njax.distributed.initialize()")
+    book = json.dumps(
+        {"cells": [{"cell_type": "code", "source": "import jax, lib\nx = jax.process_count()"}]}
+    )
+    joins = book.replace("process_count", "distributed.initialize")
+    books = [read_source(f"{k}.ipynb", text.encode()) for k, text in enumerate((book, joins))]
+    project = Project.of(library, *books)
+    assert [project.has_many_processes(f"{k}.ipynb") for k in range(2)] == [False, True]
+    assert project.has_many_processes("lib.py")
 
 
 def test_the_settings_have_the_last_word() -> None:

@@ -46,14 +46,21 @@ class Config:
 
 
 def find_config(start: Path) -> Config:
-    """The configuration of the project that a path belongs to: the nearest pyproject.toml."""
+    """The configuration of the project that a path belongs to: the nearest pyproject.toml.
+
+    Requirements are those of the nearest folder that says which JAX or flax it needs: a
+    project may be a folder of a larger repository, or an unpacked archive.
+    """
     start = start.resolve()
+    pins: list[Pin] = []
     for folder in [start, *start.parents] if start.is_dir() else start.parents:
         if (folder / "pyproject.toml").is_file():
-            return read_config(folder / "pyproject.toml")
+            config = read_config(folder / "pyproject.toml")
+            return _with_pins(config, pins) if pins else config
+        pins = pins or _requirement_files(folder)
         if (folder / ".git").exists():
-            return _with_pins(Config(root=folder), _requirement_files(folder))
-    return Config()
+            return _with_pins(Config(root=folder), pins)
+    return _with_pins(Config(), pins)
 
 
 def _with_pins(config: Config, pins: list[Pin]) -> Config:

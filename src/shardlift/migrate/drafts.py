@@ -23,7 +23,7 @@ from shardlift.migrate.imports import (
     in_order,
 )
 from shardlift.migrate.names import JAX
-from shardlift.migrate.notebook import insert_cell
+from shardlift.migrate.notebook import add_import, insert_cell
 from shardlift.migrate.passes import (
     Rendering,
 )
@@ -59,7 +59,7 @@ def finish(draft: Rendering, home: Home) -> FileResult:
 
 
 def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
-    """A rewritten notebook with a cell in front of the first use: helpers, or their import."""
+    """A rewritten notebook with its helpers, or their import, in front of the first use."""
     source, helpers = draft.before, frozenset(draft.helpers)
     before, text = draft.document, draft.raw
     assert before is not None
@@ -70,7 +70,12 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         statements = draft.imports | imports
     else:
         missing, statements = (), draft.imports | {_import_from(home, helpers)}
-    if missing or statements:
+    added = None
+    if home.path is not None and len(statements) == 1:
+        added = add_import(text, draft.first_cell, *statements)
+    if added is not None:
+        text = added
+    elif missing or statements:
         block = f"\n\n\n{definitions(missing, style)}" if missing else ""
         text = insert_cell(text, draft.first_cell, import_block(statements) + block)
     changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)

@@ -68,11 +68,33 @@ def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
     for path in paths:
         members[layout.package_of(path)].append(path)
     shared = {one: files for one, files in members.items() if any(map(_is_module, files))}
+    shared |= _packages_beside(shared, members, layout)
     next_of = {one: _imported(one, files, shared, layout) for one, files in members.items()}
     groups: dict[Package, list[str]] = defaultdict(list)
     for package, files in members.items():
         groups[_last(package, next_of, members)] += files
     return groups
+
+
+def _packages_beside(
+    shared: Mapping[Package, list[str]], members: Mapping[Package, list[str]], layout: Layout
+) -> dict[Package, list[str]]:
+    """The packages beside scripts that need helpers, if files of other folders import them, too."""
+    users: dict[Package, set[Package]] = defaultdict(set)
+    for group, files in members.items():
+        for path in files:
+            for package, _ in layout.packages_imported(path):
+                if package.name and package not in shared:
+                    users[package].add(group)
+    return {
+        package: []
+        for package, groups in users.items()
+        if len(groups) > 1
+        and any(
+            not s.name and os.path.dirname(package.folder) == s.folder
+            for s in groups & shared.keys()
+        )
+    }
 
 
 def _imported(
@@ -91,7 +113,7 @@ def _last(
 ) -> Package:
     """What a chain of imports between packages leads to; of a circle, the one with most files."""
     seen = [package]
-    while (following := next_of[seen[-1]]) is not None and following not in seen:
+    while (following := next_of.get(seen[-1])) is not None and following not in seen:
         seen.append(following)
     if following is None:
         return seen[-1]

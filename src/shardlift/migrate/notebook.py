@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from shardlift.source.edits import apply_edits
-from shardlift.source.model import Edit
+from shardlift.source.model import Edit, Span
 from shardlift.source.notebook import source_of_cell
 
 _SPACE = " \t\r\n"
@@ -56,6 +57,26 @@ def insert_cell(raw: str, before: int, text: str) -> str:
     indent = len(key.lstrip("\r\n")) - len(margin.lstrip("\r\n"))
     lines = json.dumps(cell, indent=indent if "\n" in margin else None, ensure_ascii=_ascii(raw))
     return f"{raw[:at]}{lines.replace(chr(10), margin or chr(10))},{margin or ' '}{raw[at:]}"
+
+
+def add_import(raw: str, before: int, statement: str) -> str | None:
+    """A notebook with `from package.module import x` among imports of the same package.
+
+    None if no cell in front of the cell of a number has such imports.
+    """
+    package = statement.split()[1].partition(".")[0]
+    same = re.compile(rf"(?:from|import) {re.escape(package)}\b[^(\\]*")
+    for number in range(before - 1, 0, -1):
+        cell = _cells(raw)[number - 1].value
+        source = source_of_cell(cell) if cell.get("cell_type") == "code" else ""
+        lines = [] if source.startswith("%%") else source.splitlines()
+        there = [(k, line) for k, line in enumerate(lines, start=1) if same.fullmatch(line)]
+        if there:
+            smaller = [(k, len(line)) for k, line in there if line[0] == "i" or line < statement]
+            line, column = smaller[-1] if smaller else (there[0][0], 0)
+            added = f"\n{statement}" if smaller else f"{statement}\n"
+            return edit_cells(raw, [Edit(Span(line, column, line, column, number), added)])
+    return None
 
 
 def _source(raw: str, old: _Part, text: str) -> str:

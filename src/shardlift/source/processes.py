@@ -2,6 +2,7 @@
 
 A program of many processes joins a job, splits data by the process index, or counts processes.
 `if jax.process_index() == 0: print(…)` and messages do not count: they also work in one process.
+So does a notebook, unless it joins a job: its kernel is one process.
 `assert jax.process_count() == 1` shows a program of one process.
 """
 
@@ -23,7 +24,10 @@ _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
 _SIGNS = re.compile(rf"{'|'.join(sorted(_INDEX | _COUNT))}|distributed")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*)", re.M)
-_MESSAGES = re.compile(r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format)$")
+# `set_task_status` and `set_notes` are of the work units of clu.platform.
+_MESSAGES = re.compile(
+    r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format|set_task_status|set_notes)$"
+)
 # Expressions that may contain the call.
 _PARTS = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.JoinedStr, ast.FormattedValue)
 # Functions that `migrate` writes: they use these names in programs of one process too.
@@ -78,6 +82,8 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
     if module == "jax.distributed":
         return True if last == "initialize" else None
     if last not in _INDEX | _COUNT or module not in ("jax", "jax.lib.xla_bridge"):
+        return None
+    if file.source.cells is not None:
         return None
     for child, parent in _upwards(file, call):
         if isinstance(parent, ast.Assert):

@@ -82,6 +82,8 @@ class Project:
         return [line for line in evidence if line is not None]
 
     def _is_same_program(self, one: str, other: str) -> bool:
+        if one.endswith(".ipynb"):  # however the modules that it imports are run elsewhere
+            return one == other
         return not self._importers(one).isdisjoint(self._importers(other))
 
     def _importers(self, path: str) -> set[str]:

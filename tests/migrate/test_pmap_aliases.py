@@ -23,9 +23,12 @@ ANYTHING = "in_axes lists unmapped unhashable remapped unnamed"
         (f"{HEAD}pmap = jax.pmap\n", "g = constants.pmap(f, out_axes=1)\n", "remapped out_axes"),
         (ALIAS, "def g(pmap=True):\n    return constants.pmap(f) if pmap else f\n", "remapped"),
         # Handed on, or with options that only the run knows: whatever the project says.
-        (ALIAS, "g = use(constants.pmap)\nh = jax.vmap(f, in_axes=1)\n", ANYTHING),
+        (ALIAS, "g = use(constants.pmap)\nh = g(f, in_axes=1)\n", ANYTHING),
+        (ALIAS, "g = use(constants.pmap)\nh = functools.partial(g, in_axes=1)\n", ANYTHING),
+        (ALIAS, "g = use(constants.pmap)\nh = {'in_axes': 1}\n", ANYTHING),
+        (ALIAS, "g = use(constants.pmap)\nh = jax.vmap(f, in_axes=1)\n", "remapped unnamed"),
         (ALIAS, "from p.constants import pmap as q\ng = q(f, in_axes=1)\n", ANYTHING),
-        (ALIAS, "g = constants.pmap(f, **options)\nh = jax.vmap(f, in_axes=1)\n", ANYTHING),
+        (ALIAS, "g = constants.pmap(f, **options)\nh = dict(in_axes=1)\n", ANYTHING),
     ],
 )
 def test_what_its_calls_need(alias: str, use: str, features: str) -> None:

@@ -38,6 +38,26 @@ def written(text: str) -> set[str]:
         ("def h():\n    return jax.pmap(f)\n", "remapped"),
         ("def h(self):\n    return jax.pmap(self.f)\n", "remapped"),
         ("g = [jax.pmap(k) for k in K]\n", "remapped"),
+        # A new function each time cannot be found again: a cache would only keep it alive.
+        ("def h():\n    def k(x):\n        return x\n    return jax.pmap(k)\n", ""),
+        ("import functools\ndef h(n):\n    return jax.pmap(functools.partial(f, n))\n", ""),
+        (
+            "def h():\n    def k(x):\n        return x\n    for _ in I:\n        jax.pmap(k)\n",
+            "remapped",
+        ),
+        (
+            "def h():\n    def k(x):\n        return x\n    return jax.pmap(k), jax.pmap(k)\n",
+            "remapped",
+        ),
+        ("AXES = (1, 0)\ng = jax.pmap(f, in_axes=AXES)\n", "in_axes"),
+        (
+            "def h():\n    return jax.pmap(f, donate_argnums=tuple(range(2, n)))\n",
+            "remapped donate",
+        ),
+        (
+            "def h():\n    return jax.pmap(f, in_axes=(0,) * 2 + (None,))\n",
+            "remapped in_axes unmapped lists",
+        ),
         ("g = jax.pmap(f, in_axes=(None, 0))\n", "in_axes unmapped"),
         ("g = jax.pmap(f, in_axes=(1, 0))\n", "in_axes"),
         ("g = jax.pmap(f, in_axes=[1, 0])\n", "in_axes lists"),

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from shardlift.migrate.options import NotLiteralError, Options, UnsupportedError, read_options
-from shardlift.migrate.spmd_map import Feature, features_of
+from shardlift.migrate.site_features import features_of_site
+from shardlift.migrate.spmd_map import Feature
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention
 from shardlift.source.values import Argument, Constant
@@ -45,7 +46,7 @@ def features_of_alias(file: File, alias: Alias) -> frozenset[Feature] | None:
     """
     try:
         used = [alias.options, *_calls(file, alias.name)]
-        return frozenset({Feature.REMAPPED}).union(*map(features_of, used))
+        return frozenset({Feature.REMAPPED}).union(*map(features_of_site, used))
     except (NotLiteralError, UnsupportedError):
         return None
 

@@ -25,12 +25,12 @@ from shardlift.migrate.options import (
     read_options,
 )
 from shardlift.migrate.pmap_aliases import features_of_alias, find_alias
+from shardlift.migrate.site_features import MANY, features_of_site, is_mapped_again
 from shardlift.migrate.spmd_map import (
     ANY_CALL,
     NAME,
     Feature,
     axis_of,
-    features_of,
     features_of_any_call,
     request,
 )
@@ -38,12 +38,11 @@ from shardlift.source.comments import has_comment
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
-from shardlift.source.scopes import FUNCTIONS, LOOPS
+from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import Role
 from shardlift.source.values import Known
 
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
-_MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
 
 
@@ -169,8 +168,8 @@ def _rename(file: File, mention: Mention, options: Options | None) -> Match:
     alias = find_alias(file, mention) if options is None else None
     features = features_of_alias(file, alias) if alias else None
     if options is not None:
-        features = features_of(options)
-        if _is_mapped_again(file, mention, options.operand):
+        features = features_of_site(options)
+        if is_mapped_again(file, mention.node, options.operand):
             features |= {Feature.REMAPPED}
     elif features is None:
         is_said = file.project.has_keyword
@@ -337,18 +336,6 @@ def _apply(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | Ca
     return CallText(partial, (name, *arguments)) if arguments else name
 
 
-def _is_mapped_again(file: File, mention: Mention, operand: ast.expr | None) -> bool:
-    """Whether the same function object may be mapped here more than once.
-
-    A lambda, or a function that a decorator maps, is a new one each time.
-    """
-    if operand is None or isinstance(operand, ast.Lambda):
-        return False
-    return any(
-        isinstance(node, (*FUNCTIONS, *_MANY)) for node in file.index.ancestors(mention.node)
-    )
-
-
 def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
     """Whether what is mapped here should be remembered, must not be, or (nothing) either.
 
@@ -360,7 +347,7 @@ def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> frozenset[
         return frozenset() if top else frozenset({UNCACHED})
     around = tuple(file.index.ancestors(site))
     once = not any(isinstance(node, FUNCTIONS) for node in around)
-    if isinstance(operand, ast.Lambda) and once and not any(isinstance(n, _MANY) for n in around):
+    if isinstance(operand, ast.Lambda) and once and not any(isinstance(n, MANY) for n in around):
         return frozenset()
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.node not in value.file.index.root.body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,13 @@ from shardlift.source.values import Value
 
 # What the resolver follows into other files: pmap, first replicas, device counts.
 _MATTERS = re.compile(r"pmap|Parallel|device_count|devices\(|tree_?\.?map[^\n]*\n?[^\n]*\[0\]")
+
+# Functions that share keywords with pmap.
+_OTHER_TRANSFORMS = frozenset(
+    {"vmap", "jit", "pjit", "xmap", "shard_map", "scan", "remat", "checkpoint", "grad", "devices"}
+    | {"value_and_grad", "make_mesh", "Mesh", "create_device_mesh", "device_put_sharded"}
+    | {"device_put_replicated", "replicate", "prefetch_to_device", "filter_vmap", "split_rngs"}
+)
 
 _UNREADABLE = (UnreadableError, OSError, KeyError, RecursionError, MemoryError)
 
@@ -155,10 +163,12 @@ class Project:
                 yield file
 
     def has_keyword(self, name: str) -> bool:
-        """Whether any file passes an argument of this name, or has it as a string."""
+        """Whether any file may pass an argument of this name to pmap, or has it as a string.
+
+        A call of another transformation, such as `jax.vmap(f, in_axes=1)`, does not.
+        """
         if name not in self._keywords:
-            pattern = re.compile(rf"\b{name}\s*=[^=]|['\"]{name}['\"]")
-            self._keywords[name] = any(pattern.search(self._text(path)) for path in self._paths)
+            self._keywords[name] = any(_passes(file, name) for file in self.files_with(name))
         return self._keywords[name]
 
     def has_method_call(self, name: str) -> bool:
@@ -218,3 +228,19 @@ def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     """The number of leading parts that two module names have in common."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _passes(file: File, name: str) -> bool:
+    if any(node.value == name for node in file.index.nodes(ast.Constant)):
+        return True
+    calls = [c for c in file.index.nodes(ast.Call) if any(k.arg == name for k in c.keywords)]
+    return any(_last_name(call) not in _OTHER_TRANSFORMS for call in calls)
+
+
+def _last_name(call: ast.Call) -> str | None:
+    """The last part of the name of what is called, or of what a partial calls."""
+    function = call.func
+    name = getattr(function, "attr", None) or getattr(function, "id", None)
+    if name == "partial" and call.args:
+        return getattr(call.args[0], "attr", None) or getattr(call.args[0], "id", None)
+    return name

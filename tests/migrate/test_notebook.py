@@ -101,9 +101,9 @@ def test_a_cell_put_into_a_layout_by_hand() -> None:
     ],
 )
 def test_an_import_joins_those_of_its_package(source: list[str], after: str) -> None:
-    cells = [{**CELLS[1], "source": source}, CELLS[0], CELLS[1]]
+    cells = [{**CELLS[1], "source": source}, CELLS[0], {**CELLS[1], "source": "g(x)"}]
     raw = json.dumps({**DOCUMENT, "cells": cells}, indent=1)
-    new = add_import(raw, 3, "from pkg._spmd import g")
+    new = add_import(raw, "from pkg._spmd import g")
     assert new is not None
     assert "".join(json.loads(new)["cells"][0]["source"]) == after
     assert json.loads(new)["cells"][1:] == cells[1:]
@@ -113,6 +113,6 @@ def test_an_import_joins_those_of_its_package(source: list[str], after: str) -> 
     "source", ["import pkgs", "  import pkg", "%%writefile m.py\nimport pkg", "# import pkg"]
 )
 def test_an_import_joins_no_others(source: str) -> None:
-    cells = [{**CELLS[1], "source": source}, {**CELLS[1], "source": "import pkg"}]
+    cells = [{**CELLS[1], "source": source}, {**CELLS[1], "source": "g(x)\nimport pkg"}]
     raw = json.dumps({**DOCUMENT, "cells": cells})
-    assert add_import(raw, 2, "from pkg._spmd import g") is None
+    assert add_import(raw, "from pkg._spmd import g") is None

@@ -72,7 +72,7 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         missing, statements = (), draft.imports | {_import_from(home, helpers)}
     added = None
     if home.path is not None and len(statements) == 1:
-        added = add_import(text, draft.first_cell, *statements)
+        added = add_import(text, *statements)
     if added is not None:
         text = added
     elif missing or statements:

@@ -59,17 +59,19 @@ def insert_cell(raw: str, before: int, text: str) -> str:
     return f"{raw[:at]}{lines.replace(chr(10), margin or chr(10))},{margin or ' '}{raw[at:]}"
 
 
-def add_import(raw: str, before: int, statement: str) -> str | None:
+def add_import(raw: str, statement: str) -> str | None:
     """A notebook with `from package.module import x` among imports of the same package.
 
-    None if no cell in front of the cell of a number has such imports.
+    None if no cell in front of the first that uses a name has such imports.
     """
     package = statement.split()[1].partition(".")[0]
+    names = re.compile(rf"\b({statement.partition(' import ')[2].replace(', ', '|')})\b")
+    texts = [_code(cell.value) for cell in _cells(raw)]
+    before = next((k for k, text in enumerate(texts, start=1) if names.search(text)), 1)
     same = re.compile(rf"(?:from|import) {re.escape(package)}\b[^(\\]*")
     for number in range(before - 1, 0, -1):
-        cell = _cells(raw)[number - 1].value
-        source = source_of_cell(cell) if cell.get("cell_type") == "code" else ""
-        lines = [] if source.startswith("%%") else source.splitlines()
+        text = texts[number - 1]
+        lines = [] if text.startswith("%%") else text.splitlines()
         there = [(k, line) for k, line in enumerate(lines, start=1) if same.fullmatch(line)]
         if there:
             smaller = [(k, len(line)) for k, line in there if line[0] == "i" or line < statement]
@@ -77,6 +79,10 @@ def add_import(raw: str, before: int, statement: str) -> str | None:
             added = f"\n{statement}" if smaller else f"{statement}\n"
             return edit_cells(raw, [Edit(Span(line, column, line, column, number), added)])
     return None
+
+
+def _code(cell: dict[str, Any]) -> str:
+    return source_of_cell(cell) if cell.get("cell_type") == "code" else ""
 
 
 def _source(raw: str, old: _Part, text: str) -> str:

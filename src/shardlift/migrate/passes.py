@@ -42,7 +42,7 @@ class Rendering:
     source: Source  # with its new text
     document: str | None = None  # of a notebook, as it was
     raw: str | None = None  # of a notebook: its document, with the new text
-    first_cell: int = 0  # of a notebook: the first that needs an import or a helper
+    first_cell: int = 0  # of a notebook: the first that is rewritten
     changes: list[Change] = field(default_factory=list)
     refused: list[Change] = field(default_factory=list)
     skipped: list[Change] = field(default_factory=list)
@@ -84,9 +84,8 @@ class Rendering:
         self.helpers |= {request for match in matches for request in match.helpers}
         edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
         if edits and self.raw is not None:
-            users = (match for match in matches if match.imports or match.helpers)
-            cells = [edit.span.cell or 0 for match in users for edit in match.edits]
-            self.first_cell = min(filter(None, [self.first_cell, *cells]), default=0)
+            cells = (edit.span.cell or 0 for edit in edits)
+            self.first_cell = min([self.first_cell or len(self.raw), *cells])
             self.raw = edit_cells(self.raw, edits)
             self.source = read_source(self.before.path, self.raw.encode())
         elif edits:

@@ -27,6 +27,8 @@ ANYTHING = "in_axes lists unmapped unhashable remapped unnamed"
         (ALIAS, "g = use(constants.pmap)\nh = functools.partial(g, in_axes=1)\n", ANYTHING),
         (ALIAS, "g = use(constants.pmap)\nh = {'in_axes': 1}\n", ANYTHING),
         (ALIAS, "g = use(constants.pmap)\nh = jax.vmap(f, in_axes=1)\n", "remapped unnamed"),
+        (ALIAS, "g = use(constants.pmap)\nh = jax.devices(backend='cpu')\n", "remapped unnamed"),
+        (ALIAS, "g = use(constants.pmap)\noptions.setdefault('in_axes', 1)\n", ANYTHING),
         (ALIAS, "from p.constants import pmap as q\ng = q(f, in_axes=1)\n", ANYTHING),
         (ALIAS, "g = constants.pmap(f, **options)\nh = dict(in_axes=1)\n", ANYTHING),
     ],

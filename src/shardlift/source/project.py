@@ -26,9 +26,8 @@ _MATTERS = re.compile(r"pmap|Parallel|device_count|devices\(|tree_?\.?map[^\n]*\
 
 # Functions that share keywords with pmap.
 _OTHER_TRANSFORMS = frozenset(
-    {"vmap", "jit", "pjit", "xmap", "shard_map", "scan", "remat", "checkpoint", "grad", "devices"}
-    | {"value_and_grad", "make_mesh", "Mesh", "create_device_mesh", "device_put_sharded"}
-    | {"device_put_replicated", "replicate", "prefetch_to_device", "filter_vmap", "split_rngs"}
+    {"vmap", "jit", "pjit", "xmap", "shard_map", "scan", "remat", "checkpoint", "filter_vmap"}
+    | {"device_put_sharded", "device_put_replicated", "replicate", "prefetch_to_device"}
 )
 
 _UNREADABLE = (UnreadableError, OSError, KeyError, RecursionError, MemoryError)
@@ -234,7 +233,12 @@ def _passes(file: File, name: str) -> bool:
     if any(node.value == name for node in file.index.nodes(ast.Constant)):
         return True
     calls = [c for c in file.index.nodes(ast.Call) if any(k.arg == name for k in c.keywords)]
-    return any(_last_name(call) not in _OTHER_TRANSFORMS for call in calls)
+    return any(_may_be_pmap(file, call) for call in calls)
+
+
+def _may_be_pmap(file: File, call: ast.Call) -> bool:
+    path, name = file.called(call) or "", _last_name(call)
+    return name not in _OTHER_TRANSFORMS and (name == "pmap" or not path.startswith("jax."))
 
 
 def _last_name(call: ast.Call) -> str | None:

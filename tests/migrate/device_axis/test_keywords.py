@@ -39,6 +39,15 @@ def test_a_partial_and_the_calls_give_arguments_by_position() -> None:
     assert PLACED.search(after)
 
 
+def test_a_partial_over_several_lines_moves_with_its_call() -> None:
+    lines = "functools.partial(\n    step,\n    model=model,\n    rate=3.0)"
+    after = written(SCRIPT.replace(STEP, lines))
+    assert "step,\n" in after
+    assert "model,\n" in after
+    assert "model=" not in after
+    compile(after, "main.py", "exec")
+
+
 def test_a_call_with_some_arguments_by_position() -> None:
     after = written(SCRIPT.replace(CALL, "p_step(state, rows=(rows + 1))").replace("model=m", "m"))
     assert "p_step(state, (rows + 1))" in after

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from shardlift.migrate.device_axis.program import PendingCall
 from shardlift.migrate.device_axis.sites import Site
+from shardlift.migrate.sites import has_long_strings
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import position, positional
@@ -60,7 +61,7 @@ def _partial(file: File, node: ast.expr | None) -> ast.Call | None:
 def _moved(site: Site) -> list[ast.keyword]:
     """The keywords of a partial that fill the next parameters, in their order."""
     partial, found = _partial(site.file, site.options.operand), list[ast.keyword]()
-    if partial is None or site.function is None:
+    if partial is None or site.function is None or has_long_strings(partial):
         return found
     names = positional(site.function.node)[len(partial.args) - 1 :]  # type: ignore[arg-type]
     for keyword, name in zip(partial.keywords, names, strict=False):
@@ -78,9 +79,19 @@ def _name_width(file: File, keyword: ast.keyword) -> int:
     return found.end() if found is not None else 0
 
 
-def unnamed_operand(site: Site) -> list[Edit]:
-    """The edits of a partial around the function of a site."""
-    return _without_names(site.file, _moved(site)) if site.named else []
+def unnamed_operand(site: Site) -> str | None:
+    """The new text of a partial around the function of a site, if it changes."""
+    operand, moved = site.options.operand, _moved(site) if site.named else []
+    if operand is None or not moved:
+        return None
+    lines = [line.encode() for line in site.file.text(operand).split("\n")]
+    for keyword in reversed(moved):
+        line, column = position(keyword)
+        number = line - operand.lineno
+        column -= operand.col_offset if number == 0 else 0
+        after = column + _name_width(site.file, keyword)
+        lines[number] = lines[number][:column] + lines[number][after:]
+    return b"\n".join(lines).decode()
 
 
 def unnamed_calls(site: Site) -> Iterator[tuple[File, Match]]:

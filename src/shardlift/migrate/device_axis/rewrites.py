@@ -286,9 +286,10 @@ def _plain_site(
     if plain.needs_wrapper(program, site, decision):
         return _wrapped_site(program, site, decision, meshes, strict)
     form, helpers = plain.plain_form(site, decision, meshes, _donation(site), strict)
-    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    edits = shard_map_sites.edits_of(
+        file, site.node, site.options.operand, form, style, unnamed_operand(site)
+    )
     edits += (*plain.row_edits(program, site, decision), *comments_above(site))
-    edits += (*unnamed_operand(site),)
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 
@@ -321,8 +322,10 @@ def _site(site: Site, decision: Decision, strict: bool) -> Match:
     )
     outer = (*static, *_donation(site))
     form = Form(inner, outer, axis, name=ON_DEVICES, host_local=HOST_LOCAL)
-    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
-    edits += (*comments_above(site), *unnamed_operand(site))
+    edits = shard_map_sites.edits_of(
+        file, site.node, site.options.operand, form, style, unnamed_operand(site)
+    )
+    edits += comments_above(site)
     return Match(site.node, "", edits, _imports(site), _helpers(site, strict), kind=Kind.SITE)
 
 

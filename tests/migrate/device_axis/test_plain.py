@@ -229,6 +229,12 @@ def test_a_helper_that_is_kept_is_explained() -> None:
     assert f"step keeps a helper around it: {why}" in said
 
 
+def test_a_lambda_over_several_lines_has_the_helper() -> None:
+    step = 'lambda params, key: jax.lax.pmean(\n        params * jax.random.normal(key), "i")'
+    text = SCRIPT.replace("jax.pmap(step,", f"jax.pmap({step},")
+    assert "row_args=(1,)" in written(text)
+
+
 def test_exact_keeps_the_helper() -> None:
     texts, _ = migrated({"main.py": SCRIPT}, goal=Goal.GLOBAL, settings=Settings(exact=True))
     assert "optimization_barrier" in texts["main.py"]

@@ -117,3 +117,16 @@ def test_a_function_sees_what_is_bound_from_its_definition_on(text: str, lines: 
         return after_definition(index, outer, defined, use.id)
 
     assert _lines(text, visible) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("import sys\nx = 1\nif c:\n    x = 2\n    sys.exit(0)\nx", [2]),
+        ("import sys\nx = 1\ntry:\n    x = 2\n    sys.exit(0)\nexcept E:\n    x", [2, 4]),
+        ("import other as sys\nx = 1\nif c:\n    x = 2\n    sys.exit(0)\nx", [2, 4]),
+        ("import sys\nsys = y\nx = 1\nif c:\n    x = 2\n    sys.exit(0)\nx", [3, 5]),
+    ],
+)
+def test_nothing_goes_on_after_sys_exit(text: str, lines: list[int]) -> None:
+    assert _lines(text, reaching_bindings) == lines

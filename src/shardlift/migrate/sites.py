@@ -238,18 +238,23 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
     if has_comments(file, node, operand):
         raise UnsupportedError("there are comments between the arguments of nested pmaps")
-    edits = _edits(file, node, operand, form, style)
+    edits = _edits(file, node, operand, form, style, None)
     return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
 
 
 def _edits(
-    file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style
+    file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style, changed: str | None
 ) -> tuple[Edit, ...]:
-    """What is around the function changes; its own lines are only moved sideways, if at all."""
-    function = file.text(operand)
-    if "\n" in function and not _has_long_strings(operand):
+    """What is around the function changes; its own lines are only moved sideways, if at all.
+
+    `changed` is the new text of the function, if that changes as well.
+    """
+    function = file.text(operand) if changed is None else changed
+    if "\n" in function and not has_long_strings(operand):
         lines = Lines(function, _margin(file, operand.lineno))
         return (file.replace(call, _laid_out(file, call, form, style, lines)),)
+    if changed is not None:
+        return (file.replace(call, _laid_out(file, call, form, style, changed)),)
     # A name as long as the function keeps the layout right.
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
     text = _laid_out(file, call, form, style, stand_in)
@@ -269,7 +274,7 @@ def _laid_out(file: File, call: ast.Call, form: Form, style: Style, function: Ar
     return render(wanted, style, _margin(file, call.lineno), call.col_offset, after)
 
 
-def _has_long_strings(node: ast.expr) -> bool:
+def has_long_strings(node: ast.expr) -> bool:
     """Whether a string in it spans lines: moving those would change it."""
     return any(
         isinstance(inner, (ast.Constant, ast.JoinedStr)) and inner.lineno != inner.end_lineno
@@ -296,13 +301,21 @@ def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> 
 
 
 def edits_of(
-    file: File, node: ast.expr, operand: ast.expr | None, form: Form, style: Style
+    file: File,
+    node: ast.expr,
+    operand: ast.expr | None,
+    form: Form,
+    style: Style,
+    changed: str | None = None,
 ) -> tuple[Edit, ...]:
-    """The edits that put a form in the place of a call of pmap, or of a decorator."""
+    """The edits that put a form in the place of a call of pmap, or of a decorator.
+
+    `changed` is the new text of the function, if that changes as well.
+    """
     if operand is None:
         return (Edit(file.span(node), _decorators(file, [node], form, style)),)
     assert isinstance(node, ast.Call)
-    return _edits(file, node, operand, form, style)
+    return _edits(file, node, operand, form, style, changed)
 
 
 def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:

@@ -273,9 +273,13 @@ class PmapInspection(CallInspection):
         return plan.program.trace(*args, **kwargs)
 
     def owners(self) -> list[int | None]:
-        """The position of the argument that each leaf belongs to; None of one given by name."""
+        """The position of the argument that each leaf belongs to.
+
+        Those that are given by name are counted after the others, by the alphabet, as in JAX.
+        """
         found: list[int | None] = []
-        for k, arg in enumerate(self.call.args):
+        named = [self.call.kwargs[name] for name in sorted(self.call.kwargs)]
+        for k, arg in enumerate([*self.call.args, *named]):
             if k not in self.site.options.static:
                 found += [k] * len(jax.tree.leaves(arg))
         return found + [None] * (len(self.call.leaves) - len(found))

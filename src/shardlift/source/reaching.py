@@ -240,6 +240,12 @@ class Flow:
         self._jumps[type(node)].append(self._env)
         self._alive = False
 
+    def _expression(self, node: ast.Expr) -> None:
+        self._simple(node)
+        if _exits(self._index, node.value):
+            self._jumps[ast.Raise].append(self._env)
+            self._alive = False
+
     def _here(self) -> list[Env]:
         """The bindings here, if this place is reached."""
         return [self._env] if self._alive else []
@@ -359,6 +365,7 @@ _STATEMENTS: dict[type[ast.AST], Callable[[Flow, Any], None]] = {
     **dict.fromkeys(LOOPS, Flow._loop),
     ast.Delete: Flow._delete,
     **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), Flow._jump),
+    ast.Expr: Flow._expression,
     ast.If: Flow._if,
     ast.With: Flow._with,
     ast.AsyncWith: Flow._with,
@@ -366,6 +373,18 @@ _STATEMENTS: dict[type[ast.AST], Callable[[Flow, Any], None]] = {
     ast.TryStar: Flow._try,
     ast.Match: Flow._match,
 }
+
+
+def _exits(index: Index, node: ast.expr) -> bool:
+    """`sys.exit(...)`, which raises SystemExit."""
+    function = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(function, ast.Attribute) or function.attr != "exit":
+        return False
+    module, bound = function.value, index.module.names.get("sys", [])
+    if not isinstance(module, ast.Name) or module.id != "sys" or len(bound) != 1:
+        return False
+    is_import = isinstance(bound[0], ast.alias) and bound[0].name == "sys"
+    return is_import and index.binding_scope(module)[0] is index.module
 
 
 def _join(envs: Iterable[Env]) -> Env:

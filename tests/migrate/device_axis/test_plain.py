@@ -206,10 +206,15 @@ def test_out_axes_in_a_list_are_left_to_the_helper() -> None:
     assert "out_specs=(" not in written(UNMAPPED.replace("(None, 0)", "[None, 0]"))
 
 
+BY_KEYWORD = SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)").replace(
+    "def step(params, key)", "def step(params, *, key)"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)"), "row"),
+        (BY_KEYWORD, "row"),
         (SCRIPT.replace("main()\n", "for _ in range(3):\n        main()\n", 1), "shard_map"),
     ],
 )
@@ -218,11 +223,16 @@ def test_what_needs_the_helper_has_it(text: str, why: str) -> None:
 
 
 def test_a_helper_that_is_kept_is_explained() -> None:
-    text = SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)")
-    _, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
+    _, migration = migrated({"main.py": BY_KEYWORD}, goal=Goal.GLOBAL)
     said = [change.reason for file in migration.files for change in file.refused]
     why = "jax.shard_map takes no keyword arguments: give all arguments by position"
     assert f"step keeps a helper around it: {why}" in said
+
+
+def test_a_lambda_over_several_lines_has_the_helper() -> None:
+    step = 'lambda params, key: jax.lax.pmean(\n        params * jax.random.normal(key), "i")'
+    text = SCRIPT.replace("jax.pmap(step,", f"jax.pmap({step},")
+    assert "row_args=(1,)" in written(text)
 
 
 def test_exact_keeps_the_helper() -> None:

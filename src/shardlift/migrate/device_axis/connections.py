@@ -5,6 +5,8 @@ Both are decided after all files were visited, once all that a name may stand fo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardlift.migrate.device_axis.cells import (
     EACH,
     Cell,
@@ -22,6 +24,7 @@ from shardlift.migrate.device_axis.cells import (
     unify,
 )
 from shardlift.migrate.device_axis.failures import blame
+from shardlift.migrate.device_axis.keywords import by_position
 from shardlift.migrate.device_axis.program import Indexed, PendingCall, Program
 from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.device_axis.sites import Site
@@ -83,6 +86,18 @@ def _connect_call(program: Program, call: PendingCall) -> None:
         _call_unknown(call)
         return
     (site,), (padding,) = sites, paddings
+    named = padding is None and by_position(site, call)
+    names = tuple(keyword.arg or "" for keyword in call.call.keywords) if named else ()
+    if site.calls and site.named != names:
+        site.obstacles.append(
+            f"it is called with other keyword arguments at {call.at}: give all by position"
+        )
+    if named:
+        nodes = [keyword.value for keyword in call.call.keywords]
+        call = replace(
+            call, arguments=call.arguments + call.named, nodes=call.nodes + nodes, named=[]
+        )
+        site.named = names
     site.calls.append((call.at.file, call.call))
     if not call.plain:
         site.obstacles.append(
@@ -119,7 +134,7 @@ def _connect_arguments(
 
 
 def _connect_named(site: Site, call: PendingCall, padding: Padding | None) -> None:
-    for keyword, argument in zip(call.call.keywords, call.named, strict=True):
+    for keyword, argument in zip(call.call.keywords, call.named, strict=not site.named):
         if padding is None or keyword.arg != "min_device_batch":
             site.has_keywords = True
             escape(argument, Escape(call.at, "is given by keyword"))

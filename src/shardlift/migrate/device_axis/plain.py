@@ -145,7 +145,9 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
         return None
     node, file = function.node, function.file
     if isinstance(node, ast.Lambda):
-        return _lambda_edits(site, node, given, returned) if len(outputs) == 1 else None
+        # One over several lines moves with its call: its text cannot change as well.
+        is_edited = len(outputs) == 1 and node.lineno == node.end_lineno
+        return _lambda_edits(site, node, given, returned) if is_edited else None
     if not isinstance(node, ast.FunctionDef) or node.body[0].lineno == node.lineno:
         return None
     if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):

@@ -41,7 +41,7 @@ def _apart(decision: Decision, site: Site, meshes: Meshes) -> Reason | None:
         return Reason("is not in one script with all that calls it", Change.SET_UP_FIRST)
     if None in axes or site.out_axes != 0:
         return Reason("has axes of None", Change.REPLICATE)
-    if site.has_keywords:
+    if site.has_keywords or site.named:
         return Reason("is called with keyword arguments", Change.BY_POSITION)
     if any(isinstance(argument, ast.Starred) for _, call in site.calls for argument in call.args):
         return Reason("is called with unpacked arguments", Change.NAME_EACH)

@@ -18,6 +18,7 @@ from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
 from shardlift.migrate.device_axis.comments import comments_above
 from shardlift.migrate.device_axis.failures import PLEASE_REPORT, NotFollowedError, blame
 from shardlift.migrate.device_axis.flow import follow_values
+from shardlift.migrate.device_axis.keywords import unnamed_calls, unnamed_operand
 from shardlift.migrate.device_axis.mesh import Meshes
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.reasons import Change
@@ -193,6 +194,7 @@ def _rewrite_site(
         if reason.change is not Change.NOT_EXACT:  # which the user has asked for
             text = f"{site.name} keeps a helper around it: {reason}"
             found.findings.append(Finding(Place(site.file, site.node), text))
+    found.add_once(unnamed_calls(site))
     if strict:
         found.add_once(checked.casts(site, decision))
 
@@ -284,7 +286,9 @@ def _plain_site(
     if plain.needs_wrapper(program, site, decision):
         return _wrapped_site(program, site, decision, meshes, strict)
     form, helpers = plain.plain_form(site, decision, meshes, _donation(site), strict)
-    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    edits = shard_map_sites.edits_of(
+        file, site.node, site.options.operand, form, style, unnamed_operand(site)
+    )
     edits += (*plain.row_edits(program, site, decision), *comments_above(site))
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
@@ -318,7 +322,9 @@ def _site(site: Site, decision: Decision, strict: bool) -> Match:
     )
     outer = (*static, *_donation(site))
     form = Form(inner, outer, axis, name=ON_DEVICES, host_local=HOST_LOCAL)
-    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    edits = shard_map_sites.edits_of(
+        file, site.node, site.options.operand, form, style, unnamed_operand(site)
+    )
     edits += comments_above(site)
     return Match(site.node, "", edits, _imports(site), _helpers(site, strict), kind=Kind.SITE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -54,6 +54,7 @@ class Site:
     results: list[Cell] = field(default_factory=list)  # of its calls
     arguments: int | None = None  # how many it is called with
     has_keywords: bool = False  # it is called with keyword arguments
+    named: tuple[str, ...] = ()  # the last arguments, if its calls give them by keyword
     obstacles: list[str] = field(default_factory=list)  # why it has to stay stacked
 
     @cached_property
@@ -149,10 +150,19 @@ class Site:
             return []  # on one device everything is the same on all devices
         if self.facts.transformed or self.facts.nested:
             return []  # programs inside of other programs were not analysed
+        proofs = [replace(one, needs=self._positions(one.needs)) for one in self.facts.proofs]
         if not path:
-            return list(self.facts.proofs)
+            return proofs
         wanted = _spellings(path[:1])
-        return [proof for proof in self.facts.proofs if proof.path in (*wanted, "output")]
+        return [proof for proof in proofs if proof.path in (*wanted, "output")]
+
+    def _positions(self, needs: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """The positions of arguments; a run counts those that are given by name by the alphabet."""
+        if needs is None or not self.named:
+            return needs
+        first = (self.arguments or 0) - len(self.named)
+        by_name = [first + self.named.index(name) for name in sorted(self.named)]
+        return tuple(k if k < first else by_name[k - first] for k in needs)
 
 
 def _spellings(path: Sequence[Key]) -> list[str]:

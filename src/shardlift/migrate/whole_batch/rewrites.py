@@ -153,7 +153,7 @@ def _cannot_be_written(site: Site, decision: Decision) -> str | None:
         return "it has static arguments"
     if site.file.many_processes:
         return "the program runs in many processes"
-    if site.has_keywords:
+    if site.has_keywords or site.named:
         return "it is called with keyword arguments"
     if is_shadowed(site.file, site.node, HELPER):
         return f"the name `{HELPER}` means something else here"

@@ -38,7 +38,8 @@ def by_position(site: Site, call: PendingCall) -> bool:
 def _filled(site: Site) -> int | None:
     """How many parameters of the function a partial fills, in their order; None if not known."""
     operand, function = site.options.operand, site.function
-    assert function is not None
+    if function is None:
+        return None
     if operand is None:
         return 0
     value = site.file.only(operand)

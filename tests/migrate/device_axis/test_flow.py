@@ -273,6 +273,12 @@ def test_the_version_of_a_package_shows_none_of_its_names() -> None:
     assert not is_whole(files)
 
 
+def test_a_tuple_keeps_its_own_parentheses() -> None:
+    text = HEAD + STEP + LOOP.replace("unreplicate(state)", "unreplicate((state, loss))")
+    after, _ = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts({"main.py": text}))
+    assert after["main.py"].endswith("    return (state, loss)\n")
+
+
 def _on_all_devices(text: str) -> Capture:
     devices = tuple(map(str, range(8)))
     process = Process(0, 1, "", "", "", "cpu", "cpu", devices)

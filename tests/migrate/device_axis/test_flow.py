@@ -241,6 +241,9 @@ FOLLOWED = {
         '    state = flax.core.copy(state, {"step": state["step"]})\n'
         '    state = state.copy({"step": state["step"]})\n    state = state.copy()\n    print(',
     ),
+    "a pmapped function that is compiled": HEAD
+    + 'p_step = jax.jit(jax.pmap(train_step, axis_name="batch"))\n'
+    + LOOP,
     "whether a tree has leaves": HEAD
     + STEP
     + LOOP.replace("    print(", "    if jax.tree.leaves(state):\n        pass\n    print("),

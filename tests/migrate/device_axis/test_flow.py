@@ -241,6 +241,9 @@ FOLLOWED = {
         '    state = flax.core.copy(state, {"step": state["step"]})\n'
         '    state = state.copy({"step": state["step"]})\n    state = state.copy()\n    print(',
     ),
+    "a pmapped function that is compiled": HEAD
+    + 'p_step = jax.jit(jax.pmap(train_step, axis_name="batch"))\n'
+    + LOOP,
     "whether a tree has leaves": HEAD
     + STEP
     + LOOP.replace("    print(", "    if jax.tree.leaves(state):\n        pass\n    print("),
@@ -271,6 +274,12 @@ def test_the_version_of_a_package_shows_none_of_its_names() -> None:
     assert is_whole(files)
     files["pkg/train.py"] = files["pkg/train.py"].replace("pkg.__version__", "pkg.__dict__")
     assert not is_whole(files)
+
+
+def test_a_tuple_keeps_its_own_parentheses() -> None:
+    text = HEAD + STEP + LOOP.replace("unreplicate(state)", "unreplicate((state, loss))")
+    after, _ = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts({"main.py": text}))
+    assert after["main.py"].endswith("    return (state, loss)\n")
 
 
 def _on_all_devices(text: str) -> Capture:

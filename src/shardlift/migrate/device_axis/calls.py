@@ -133,6 +133,13 @@ def _padded(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     return cell
 
 
+def _jitted(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
+    """`jax.jit(jax.pmap(f))`: called as the pmapped function is."""
+    inner = node.args[0] if len(node.args) == 1 and not node.keywords else None
+    is_site = isinstance(inner, ast.Call) and inner in v.program.sites
+    return _pmap(v, inner) if isinstance(inner, ast.Call) and is_site else None
+
+
 def _metrics(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     if len(node.args) != 1 or node.keywords:
         return None
@@ -248,6 +255,7 @@ _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
     "flax.jax_utils.pad_shard_unpad": _padded,
     "flax.jax_utils.prefetch_to_device": _prefetch,
     "flax.training.common_utils.get_metrics": _metrics,
+    "jax.jit": _jitted,
     "builtins.dict": _dict,
     "dataclasses.replace": _replace,
     **dict.fromkeys(_MERGED, _merged),

@@ -187,7 +187,8 @@ def prefetched(use: Point) -> list[Edit]:
 
 
 def _around(file: File, node: ast.AST, inner: ast.expr, opening: str, closing: str) -> list[Edit]:
-    if not opening and not closing and not isinstance(inner, _SIMPLE):
+    is_simple = isinstance(inner, (*_SIMPLE, ast.Tuple))  # an argument has its parentheses
+    if not opening and not closing and not is_simple:
         opening, closing = "(", ")"
     return [
         Edit(file.stretch(*position(node), *position(inner)), opening),

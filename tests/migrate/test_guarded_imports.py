@@ -37,7 +37,7 @@ CASES = {
         "from pkg.flags import is_flax_available\n\nif is_flax_available():\n    import jax\n"
         "    from flax import linen\n\n    step = jax.pmap(jax.numpy.sin)\n    linen\n",
         "from pkg.flags import is_flax_available\n\nif is_flax_available():\n    import jax\n"
-        "    from pkg._spmd import spmd_map\n    from flax import linen\n\n"
+        "    from flax import linen\n    from pkg._spmd import spmd_map\n\n"
         "    step = spmd_map(jax.numpy.sin)\n    linen\n",
     ),
     "flag": (

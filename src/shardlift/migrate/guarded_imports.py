@@ -35,7 +35,8 @@ def add_guarded(text: str, statement: str, names: Iterable[str]) -> str:
     found = _guarded(file)
     at_top = [one for one in found if _function(file, one) is None]
     places = [_first(at_top)] if at_top else list(_in_functions(file, found, set(names)))
-    return apply_edits(text, [insert_below(file, place, [statement]) for place in places])
+    lasts = [_last_of_run(file, place) for place in places]
+    return apply_edits(text, [insert_below(file, last, [statement]) for last in lasts])
 
 
 def _file(text: str) -> File:
@@ -69,6 +70,19 @@ def _function(file: File, statement: Statement) -> ast.AST | None:
 def _first(statements: list[Statement]) -> Statement:
     """The first import of JAX itself, or of what needs it."""
     return next((one for one in statements if "jax" in _tops(one)), statements[0])
+
+
+def _last_of_run(file: File, statement: Statement) -> Statement:
+    """The last of the imports that follow a statement without a blank line."""
+    above = file.index.parents[statement]
+    bodies = [body for _, body in ast.iter_fields(above) if isinstance(body, list)]
+    body = next(body for body in bodies if statement in body)
+    last = statement
+    for one in body[body.index(statement) + 1 :]:
+        if not isinstance(one, Statement) or one.lineno > (last.end_lineno or 0) + 1:
+            break
+        last = one
+    return last
 
 
 def _in_functions(file: File, found: list[Statement], names: set[str]) -> Iterator[Statement]:

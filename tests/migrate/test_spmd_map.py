@@ -152,9 +152,17 @@ class Model:
         return x + 1
 
 
-@pytest.mark.parametrize("more", [set(), {Feature.UNHASHABLE, Feature.DEVICES}])
-def test_a_function_that_is_mapped_again_is_traced_once(more: set[Feature]) -> None:
+@pytest.mark.parametrize(
+    ("more", "lists"),
+    [
+        (set(), False),
+        ({Feature.UNHASHABLE, Feature.DEVICES}, False),
+        ({Feature.UNHASHABLE, Feature.DEVICES, Feature.DONATE}, True),
+    ],
+)
+def test_a_function_that_is_mapped_again_is_traced_once(more: set[Feature], lists: bool) -> None:
     traced: list[int] = []
+    options = {"devices": jax.devices(), "donate_argnums": [0]} if lists else {}
     remapped = spmd_map(Feature.REMAPPED, *more)
 
     class Counting(Model):
@@ -168,8 +176,8 @@ def test_a_function_that_is_mapped_again_is_traced_once(more: set[Feature]) -> N
 
     counting = Counting()
     for _ in range(3):
-        remapped(closure)(X)
-        remapped(counting.step)(X)
+        remapped(closure, **options)(X)
+        remapped(counting.step, **options)(X)
     assert traced == [1, 1]
 
 

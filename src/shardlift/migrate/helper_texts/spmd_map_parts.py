@@ -15,9 +15,12 @@ def _remember(make: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(make)
     def find(*args: Any, **kwargs: Any) -> Any:
+        for name in kwargs.keys() - {"out_axes"}:  # which may have lists in it
+            if isinstance(kwargs[name], list):
+                kwargs[name] = tuple(kwargs[name])
         try:
             return cached(*args, **kwargs)
-        except TypeError:  # a list of devices or a dict of axes has no hash
+        except TypeError:  # a dict of axes has no hash
             return make(*args, **kwargs)
 
     return find

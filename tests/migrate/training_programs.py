@@ -385,6 +385,45 @@ def main():
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
     ),
+    "a state with a static field": (
+        "output[0]['stats'] of step keeps its device axis",
+        _program("""
+import dataclasses
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["params", "stats"], meta_fields=["rate"]
+)
+@dataclasses.dataclass(frozen=True)
+class State:
+    params: dict
+    stats: jax.Array
+    rate: float
+
+
+@functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))
+def step(state, batch):
+    new, metrics = update(state.params, batch)
+    stats = state.rate * state.stats + 0.1 * batch["x"].mean(0)
+    return dataclasses.replace(state, params=new, stats=stats), metrics
+
+
+@functools.partial(jax.pmap, axis_name="batch")
+def evaluate(state, batch):
+    return jax.lax.pmean(loss_fn(state.params, batch) + state.stats.sum(), "batch")
+
+
+def main():
+    state = replicate(State(init(), jnp.zeros(3), 0.9))
+    losses = []
+    for _ in range(3):
+        batch = shard(data(16))
+        state, metrics = step(state, batch)
+        losses.append(float(metrics["loss"][0]))
+        losses.append(float(evaluate(state, batch)[0]))
+    return losses, jax.device_get(unreplicate(state.params)), jax.device_get(state.stats)
+"""),
+    ),
     "the number of the device": (
         "axis_index",
         _program("""

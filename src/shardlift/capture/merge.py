@@ -103,8 +103,8 @@ def _proofs(sides: Sequence[tuple[Proof, ...]]) -> tuple[Proof, ...]:
     return sides[0] if sides and all(_conditions(s) == _conditions(sides[0]) for s in sides) else ()
 
 
-def _conditions(proofs: Sequence[Proof]) -> list[tuple[str, tuple[int, ...] | None]]:
-    return [(proof.path, proof.needs) for proof in proofs]
+def _conditions(proofs: Sequence[Proof]) -> list[object]:
+    return [(proof.path, proof.needs, proof.fields) for proof in proofs]
 
 
 _MOVE_KEY = ("path", "source", "target", "by")

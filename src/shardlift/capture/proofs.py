@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from shardlift.capture.schema import Proof
+
+_Name = TypeVar("_Name", int, str)
 
 
 def joined(old: Proof, new: Proof) -> Proof:
     """What holds for both of two leaves, or of two programs."""
     first = old if old.why else new
-    needs = None
-    if old.needs is not None and new.needs is not None:
-        needs = tuple(sorted({*old.needs, *new.needs}))
+    needs = join_needs(old.needs, new.needs)
     varying = tuple(dict.fromkeys((*old.varying, *new.varying)))
-    return Proof(old.path, old.leaves + new.leaves, needs, first.leaf, first.why, varying)
+    fields = _join_fields(old.fields, new.fields)
+    return Proof(old.path, old.leaves + new.leaves, needs, first.leaf, first.why, varying, fields)
+
+
+def join_needs(
+    one: tuple[_Name, ...] | None, other: tuple[_Name, ...] | None
+) -> tuple[_Name, ...] | None:
+    """What both of two leaves need; None if one of them is not proven."""
+    return None if one is None or other is None else tuple(sorted(set(one + other)))
+
+
+def _join_fields(
+    one: Mapping[str, tuple[str, ...] | None], other: Mapping[str, tuple[str, ...] | None]
+) -> dict[str, tuple[str, ...] | None]:
+    """What the fields need in both of two programs; nothing if these have other fields."""
+    if one.keys() != other.keys():
+        return {}
+    return {name: join_needs(need, other[name]) for name, need in one.items()}
 
 
 def of_all_programs(old: Sequence[Proof] | None, new: Sequence[Proof]) -> tuple[Proof, ...]:

@@ -131,6 +131,9 @@ class Proof:
     leaf: str = ""
     why: str = ""
     varying: tuple[str, ...] = ()  # what of it is not proven, as `leaf` is, if the rest of it is
+    # For each field of a state what its equality needs: arguments, "1", or fields of them,
+    # "0.params". None if it is not proven for any arguments.
+    fields: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
 
 
 class ReasonKind(StrEnum):

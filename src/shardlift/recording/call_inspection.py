@@ -272,17 +272,17 @@ class PmapInspection(CallInspection):
         # Arguments of these types were traced a moment ago: JAX has the result.
         return plan.program.trace(*args, **kwargs)
 
-    def owners(self) -> list[int | None]:
-        """The position of the argument that each leaf belongs to.
+    def owners(self) -> list[tuple[int | None, Any]]:
+        """The position of the argument that each leaf belongs to, and its path in there.
 
         Those that are given by name are counted after the others, by the alphabet, as in JAX.
         """
-        found: list[int | None] = []
+        found: list[tuple[int | None, Any]] = []
         named = [self.call.kwargs[name] for name in sorted(self.call.kwargs)]
         for k, arg in enumerate([*self.call.args, *named]):
             if k not in self.site.options.static:
-                found += [k] * len(jax.tree.leaves(arg))
-        return found + [None] * (len(self.call.leaves) - len(found))
+                found += [(k, path) for path, _ in jax.tree_util.tree_leaves_with_path(arg)]
+        return found + [(None, ())] * (len(self.call.leaves) - len(found))
 
     def proofs(self, known: dict[str, Leaf], traced: Any) -> tuple[Proof, ...]:
         """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
@@ -290,10 +290,10 @@ class PmapInspection(CallInspection):
         # Leaves beyond the bound of a record were not compared for long: it goes without them.
         differ = {
             owner
-            for owner, (path, _, axis) in zip(owners, self.flat.rows, strict=True)
+            for (owner, _), (path, _, axis) in zip(owners, self.flat.rows, strict=True)
             if axis is not None and (leaf := known.get(clip(path))) and leaf.equal is not True
         }
-        seen = {owner for owner in owners if owner is not None} - differ
+        seen = {owner for owner, _ in owners if owner is not None} - differ
         paths = [path for path, _, _ in self.flat.rows]
         return proofs(traced.jaxpr, traced.out_info, paths, owners, seen)
 

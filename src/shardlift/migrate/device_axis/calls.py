@@ -14,6 +14,7 @@ from shardlift.migrate.device_axis.cells import (
     add_made,
     add_use,
     each,
+    flatten,
     iterate,
     part,
     tree,
@@ -162,9 +163,15 @@ def _replace(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     """`dataclasses.replace(state, step=step)`: a state has one layout for all that it holds."""
     if len(node.args) != 1 or _has_starred(node):
         return None
-    cell = tree(v.value(node.args[0]))
+    return _with_fields(v, tree(v.value(node.args[0])), node)
+
+
+def _with_fields(v: Visitor, cell: Cell, node: ast.Call) -> Cell:
+    """A state after the keywords of a call have replaced some of its fields."""
     for keyword in node.keywords:
-        cell = unify(cell, tree(v.value(keyword.value)))
+        field = cell if keyword.arg is None else part(cell, keyword.arg)
+        unify(field, tree(v.value(keyword.value)))
+        cell = tree(cell)
     return cell
 
 
@@ -230,8 +237,8 @@ def _tree_map(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     known = _mapped_function(v, node.args[0])
     if known is None:
         return None
-    leaves = [tree(v.value(argument)) for argument in node.args[1:]]
-    return tree(_enter(v, known, node, leaves))
+    leaves = [flatten(tree(v.value(argument))) for argument in node.args[1:]]
+    return flatten(tree(_enter(v, known, node, leaves)))
 
 
 def _leaves(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
@@ -239,7 +246,7 @@ def _leaves(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     if len(node.args) != 1 or node.keywords or _has_starred(node):
         return None
     cell = Cell()
-    unify(part(cell, EACH), tree(v.value(node.args[0])))
+    unify(part(cell, EACH), flatten(tree(v.value(node.args[0]))))
     return cell
 
 
@@ -288,7 +295,9 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
             v.lose(argument, "is given to astype")
         return cell
     is_merged = func.attr == "copy" and all(isinstance(one, ast.Dict) for one in arguments)
-    if (func.attr in ("replace", "_replace") and not node.args) or (is_merged and arguments):
+    if func.attr in ("replace", "_replace") and not node.args:
+        return _with_fields(v, tree(v.value(func.value)), node)
+    if is_merged and arguments:
         cell = tree(v.value(func.value))
         for argument in arguments:
             cell = unify(cell, tree(v.value(argument)))
@@ -306,7 +315,7 @@ def _method_without_arguments(v: Visitor, func: ast.Attribute) -> Cell | None:
             v.value(func.value)
             return Cell()
         case "items" | "values" | "keys":
-            base, cell = tree(v.value(func.value)), Cell()
+            base, cell = flatten(tree(v.value(func.value))), Cell()
             if func.attr == "items":
                 unify(part(part(cell, EACH), 1), base)
             elif func.attr == "values":

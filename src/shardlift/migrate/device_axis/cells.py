@@ -3,11 +3,17 @@
 The classes are those of a union-find. A cell may have parts: the elements of a tuple or dict
 display, by their key, or those of a list or an iterator (`EACH`). Parts can have layouts of their
 own, until the value is used as a whole tree: then they are in the same class.
+
+With `open_trees`, the named fields of a tree stay apart until all files were visited, so that the
+fields of a state can have layouts of their own.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -82,6 +88,7 @@ class Point:
     why: Escape | None = None  # of ELSEWHERE: who else may set it
     padding: Padding | None = None  # of MAPPED: what pads its arguments
     counts_all: bool = True  # of REPLICATE: False if perhaps on some of the devices only
+    of_state: bool = False  # it is about the state that the value is a field of
 
 
 # The elements of an array are its rows, one per device.
@@ -91,7 +98,7 @@ ITERATED = Escape(None, "is iterated over as well as used as a whole")
 class Cell:
     """A value. What is known of its class is kept in one cell of the class: see `find`."""
 
-    __slots__ = ("collapsed", "escapes", "iterated", "link", "made", "parts", "uses")
+    __slots__ = ("collapsed", "escapes", "is_open", "iterated", "link", "made", "parts", "uses")
 
     def __init__(self) -> None:
         """A value of which nothing is known yet."""
@@ -100,7 +107,8 @@ class Cell:
         self.uses: list[Point] = []
         self.escapes: list[Escape] = []
         self.parts: dict[Key, Cell] = {}
-        self.collapsed = False  # it is one tree: its parts are in its class
+        self.collapsed = False  # it is one tree: its parts are in its class, unless it is open
+        self.is_open = False  # its named fields are apart for now
         self.iterated = False  # its elements are read one after the other
 
     @property
@@ -111,6 +119,18 @@ class Cell:
 
 # What may have parts with layouts of their own.
 _WITH_PARTS = frozenset({Role.OUTPUT, Role.ELSEWHERE, Role.MAPPED})
+_open: ContextVar[list[Cell] | None] = ContextVar("open", default=None)
+
+
+@contextlib.contextmanager
+def open_trees() -> Iterator[list[Cell]]:
+    """Keep the named fields of trees apart; gives the trees, which are to be flattened later."""
+    trees: list[Cell] = []
+    token = _open.set(trees)
+    try:
+        yield trees
+    finally:
+        _open.reset(token)
 
 
 def find(cell: Cell) -> Cell:
@@ -127,9 +147,8 @@ def unify(one: Cell, other: Cell) -> Cell:
     one, other = find(one), find(other)
     if one is other:
         return one
-    if one.collapsed or other.collapsed or _holds(one, other) or _holds(other, one):
-        collapse(one)
-        collapse(other)
+    if one.collapsed or other.collapsed or holds(one, other) or holds(other, one):
+        _make_trees(one, other)
         one, other = find(one), find(other)
         if one is other:
             return one
@@ -149,7 +168,15 @@ def unify(one: Cell, other: Cell) -> Cell:
     return _check_rows(one)
 
 
-def _holds(outer: Cell, inner: Cell) -> bool:
+def _make_trees(one: Cell, other: Cell) -> None:
+    """Make each of two values one tree, which is open only if both are."""
+    is_inside = holds(one, other) or holds(other, one)
+    if is_inside or collapse(one).is_open != collapse(other).is_open:
+        flatten(one)
+        flatten(other)
+
+
+def holds(outer: Cell, inner: Cell) -> bool:
     """Whether a value is somewhere inside another, as when a loop descends into a tree."""
     waiting, seen = [find(part) for part in outer.parts.values()], set[int]()
     while waiting:
@@ -169,12 +196,29 @@ def _to_list(cell: Cell) -> None:
         unify(part(cell, EACH), inner)
 
 
+def _is_field(key: Key) -> bool:
+    return isinstance(key, str) and key != EACH
+
+
 def collapse(cell: Cell) -> Cell:
-    """Make a value one tree: all its parts have its layout."""
+    """Make a value one tree: all its parts have its layout. Its fields may stay apart for now."""
     cell = find(cell)
     if cell.collapsed:
         return cell
-    cell.collapsed = True
+    trees = _open.get()
+    if trees is None or not all(map(_is_field, cell.parts)):
+        return flatten(cell)
+    cell.collapsed = cell.is_open = True
+    trees.append(cell)
+    return _check_rows(cell)
+
+
+def flatten(cell: Cell) -> Cell:
+    """Make a value and all its parts one class, with its fields."""
+    cell = find(cell)
+    if cell.collapsed and not cell.is_open:
+        return cell
+    cell.collapsed, cell.is_open = True, False
     parts, cell.parts = cell.parts, {}
     for inner in parts.values():
         unify(cell, inner)
@@ -203,16 +247,17 @@ def each(cell: Cell) -> Cell:
 def tree(cell: Cell) -> Cell:
     """The cell of the leaves of a value that is used as a tree, or of a list of such trees."""
     cell = find(cell)
+    is_list = set(cell.parts) == {EACH} and not cell.made
     while set(cell.parts) == {EACH} and not cell.made:
         cell = find(cell.parts[EACH])
-    return collapse(cell)
+    return flatten(cell) if is_list else collapse(cell)
 
 
 def part(cell: Cell, key: Key) -> Cell:
     """An element of a value, by its key or attribute. It inherits what is known of the value."""
     cell = find(cell)
-    if cell.collapsed:
-        return cell
+    if cell.collapsed and not (cell.is_open and _is_field(key)):
+        return flatten(cell)
     if key not in cell.parts:
         if EACH in cell.parts and key != EACH:
             return part(cell, EACH)
@@ -222,7 +267,7 @@ def part(cell: Cell, key: Key) -> Cell:
                 return find(cell.parts[key])
         inner = cell.parts[key] = Cell()
         inner.escapes = list(cell.escapes)
-        for made in cell.made:
+        for made in cell.made if not cell.is_open else ():
             inner.made.append(replace(made, path=(*made.path, key)))
     return find(cell.parts[key])
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import ast
 
-from shardlift.migrate.device_axis.cells import EACH, Cell, collapse, each, find, part, tree, unify
+from shardlift.migrate.device_axis.cells import (
+    EACH,
+    Cell,
+    collapse,
+    each,
+    find,
+    flatten,
+    part,
+    tree,
+    unify,
+)
 from shardlift.migrate.device_axis.program import Indexed
 from shardlift.migrate.device_axis.visitor import Visitor, visits
 from shardlift.source.file import File
@@ -86,8 +96,8 @@ def _list(v: Visitor, node: ast.List) -> Cell:
 @visits(ast.Dict)
 def _dict(v: Visitor, node: ast.Dict) -> Cell:
     cell = Cell()
-    if not all(isinstance(k, ast.Constant) and isinstance(k.value, str) for k in node.keys):
-        collapse(cell)
+    if not all(k is None or _is_text(k) for k in node.keys):
+        flatten(cell)  # what it holds is in its class
     for key, value in zip(node.keys, node.values, strict=True):
         inner = v.value(value)
         if key is None:
@@ -98,6 +108,10 @@ def _dict(v: Visitor, node: ast.Dict) -> Cell:
             v.lose(key, "is the key of a dict")
             unify(cell, inner)
     return cell
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 @visits(ast.Yield, ast.YieldFrom)
@@ -124,7 +138,7 @@ def _comprehension(v: Visitor, node: _Sequence) -> Cell:
 @visits(ast.DictComp)
 def _dict_comprehension(v: Visitor, node: ast.DictComp) -> Cell:
     # A dict whose keys are computed: its values are one class with it.
-    return tree(part(_comprehended(v, node, node.value, node.key), EACH))
+    return flatten(tree(part(_comprehended(v, node, node.value, node.key), EACH)))
 
 
 def _comprehended(

@@ -47,6 +47,7 @@ class Meshes:
         self._program = program
         self._names: dict[File, dict[str, str]] = {}
         self._shardings: dict[File, dict[str, str]] = {}
+        self._functions: dict[File, dict[str, str]] = {}
         self._first: dict[File, ast.stmt] = {}
         for place in _users(program, decision):
             statement = _top_level(place)
@@ -84,15 +85,23 @@ class Meshes:
             names[sharding] = _first_free(file, candidates, {*names.values()})
         return names[sharding]
 
+    def function_of(self, file: File, name: str, text: str) -> str:
+        """The name of a function that is defined below the mesh; `text` follows its name."""
+        names = self._functions.setdefault(file, {})
+        if text not in names:
+            candidates = (name, *(f"{name}_{k}" for k in range(2, 99)))
+            names[text] = _first_free(file, candidates, {*names.values()})
+        return names[text]
+
     def is_variable(self, file: File, axis: str | None) -> bool:
         """Whether the mesh of a file is a variable, which exists once the module has run."""
         return axis is not None and self._scripts.get(file, False)
 
     def definitions(self) -> Iterator[tuple[File, Match]]:
         """The statements that make the meshes that were used."""
-        for file, names in self._names.items():
+        for file in dict.fromkeys((*self._names, *self._functions)):
             with blame(file):
-                yield file, self._defined(file, names)
+                yield file, self._defined(file, self._names.get(file, {}))
 
     def _defined(self, file: File, names: Mapping[str, str]) -> Match:
         first, style = self._first[file], Style.of(file.source.text)
@@ -101,8 +110,10 @@ class Meshes:
         lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
         line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
         end = newline(file)
+        functions = [f"def {name}{text}" for text, name in self._functions.get(file, {}).items()]
         is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        text = end.join(lines).replace("\n", end) + end * (3 if is_block else 1)
+        blocks = ["\n".join(lines), *functions] if lines else functions
+        text = "\n\n\n".join(blocks).replace("\n", end) + end * (3 if is_block or functions else 1)
         edit = Edit(file.stretch(line, 0, line, 0), text)
         imports = jax_name(file)[1] | ({_TYPE} if imported else set())
         return Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
@@ -149,7 +160,7 @@ def _users(program: Program, decision: Decision) -> Iterable[Place]:
         if decision.is_changed(site) or decision.may_be_plain(site):
             yield Place(site.file, site.node)
     for key, root in decision.classes.items():
-        if decision.layouts[key] is Layout.WHOLE:
+        if decision.layouts[key] in (Layout.WHOLE, Layout.MIXED):
             yield from (made.at for made in root.made if made.role is Role.REPLICATE)
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from shardlift.migrate import sites as shard_map_sites
-from shardlift.migrate.call_format import Argument, CallText
 from shardlift.migrate.device_axis.cells import Point, Role, find
 from shardlift.migrate.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
+from shardlift.migrate.device_axis.specs import (
+    needs_a_state,
+    specs_of,
+    specs_of_states,
+    states_of,
+)
 from shardlift.migrate.device_axis.spelling import numpy_name
-from shardlift.migrate.device_axis.wrapper import Wrapper, wrap
+from shardlift.migrate.device_axis.state_rows import StateText, add_rows, take_rows
+from shardlift.migrate.device_axis.states import State
+from shardlift.migrate.device_axis.wrapper import Wrapper, filled, wrap, wrap_at_call
 from shardlift.migrate.forms import Form
 from shardlift.migrate.helpers import CACHED
 from shardlift.migrate.names import is_shadowed, jax_name
@@ -27,6 +36,7 @@ AT_CALL = "shard_map_at_call"
 _MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COUNTED = (Role.ROWS, Role.REPLICATE, Role.SHARD, Role.OUTPUT)
 _WORD = r"\b{}\b"
+_WITH_ROWS = (Layout.STACKED, Layout.MIXED)
 
 
 def needs_rows_helper(program: Program, site: Site, decision: Decision) -> Reason | None:
@@ -48,14 +58,20 @@ def needs_rows_helper(program: Program, site: Site, decision: Decision) -> Reaso
 
 def needs_wrapper(program: Program, site: Site, decision: Decision) -> bool:
     """Whether there is a lambda around the function of a site."""
-    return bool(site.static) or _row_edits(program, site, decision) is None
+    if site.static or needs_a_state(site, decision):
+        return True
+    return _row_edits(program, site, decision) is None
 
 
 def wrapper_of(program: Program, site: Site, decision: Decision) -> Wrapper | None:
-    """The lambda around the function of a site, for static arguments and for rows."""
+    """The lambda around the function of a site, for static arguments, rows and specs of a state."""
+    at_call = needs_a_state(site, decision)
+    if at_call and None in specs_of_states(site, decision, "", "").values():
+        return None
     if _row_edits(program, site, decision) is not None:
-        return wrap(program, site, decision, None)
-    return wrap(program, site, decision, lambda number, name: _row_of(site, number, name))
+        return wrap_at_call(program, site) if at_call else wrap(program, site, decision, None)
+    wrapper = wrap(program, site, decision, functools.partial(_row_of, site, decision))
+    return wrapper and replace(wrapper, at_call=at_call)
 
 
 def is_free_of_helpers(site: Site) -> bool:
@@ -71,7 +87,9 @@ def plain_form(
     axis, written = axis_of(site, meshes)
     if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
         loose = ("check_vma=True",) if strict else ()
-        form = Form((*specs_of(site, decision, written), *loose), outer, written, name=AT_CALL)
+        form = Form(
+            (*specs_of(site, decision, written, meshes), *loose), outer, written, name=AT_CALL
+        )
         return form, frozenset({HelperRequest(AT_CALL)})
     return mapping_form(site, decision, meshes, outer, strict)
 
@@ -83,38 +101,10 @@ def mapping_form(
     file = site.file
     axis, written = axis_of(site, meshes)
     mesh = meshes.text(file, axis, written)
-    specs = specs_of(site, decision, written)
+    specs = specs_of(site, decision, written, meshes)
     check = () if strict else ("check_vma=False",)
     name = f"{jax_name(file)[0]}.shard_map"
     return Form((f"mesh={mesh}", *specs, *check), outer, None, name=name), needs_helper(mesh)
-
-
-def specs_of(
-    site: Site, decision: Decision, axis: str, static: tuple[str, ...] = ()
-) -> tuple[Argument, Argument]:
-    """`in_specs` and `out_specs`; one spec for all outputs if it is the same.
-
-    `static` is what stands for a static argument.
-    """
-    jax = jax_name(site.file)[0]
-    outputs = decision.outputs(site)
-    texts = [
-        text
-        for k in range(site.arguments or 0)
-        for text in (
-            static if k in site.static else (_spec(decision.argument(site, k), jax, axis),)
-        )
-    ]
-    in_specs: Argument = CallText("in_specs=", tuple(texts))
-    if len(texts) == 1:
-        in_specs = f"in_specs=({texts[0]},)"
-    if len(set(outputs)) == 1:
-        return in_specs, f"out_specs={_spec(outputs[0], jax, axis)}"
-    return in_specs, CallText("out_specs=", tuple(_spec(one, jax, axis) for one in outputs))
-
-
-def _spec(layout: Layout, jax: str, axis: str) -> str:
-    return f"{jax}.P()" if layout is Layout.WHOLE else f"{jax}.P({axis})"
 
 
 # ---- rows: what stays one per device
@@ -125,8 +115,11 @@ def row_edits(program: Program, site: Site, decision: Decision) -> list[Edit]:
     return _row_edits(program, site, decision) or []
 
 
-def _row_of(site: Site, number: int, name: str) -> str:
+def _row_of(site: Site, decision: Decision, number: int, name: str) -> str:
     """The row of an argument, an expression."""
+    state = decision.state(site, number)
+    if state is not None:
+        return take_rows(site.file, state, name).flat()
     taken = _taken(site, number)
     if _is_leaf(site, number, name):
         return taken(name)
@@ -135,10 +128,10 @@ def _row_of(site: Site, number: int, name: str) -> str:
 
 def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] | None:
     arguments = range(site.arguments or 0)
-    given = [k for k in arguments if decision.argument(site, k) is Layout.STACKED]
+    given = [k for k in arguments if decision.argument(site, k) in _WITH_ROWS]
     outputs = decision.outputs(site)
     returned = [k for k, layout in enumerate(outputs) if layout is Layout.STACKED]
-    if not given and not returned:
+    if not given and not any(layout in _WITH_ROWS for layout in outputs):
         return []
     function = site.function
     if function is None or function.file is not site.file or not _is_only_mapped(program, site):
@@ -147,17 +140,39 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
     if isinstance(node, ast.Lambda):
         # One over several lines moves with its call: its text cannot change as well.
         is_edited = len(outputs) == 1 and node.lineno == node.end_lineno
-        return _lambda_edits(site, node, given, returned) if is_edited else None
+        is_edited = is_edited and not states_of(site, decision)
+        return _lambda_edits(site, decision, node, given, returned) if is_edited else None
     if not isinstance(node, ast.FunctionDef) or node.body[0].lineno == node.lineno:
         return None
     if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):
         return None
-    names = positional(node)
+    names = positional(node)[filled(site) :]
     if any(k >= len(names) for k in given):
         return None
-    edits = [edit for k in given for edit in _take_row(site, k, names[k])]
+    edits = [edit for k in given for edit in _take_row(site, decision, k, names[k])]
+    states = decision.returned_states(site)
     for expression in file.index.returns(node):
         added = _add_rows(site, expression, returned, len(outputs))
+        fields = _add_fields(site, expression, states, node)
+        if added is None or fields is None:
+            return None
+        edits += [*added, *fields]
+    return edits
+
+
+def _add_fields(
+    site: Site, expression: ast.expr, states: Sequence[State | None], node: ast.FunctionDef
+) -> list[Edit] | None:
+    """Give an axis to the fields of returned states that stay one per device."""
+    is_one = len(states) == 1 and site.length() is None
+    if not is_one and not any(states):
+        return []
+    elements = [expression] if is_one else getattr(expression, "elts", [])
+    if len(elements) != len(states):
+        return None
+    edits: list[Edit] = []
+    for element, state in zip(elements, states, strict=True):
+        added = add_rows(site.file, state, element, node) if state is not None else []
         if added is None:
             return None
         edits += added
@@ -165,7 +180,7 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
 
 
 def _lambda_edits(
-    site: Site, node: ast.Lambda, given: list[int], returned: list[int]
+    site: Site, decision: Decision, node: ast.Lambda, given: list[int], returned: list[int]
 ) -> list[Edit] | None:
     """A lambda that takes and returns blocks of one row, if it reads each of them once."""
     file, names = site.file, positional(node)
@@ -176,7 +191,7 @@ def _lambda_edits(
         loads += [node.body] if isinstance(node.body, ast.Name) and node.body.id == name else []
         if len(loads) != 1 or file.index.scope_of.get(loads[0]) is not file.index.opens[node]:
             return None
-        edits.append(file.replace(loads[0], _row_of(site, number, name)))
+        edits.append(file.replace(loads[0], _row_of(site, decision, number, name)))
     body = _add_row(file, node.body, site.structure(()) == "leaf") if returned else []
     return [*body[:1], *edits, *body[1:]]
 
@@ -189,6 +204,8 @@ def _is_only_mapped(program: Program, site: Site) -> bool:
     operand = site.options.operand
     if operand is node:  # a lambda
         return True
+    if site.file.called(operand) == "functools.partial" and isinstance(operand, ast.Call):
+        operand = operand.args[0] if operand.args else operand
     if operand is not None and not isinstance(operand, ast.Name):
         return False
     index = site.file.index
@@ -203,7 +220,7 @@ def _is_only_mapped(program: Program, site: Site) -> bool:
     return not any(one in set(ast.walk(node)) for one in loads)
 
 
-def _take_row(site: Site, number: int, name: str) -> Iterator[Edit]:
+def _take_row(site: Site, decision: Decision, number: int, name: str) -> Iterator[Edit]:
     """`key[0]` where a parameter is used, or a statement at the top of the function."""
     assert site.function is not None
     file, node = site.file, site.function.node
@@ -211,15 +228,21 @@ def _take_row(site: Site, number: int, name: str) -> Iterator[Edit]:
     loads = _loads(file, node, name)
     if not loads:
         return
-    is_leaf = _is_leaf(site, number, name)
+    state = decision.state(site, number)
+    is_leaf = state is None and _is_leaf(site, number, name)
     mine = file.index.scope_of.get(loads[0]) is file.index.opens[node]
     if is_leaf and len(loads) == 1 and mine:
-        yield file.replace(loads[0], _row_of(site, number, name))
+        yield file.replace(loads[0], _row_of(site, decision, number, name))
         return
     first = _first_statement(node)
     line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
     margin = file.lines[line - 1][: first.col_offset]
-    yield Edit(file.stretch(line, 0, line, 0), f"{margin}{name} = {_row_of(site, number, name)}\n")
+    text = f"{margin}{name} = {_row_of(site, decision, number, name)}\n"
+    if state is not None:
+        text = StateText(file, state).assigned(name, take_rows(file, state, name), margin)
+    if isinstance(first, (ast.FunctionDef, ast.ClassDef)):
+        text += "\n"
+    yield Edit(file.stretch(line, 0, line, 0), text)
 
 
 def _taken(site: Site, number: int) -> Callable[[str], str]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from shardlift.capture import schema
 from shardlift.migrate.device_axis.cells import (
@@ -23,6 +24,9 @@ from shardlift.migrate.device_axis.sites import Site, find_program_sites
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.source.values import External, Known
+
+if TYPE_CHECKING:
+    from shardlift.migrate.device_axis.states import State
 
 # Classes that a class may be derived from without another's code seeing its attributes.
 _PLAIN_BASES = frozenset(
@@ -81,6 +85,7 @@ class Program:
         `lost` are the files that could not be followed, and why.
         """
         self.files = list(files)
+        self.captures = captures
         self.lost = lost
         self.sites: dict[ast.AST, Site] = {
             site.node: site for site in find_program_sites(self.files, captures, lost)
@@ -94,6 +99,7 @@ class Program:
         self.indexed: list[Indexed] = []
         self.tracked: list[Cell] = []  # the values whose layout is decided
         self.mapped: list[tuple[Site, Cell]] = []  # pmapped functions
+        self.states: list[State] = []  # whose fields have several layouts
         self._bindings: dict[ast.AST, Cell] = {}
         self._shared: dict[File, dict[Scope, frozenset[str]]] = {}
 

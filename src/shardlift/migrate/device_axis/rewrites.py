@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -12,9 +12,9 @@ from shardlift.capture import schema
 from shardlift.migrate import sites as shard_map_sites
 from shardlift.migrate.call_format import Argument, Style
 from shardlift.migrate.changes import ChangeId, Decisions, notebook_id
-from shardlift.migrate.device_axis import mesh, plain, process_arrays, spelling
+from shardlift.migrate.device_axis import mesh, plain, process_arrays, spelling, state_sites
 from shardlift.migrate.device_axis import strict as checked
-from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role
+from shardlift.migrate.device_axis.cells import Cell, Place, Point, Role, open_trees
 from shardlift.migrate.device_axis.comments import comments_above
 from shardlift.migrate.device_axis.failures import PLEASE_REPORT, NotFollowedError, blame
 from shardlift.migrate.device_axis.flow import follow_values
@@ -31,6 +31,8 @@ from shardlift.migrate.device_axis.solve import (
     findings,
     sites_of,
 )
+from shardlift.migrate.device_axis.specs import specs_of
+from shardlift.migrate.device_axis.states import split_states
 from shardlift.migrate.forms import DEFAULT_NAME, Form
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.helpers import PLAIN
@@ -91,6 +93,21 @@ def _analyse(
     return program
 
 
+def _with_states(program: Program, decide: Callable[[Program], Decision]) -> Program:
+    """The same program with the fields of its states apart, as far as that can be written."""
+    candidates = state_sites.find_candidates(program, decide(program))
+    while candidates:
+        with open_trees() as trees:
+            split = _analyse(program.files, program.captures, program.lost)
+        failed = split_states(split, trees, candidates)
+        if not failed:
+            failed = state_sites.not_written(split, decide(split))
+        if not failed:
+            return split
+        candidates = [one for one in candidates if one not in failed]
+    return program
+
+
 def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.GLOBAL) -> Plan:
     """The changes of a program, for one choice of them.
 
@@ -101,13 +118,16 @@ def plan(program: Program, decided: Decisions = Decisions(), goal: Goal = Goal.G
     """
     sites = program.sites.values()
     left = {
-        site: decided.left[change] for site in sites if (change := _identity(site)) in decided.left
+        site.node: decided.left[change]
+        for site in sites
+        if (change := _identity(site)) in decided.left
     }
     while True:
         try:
             return _plan(program, decided, goal, left)
         except _NotWrittenError as error:
-            left |= dict.fromkeys(error.sites, f"{PLEASE_REPORT}: {error.cause!r}")
+            nodes = [site.node for site in error.sites]
+            left |= dict.fromkeys(nodes, f"{PLEASE_REPORT}: {error.cause!r}")
 
 
 class _NotWrittenError(Exception):
@@ -129,9 +149,16 @@ def _writing(sites: Sequence[Site]) -> Iterator[None]:
         raise _NotWrittenError(sites, error) from error
 
 
-def _plan(program: Program, decided: Decisions, goal: Goal, left: Mapping[Site, str]) -> Plan:
+def _plan(program: Program, decided: Decisions, goal: Goal, left: Mapping[ast.expr, str]) -> Plan:
     steps = Steps()
-    decision = decide(program, left, *([steps.proves] if goal is Goal.JIT else []))
+
+    def decided_of(one: Program) -> Decision:
+        kept = {one.sites[node]: why for node, why in left.items()}
+        return decide(one, kept, *([steps.proves] if goal is Goal.JIT else []))
+
+    if goal is not Goal.JIT:
+        program = _with_states(program, decided_of)
+    decision = decided_of(program)
     found, meshes = Plan(findings=findings(program, decision)), Meshes(program, decision)
     decision.apart = process_arrays.keeps_apart(program, decision, meshes)
     jitted = choose(program, decision, steps) if goal is Goal.JIT else {}
@@ -210,7 +237,8 @@ def _rewrite_class(
     found: Plan, program: Program, decision: Decision, root: Cell, layout: Layout, meshes: Meshes
 ) -> None:
     """The places that make and use the values of a class, each once."""
-    points = {(point.at.node, point.role): point for point in reversed(root.points)}
+    own = [point for point in root.points if not point.of_state]
+    points = {(point.at.node, point.role): point for point in reversed(own)}
     for point in reversed(points.values()):
         rewrite = _rewrite(program, decision, root, point, layout, meshes)
         if rewrite is not None:
@@ -222,6 +250,9 @@ def _rewrite(
 ) -> Match | None:
     node, role = point.at.node, point.role
     imports, helpers = frozenset[str](), frozenset[HelperRequest]()
+    if layout is Layout.MIXED:
+        is_given = role is Role.FIRST and _is_given_away(program, root, point)
+        return state_sites.rewrite(decision, root, point, meshes, _axis_name(root), is_given)
     if role is Role.REPLICATE and layout is Layout.WHOLE:
         return _replicated(decision, root, point, meshes)
     if role is Role.SHARD:
@@ -259,7 +290,11 @@ def _replicated(decision: Decision, root: Cell, point: Point, meshes: Meshes) ->
 
 def _is_given_away(program: Program, root: Cell, point: Point) -> bool:
     """Whether what is read may be donated while somebody still has it."""
-    if not _is_donated(root) or program.is_last_use(root, point.at.file, point.at.node):
+    if not _is_donated(root):
+        return False
+    if any(use.of_state for use in root.uses):  # the state has other names
+        return True
+    if program.is_last_use(root, point.at.file, point.at.node):
         return False
     return not (spelling.assigns_to_itself(point) and program.has_one_name(root, point.at))
 
@@ -314,7 +349,7 @@ def _site(site: Site, decision: Decision, strict: bool) -> Match:
     inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
     static = (f"static_argnums={site.static}",) if site.static else ()
     inner: tuple[Argument, ...] = (
-        *plain.specs_of(site, decision, axis, static=("None",)),
+        *specs_of(site, decision, axis),
         *_rows("row_args", inputs),
         *_rows("row_outputs", decision.outputs(site)),
         *static,

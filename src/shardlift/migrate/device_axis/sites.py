@@ -164,6 +164,18 @@ class Site:
         by_name = [first + self.named.index(name) for name in sorted(self.named)]
         return tuple(k if k < first else by_name[k - first] for k in needs)
 
+    def fields(self, path: tuple[Key, ...]) -> dict[str, tuple[str, ...] | None]:
+        """What the fields of a state need to be the same on all devices, by their keys."""
+        if not path and self.length() is not None:
+            return {}
+        found: dict[str, tuple[str, ...] | None] = {}
+        for proof in self.proofs(path):
+            prefix = "output" if not path else proof.path
+            if not proof.fields:
+                return {}
+            found |= {name.removeprefix(prefix): need for name, need in proof.fields.items()}
+        return found
+
 
 def _spellings(path: Sequence[Key]) -> list[str]:
     """How a capture may write the path of an output: a string may be a key or an attribute."""

@@ -8,7 +8,7 @@ may take away the proof of another, so this is repeated until nothing changes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from shardlift.migrate.device_axis.recordings import Doubt
 from shardlift.migrate.device_axis.reduced import is_reduced
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.spelling import in_the_way
+from shardlift.migrate.device_axis.states import REST, State, field_of, name_of
 
 
 class Layout(StrEnum):
@@ -31,6 +32,7 @@ class Layout(StrEnum):
     WHOLE = "whole"  # no device axis: P()
     GLOBAL = "global"  # the rows of all devices in one axis: P(axis)
     STACKED = "stacked"  # one row per device, as pmap has it
+    MIXED = "mixed"  # a state: some of its fields are stacked, the others are whole
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Decision:
     layouts: dict[int, Layout] = field(default_factory=dict)
     reasons: dict[int, Reason] = field(default_factory=dict)
     classes: dict[int, Cell] = field(default_factory=dict)
+    states: dict[int, State] = field(default_factory=dict)
     left: Mapping[Site, str] = field(default_factory=dict)  # sites that are not to change
     apart: Reason | None = None  # why each of many processes has arrays of its own
     # Whether the text of a site alone proves a part of its output the same on all devices.
@@ -60,6 +63,22 @@ class Decision:
     def of(self, cell: Cell) -> Layout:
         """The layout of a value."""
         return self.layouts.get(id(find(cell)), Layout.STACKED)
+
+    def state(self, site: Site, position: int) -> State | None:
+        """The state that an argument of a pmapped function is, if its fields are laid out apart."""
+        if self.argument(site, position) is not Layout.MIXED:
+            return None
+        return self.states[id(find(site.given[position][0]))]
+
+    def returned_states(self, site: Site) -> list[State | None]:
+        """For each of `outputs` the state that it is, if its fields are laid out apart."""
+        layouts, cell = self.outputs(site), find(site.results[0])
+        is_one = len(layouts) == 1 and site.length() is None
+        cells = [cell] if is_one else [cell.parts.get(k) for k in range(len(layouts))]
+        return [
+            self.states[id(find(one))] if layout is Layout.MIXED and one is not None else None
+            for layout, one in zip(layouts, cells, strict=True)
+        ]
 
     def argument(self, site: Site, position: int) -> Layout:
         """The layout of an argument of a pmapped function; whole if in_axes is None."""
@@ -102,6 +121,37 @@ class Decision:
                 return Reason(why, Change.OTHER_ARGUMENT)
         return None
 
+    def unproven_field(self, made: Point) -> Reason | None:
+        """Why a field of a state, or all that do not stay apart, may differ between devices."""
+        assert made.site is not None
+        *outer, name = made.path
+        path, apart = tuple(outer), self._apart(made.site, tuple(outer))
+        needs = made.site.fields(path)
+        for key, need in needs.items():
+            own = name_of(key)
+            is_meant = own == name if name != REST else own not in apart
+            if is_meant and not self._is_met(made.site, need):
+                return _differs(made.site, path, key)
+        return None if needs else _without_facts(made.site)
+
+    def _apart(self, site: Site, path: tuple[Key, ...]) -> Collection[str]:
+        """The fields that stay apart of the state that a part of an output is."""
+        for state in self.states.values():
+            if any(made.site is site and made.path == path for made in state.cell.made):
+                return state.fields.keys()
+        return ()
+
+    def _is_met(self, site: Site, need: tuple[str, ...] | None) -> bool:
+        """Whether the arguments, or fields of them, that a proof needs are whole."""
+        if need is None:
+            return False
+        for position, name in map(field_of, need):
+            state = self.state(site, position)
+            is_whole = self.argument(site, position) is Layout.WHOLE
+            if not is_whole and (state is None or not name or name in state.fields):
+                return False
+        return True
+
     def may_be_plain(self, site: Site) -> bool:
         """Whether a pmapped function can be mapped over all devices, as a run showed."""
         is_called = site.arguments is not None and bool(site.results)
@@ -126,6 +176,16 @@ def _apart(why: str, proof: schema.Proof, proofs: Sequence[schema.Proof]) -> Rea
         return Reason(why, Change.AVERAGE)
     listed = " and ".join(varying)
     return Reason(f"{why}; of what is returned there, only {listed} may differ", Change.APART)
+
+
+def _differs(site: Site, path: tuple[Key, ...], key: str) -> Reason:
+    """A field of an output that is not proven to be the same on all devices."""
+    for proof in site.proofs(path):
+        if proof.why and key in proof.leaf:
+            why = f"{proof.leaf} is not proven to be the same on all devices: {proof.why}"
+            return Reason(why, Change.AVERAGE)
+    why = f"{name_of(key)} is the same on all devices only if other arguments of {site.name} are"
+    return Reason(why, Change.AVERAGE)
 
 
 def _without_facts(site: Site) -> Reason:
@@ -159,13 +219,15 @@ def decide(
 ) -> Decision:
     """Find the layout of each class; the sites of `left` are not to change, for a reason."""
     decision = Decision(left=left, proves=proves)
+    decision.states = {id(state.cell): state for state in program.states}
     for cell in program.tracked:
         decision.classes |= {id(root): root for root in _with_parts(cell)}
     for key, root in decision.classes.items():
         not_whole = or_failure(_not_whole, decision, root)
         not_global = or_failure(_not_global, decision, root)
         if not_whole is None:
-            decision.layouts[key] = Layout.WHOLE
+            is_state = key in decision.states
+            decision.layouts[key] = Layout.MIXED if is_state else Layout.WHOLE
         elif not_global is None:
             decision.layouts[key] = Layout.GLOBAL
         else:
@@ -196,6 +258,7 @@ def _withdraw(decision: Decision) -> bool:
                 or_failure(_unproven, decision, root)
                 or or_failure(_unanchored, root)
                 or or_failure(_on_some_devices, decision, root)
+                or or_failure(_held_back, decision, key)
             )
             if why is not None:
                 decision.layouts[key] = Layout.STACKED
@@ -204,9 +267,28 @@ def _withdraw(decision: Decision) -> bool:
 
 
 def _unproven(decision: Decision, root: Cell) -> Reason | None:
-    outputs = (m for m in root.made if m.role is Role.OUTPUT)
-    reasons = (decision.unproven(m.site, m.path) for m in outputs if m.site is not None)
-    return next((why for why in reasons if why is not None), None)
+    if id(root) in decision.states:  # of its fields it is proven or not
+        return None
+    for made in root.made:
+        if made.role is Role.OUTPUT and made.site is not None:
+            why = (
+                decision.unproven_field(made)
+                if made.of_state
+                else decision.unproven(made.site, made.path)
+            )
+            if why is not None:
+                return why
+    return None
+
+
+def _held_back(decision: Decision, key: int) -> Reason | None:
+    """A state and the rest of its fields lose their axis together, or not at all."""
+    for own, state in decision.states.items():
+        if key == id(find(state.rest)) and decision.layouts[own] is not Layout.MIXED:
+            return decision.reasons[own]
+        if key == own and decision.of(state.rest) is not Layout.WHOLE:
+            return decision.reasons[id(find(state.rest))]
+    return None
 
 
 def _unanchored(root: Cell) -> Reason | None:
@@ -314,7 +396,8 @@ def _is_element(made: Point) -> bool:
     """Whether it is certain what a path means: the output itself, or an element of a tuple."""
     assert made.site is not None
     length = made.site.length() or 0
-    return not made.path or (isinstance(made.path[0], int) and made.path[0] < length)
+    path = made.path[:-1] if made.of_state else made.path
+    return not path or (isinstance(path[0], int) and path[0] < length)
 
 
 def _origin(made: Point) -> Reason:

@@ -154,7 +154,7 @@ def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozense
     """
     file, node = use.at.file, use.at.node
     assert use.inner is not None
-    if _is_read_now(file, node, shared) or not (donated or shared):
+    if is_read_now(file, node, shared) or not (donated or shared):
         return _without_call(use, use.inner), frozenset()
     jax, imports = jax_name(file)
     copy = f"{numpy_name(file, jax)}.copy"
@@ -196,7 +196,7 @@ def _around(file: File, node: ast.AST, inner: ast.expr, opening: str, closing: s
     ]
 
 
-def _is_read_now(file: File, node: ast.AST, shared: bool) -> bool:
+def is_read_now(file: File, node: ast.AST, shared: bool = False) -> bool:
     """Whether a value is read immediately, so that donating it later does no harm.
 
     A row of an array that is shared by processes cannot be taken by one of them alone.

@@ -18,6 +18,7 @@ from shardlift.migrate.call_format import Style
 from shardlift.migrate.device_axis.cells import Place
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
+from shardlift.migrate.device_axis.wrapper import filled
 from shardlift.migrate.names import jax_name
 from shardlift.migrate.options import NotLiteralError, literal
 from shardlift.source.file import File
@@ -36,6 +37,8 @@ def obstacle(site: Site, decision: Decision) -> str | None:
         return "no run of it was recorded"
     if site.out_axes != 0:
         return "its out_axes promise what is not proven to be the same on all devices"
+    if any(decision.state(site, k) is not None for k in range(site.arguments or 0)):
+        return "some fields of a state stay one per device, and others do not"
     if any(one.gradient for one in site.facts.collectives):
         return "a gradient goes through a collective, which check_vma differentiates otherwise"
     if site.axis_name is None or site.function is None:
@@ -69,20 +72,12 @@ class Gradient(NamedTuple):
 def _gradients(site: Site, decision: Decision) -> Iterator[Gradient]:
     if site.function is None:
         return
-    names = positional(site.function.node)[_filled(site) :]  # type: ignore[arg-type]
+    names = positional(site.function.node)[filled(site) :]  # type: ignore[arg-type]
     whole = {
         name: decision.argument(site, k) is Layout.WHOLE
         for k, name in enumerate(names[: site.arguments])
     }
     yield from _differentiated(site.function, whole, _DEEPEST)
-
-
-def _filled(site: Site) -> int:
-    """How many positional parameters a `functools.partial` has filled."""
-    operand = site.options.operand
-    if isinstance(operand, ast.Call) and site.file.called(operand) == "functools.partial":
-        return len(operand.args) - 1
-    return 0
 
 
 def _differentiated(function: Known, whole: dict[str, bool], depth: int) -> Iterator[Gradient]:

@@ -2,7 +2,8 @@
 
 `jax.shard_map` takes no static arguments: the lambda that is jitted has them, and the function that
 is mapped reads them from there. A function that others call as well cannot take blocks of one row
-itself: a lambda takes the rows for it.
+itself: a lambda takes the rows for it. Specs that are made from an argument are made in the lambda
+that is jitted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shardlift.migrate.call_format import Argument, CallText
+from shardlift.migrate.call_format import Argument, CallText, Lines
 from shardlift.migrate.device_axis.program import Program
 from shardlift.migrate.device_axis.sites import Site
 from shardlift.migrate.device_axis.solve import Decision, Layout
@@ -27,26 +28,79 @@ class Wrapper:
     names: tuple[str, ...]
     body: str
     static: tuple[int, ...]
+    function: Argument | None = None  # what is mapped as it is, and not called in a lambda
+    at_call: bool = False  # the specs are made at the call
+    decorated: str = ""  # what a decorator calls the function that it is given
 
     @property
-    def mapped(self) -> str:
+    def mapped(self) -> Argument:
         """The lambda that takes the arrays."""
+        if self.function is not None:
+            return self.function
         return f"lambda {', '.join(self._arrays)}: {self.body}"
 
     def call(self, jax: str, inner: Sequence[Argument], outer: Sequence[str]) -> CallText:
         """`jax.jit(jax.shard_map(lambda …))`, with another lambda if there are static arguments."""
         mapping = f"{jax}.shard_map"
-        if not self.static:
+        if not self.static and not self.at_call:
             return CallText(f"{jax}.jit", (CallText(mapping, (self.mapped, *inner)), *outer))
         opening = f"lambda {', '.join(self.names)}: {mapping}"
         given = f"({', '.join(self._arrays)})"
-        numbers = f"static_argnums={self.static}"
+        numbers = (f"static_argnums={self.static}",) if self.static else ()
         jitted = CallText(opening, (self.mapped, *inner), given)
-        return CallText(f"{jax}.jit", (jitted, numbers, *outer))
+        around = f"lambda {self.decorated}: " if self.decorated else ""
+        return CallText(f"{around}{jax}.jit", (jitted, *numbers, *outer))
 
     @property
     def _arrays(self) -> list[str]:
         return [name for k, name in enumerate(self.names) if k not in self.static]
+
+
+def wrap_at_call(program: Program, site: Site) -> Wrapper | None:
+    """The wrapper of a site whose specs are made from its arguments; None if it cannot have one.
+
+    The function takes its rows itself.
+    """
+    operand, function = site.options.operand, site.function
+    if function is None or site.static or site.arguments is None:
+        return None
+    if operand is not None and not _is_fixed_operand(program, site):
+        return None
+    names = positional(function.node)[filled(site) :][: site.arguments]  # type: ignore[arg-type]
+    if len(names) != site.arguments or set(names) & _names_around(site):
+        return None
+    if operand is None:
+        own = next(name for name in ("function", "mapped", "step_function") if name not in names)
+        return Wrapper(tuple(names), "", (), own, at_call=True, decorated=own)
+    line = site.file.lines[operand.lineno - 1]
+    text = Lines(site.file.text(operand), line[: len(line) - len(line.lstrip())])
+    mapped = text if "\n" in text.text else text.text
+    return Wrapper(tuple(names), "", (), mapped, at_call=True)
+
+
+def filled(site: Site) -> int:
+    """How many positional parameters a `functools.partial` has filled."""
+    operand = site.options.operand
+    if isinstance(operand, ast.Call) and site.file.called(operand) == "functools.partial":
+        return len(operand.args) - 1
+    return 0
+
+
+def _is_fixed_operand(program: Program, site: Site) -> bool:
+    """Whether the names in what is mapped always mean the same: they are looked up at each call."""
+    operand, index = site.options.operand, site.file.index
+    assert operand is not None
+    if not isinstance(operand, ast.Name) and site.file.called(operand) != "functools.partial":
+        return False
+    for node in ast.walk(operand):
+        if isinstance(node, ast.Name):
+            scope = index.binding_scope(node)[0]
+            shared = program.shared_names(site.file, scope) if scope is not None else frozenset()
+            if scope is None or len(scope.names[node.id]) != 1 or node.id in shared:
+                return False
+        elif isinstance(node, (ast.Subscript, ast.NamedExpr, ast.Await)):
+            return False
+    return True
 
 
 def wrap(
@@ -99,14 +153,14 @@ def _names_around(site: Site) -> set[str]:
 def _given(
     decision: Decision, site: Site, number: int, name: str, take: Callable[[int, str], str] | None
 ) -> str:
-    is_row = decision.argument(site, number) is Layout.STACKED
+    is_row = decision.argument(site, number) in (Layout.STACKED, Layout.MIXED)
     return take(number, name) if take is not None and is_row else name
 
 
 def _with_rows(site: Site, decision: Decision, body: str) -> str | None:
     """The call with an axis for what it returns, if all or nothing of it stays one per device."""
     layouts = set(decision.outputs(site))
-    if Layout.STACKED not in layouts:
+    if not layouts & {Layout.STACKED, Layout.MIXED}:
         return body
     if layouts != {Layout.STACKED}:
         return None

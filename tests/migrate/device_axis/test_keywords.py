@@ -62,6 +62,7 @@ def test_a_call_with_some_arguments_by_position() -> None:
         (STEP, "functools.partial(step, rate=3.0, model=model)"),  # it cannot move to the front
         (STEP + ', "i"', STEP + ', "i", donate_argnums=(0,)'),  # which are not donated by name
         ("def step(model, state, rows, ", "def step(model, state, *, rows, "),
+        (STEP, "unknown(step)"),
         ("print(", "p_step(state=state, rows=rows, rate=rows)\nprint("),
     ],
 )
@@ -71,3 +72,11 @@ def test_other_keywords_stay(old: str, new: str) -> None:
     assert text.count("state=") == after.count("state=")
     assert "step, model," not in after
     assert not PLACED.search(after)
+
+
+def test_a_function_that_is_not_known_is_no_failure() -> None:
+    text = SCRIPT.replace(STEP, "unknown(step)").replace(CALL, "p_step(state, rows)")
+    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL)
+    said = [one.reason for file in result.files for one in file.refused]
+    assert result.unreadable == ()
+    assert not any("please report" in one for one in said), said

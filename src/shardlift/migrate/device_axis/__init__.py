@@ -13,6 +13,7 @@ failures     one file or site that cannot be followed never turns off the rest
 dynamic      names that are reached without being written: `globals()`, `importlib`, `import *`
 exposure     what code outside of the program, or not understood, may see
 connections  calls and the pmapped functions that they call
+leaves       which leaf of an output an expression is
 keywords     calls with keyword arguments become calls by position
 flow         the last four, in their order
 states       states of which some fields stay one per device; `state_forms`: how a state is written;

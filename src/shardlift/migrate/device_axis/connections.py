@@ -25,6 +25,7 @@ from shardlift.migrate.device_axis.cells import (
 )
 from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.keywords import by_position
+from shardlift.migrate.device_axis.leaves import trace_leaf
 from shardlift.migrate.device_axis.program import Indexed, PendingCall, Program
 from shardlift.migrate.device_axis.reasons import Change, Reason
 from shardlift.migrate.device_axis.sites import Site
@@ -197,7 +198,14 @@ def _is_row(program: Program, indexed: Indexed) -> bool:
         return True
     output = output_of(file, indexed.node.value)
     site = program.sites.get(output.mapped.node) if output is not None else None
-    return output is not None and site is not None and site.structure(output.path) == "leaf"
+    if output is not None and site is not None:
+        return site.structure(output.path) == "leaf"
+    found = trace_leaf(file, indexed.node.value)
+    if found is None:
+        return False
+    call, path = found
+    sites = [one for one in program.sites.values() if (file, call) in one.calls]
+    return len(sites) == 1 and sites[0].structure(path) == "leaf"
 
 
 def _split(site: Site, result: Cell) -> None:

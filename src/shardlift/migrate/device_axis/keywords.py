@@ -23,8 +23,10 @@ def by_position(site: Site, call: PendingCall) -> bool:
     """Whether the keyword arguments of a call can be given by position."""
     keywords, count = call.call.keywords, len(call.arguments)
     names, function = [keyword.arg for keyword in keywords], site.function
+    if not keywords or not call.plain or function is None:
+        return False
     filled = _filled(site)
-    if not keywords or not call.plain or function is None or filled is None:
+    if filled is None:
         return False
     # What pmap is told of positions does not hold for keyword arguments.
     numbers = range(count, count + len(names))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -22,6 +24,22 @@ def test_there_and_back(tmp_path):
     values.save({}, tmp_path / "run.json")  # of a run that kept nothing
     assert values.load(tmp_path / "run.json") == {}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_threads_may_write_at_the_same_time(tmp_path, monkeypatch):
+    both, save = threading.Barrier(2), np.savez
+
+    def slow(*args, **kwargs):
+        save(*args, **kwargs)
+        both.wait(60)
+
+    monkeypatch.setattr(np, "savez", slow)
+    array = {"a": np.arange(5, dtype=np.uint8)}
+    with ThreadPoolExecutor(2) as pool:
+        for one in [pool.submit(values.save, array, tmp_path / "run.json") for _ in range(2)]:
+            one.result(120)
+    assert values.load(tmp_path / "run.json")["a"].tolist() == [*range(5)]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json.npz"]
 
 
 def test_equal_objects_are_stored_once(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
         if os.path.exists(target):
             os.remove(target)  # of an earlier run
         return
-    temporary = f"{target}.{os.getpid()}.part"
+    temporary = f"{target}.{os.getpid()}.{threading.get_ident()}.part"
     try:
         with open(temporary, "wb") as file:
             np.savez(file, allow_pickle=False, **_pack(arrays))

@@ -106,6 +106,7 @@ class RunSession:
         self.process = os.getpid()
         self.path = options.record  # in a job of many processes, that of a part
         self.observer: Observer | None = None
+        self._writing = threading.Lock()
         self.session = Session(patch=options.patch, prepare=self._prepare)
         self.uses = self.session.enter()
         if options.seed is not None:
@@ -179,11 +180,15 @@ class RunSession:
             self.print(self.lines())
         return True
 
-    def write(self, *, quiet: bool = False) -> bool:
-        """Write what was recorded so far; False, with a line that says why, if that fails."""
+    def write(self, *, quiet: bool = False, patience: float = 60) -> bool:
+        """Write what was recorded so far; False, with a line that says why, if that fails.
+
+        If another thread is writing, wait up to ``patience`` seconds: what is newer comes last.
+        """
         path = self.path
         if self.observer is None or path is None or os.getpid() != self.process:
             return True
+        alone = self._writing.acquire(timeout=patience)
         try:
             self.observer.write(path)
         except OSError as error:
@@ -191,6 +196,9 @@ class RunSession:
             if not quiet:
                 self.print([f"the record {path} could not be written: {why}"])
             return False
+        finally:
+            if alone:
+                self._writing.release()
         return True
 
     def print(self, lines: Iterable[str]) -> None:
@@ -220,7 +228,8 @@ class RunSession:
 
         def terminated(number: int, _: FrameType | None) -> None:
             # In a thread, with a time-out: what was interrupted may hold a lock.
-            writer = threading.Thread(target=self.write, daemon=True)
+            write = functools.partial(self.write, patience=1)
+            writer = threading.Thread(target=write, daemon=True)
             writer.start()
             writer.join(5)
             signal.signal(number, signal.SIG_DFL)

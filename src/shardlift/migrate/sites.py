@@ -251,7 +251,7 @@ def _edits(
     """
     function = file.text(operand) if changed is None else changed
     if "\n" in function and not has_long_strings(operand):
-        lines = Lines(function, _margin(file, operand.lineno))
+        lines = Lines(function, file.margin(operand.lineno))
         return (file.replace(call, _laid_out(file, call, form, style, lines)),)
     if changed is not None:
         return (file.replace(call, _laid_out(file, call, form, style, changed)),)
@@ -271,7 +271,7 @@ def _laid_out(file: File, call: ast.Call, form: Form, style: Style, function: Ar
     last = file.lines[(call.end_lineno or call.lineno) - 1]
     after = max(len(last.rstrip()) - (call.end_col_offset or 0), 0)
     wanted = call_text(form, file, function, under_jit)
-    return render(wanted, style, _margin(file, call.lineno), call.col_offset, after)
+    return render(wanted, style, file.margin(call.lineno), call.col_offset, after)
 
 
 def has_long_strings(node: ast.expr) -> bool:
@@ -292,7 +292,7 @@ def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> 
         *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
         _apply(partial, form.name, (*names, *form.inner)),
     ]
-    margin = _margin(file, stack[0].lineno)
+    margin = file.margin(stack[0].lineno)
     texts = [
         line if isinstance(line, str) else render(line, style, margin, len(margin) + 1)
         for line in lines
@@ -366,11 +366,6 @@ def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> frozenset[
     if not isinstance(value, Known) or value.node not in value.file.index.root.body:
         return frozenset({UNCACHED})
     return frozenset() if once else frozenset({CACHED})
-
-
-def _margin(file: File, line: int) -> str:
-    text = file.lines[line - 1]
-    return text[: len(text) - len(text.lstrip())]
 
 
 def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:

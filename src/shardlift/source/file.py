@@ -179,6 +179,11 @@ class File:
             self._ends[line] = list(accumulate(widths))
         return bisect_right(self._ends[line], column)
 
+    def margin(self, line: int) -> str:
+        """The blanks at the start of a line."""
+        text = self.lines[line - 1]
+        return text[: len(text) - len(text.lstrip())]
+
     def text(self, node: ast.AST) -> str:
         """The source text of a node."""
         line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0

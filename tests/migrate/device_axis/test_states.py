@@ -193,3 +193,14 @@ def test_the_rest_is_copied_where_it_may_be_donated() -> None:
     text = text.replace("axis_name", "donate_argnums=(0,), axis_name")
     after, _ = after_of(text, capture(text))
     assert "jax.tree.map(jnp.copy, state._replace(stats=state.stats[0]))" in after
+
+
+def test_rows_are_taken_together_above_an_inner_function() -> None:
+    inner = "    def scaled(x):\n        return x * 2\n\n    x = scaled(x)\n"
+    text = text_of().replace("    params = state", inner + "    params = state")
+    text = text.replace("common_utils.shard(x)", "jax.device_get(x)")
+    after, _ = after_of(text, capture(text))
+    taken = after.partition("def step(state, x):\n")[2].partition("    def scaled")[0]
+    assert taken.count("\n") == 3, taken
+    assert taken.startswith("    state = state._replace(stats=state.stats[0])\n    x = ")
+    assert taken.endswith("\n\n")

@@ -17,8 +17,7 @@ def comments_above(site: Site) -> tuple[Edit, ...]:
     if not comments:
         return ()
     line = _first_line(site.file, site.node)
-    text = site.file.lines[line - 1]
-    margin = text[: len(text) - len(text.lstrip())]
+    margin = site.file.margin(line)
     lines = "".join(f"{margin}{comment}\n" for comment in comments)
     return (Edit(site.file.stretch(line, 0, line, 0), lines),)
 

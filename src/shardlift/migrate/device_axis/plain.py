@@ -29,7 +29,7 @@ from shardlift.migrate.forms import Form
 from shardlift.migrate.helpers import CACHED
 from shardlift.migrate.names import is_shadowed, jax_name
 from shardlift.source.file import File
-from shardlift.source.model import Edit, HelperRequest
+from shardlift.source.model import Edit, HelperRequest, Span
 from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
 
 AT_CALL = "shard_map_at_call"
@@ -150,6 +150,7 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
     if any(k >= len(names) for k in given):
         return None
     edits = [edit for k in given for edit in _take_row(site, decision, k, names[k])]
+    edits += _blank_line(file, node, edits)
     states = decision.returned_states(site)
     for expression in file.index.returns(node):
         added = _add_rows(site, expression, returned, len(outputs))
@@ -234,15 +235,25 @@ def _take_row(site: Site, decision: Decision, number: int, name: str) -> Iterato
     if is_leaf and len(loads) == 1 and mine:
         yield file.replace(loads[0], _row_of(site, decision, number, name))
         return
-    first = _first_statement(node)
-    line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
-    margin = file.lines[line - 1][: first.col_offset]
+    margin = file.margin(_first_statement(node).lineno)
     text = f"{margin}{name} = {_row_of(site, decision, number, name)}\n"
     if state is not None:
         text = StateText(file, state).assigned(name, take_rows(file, state, name), margin)
-    if isinstance(first, (ast.FunctionDef, ast.ClassDef)):
-        text += "\n"
-    yield Edit(file.stretch(line, 0, line, 0), text)
+    yield Edit(_top(file, node), text)
+
+
+def _top(file: File, function: ast.FunctionDef) -> Span:
+    """Where statements are added to a function: in front of its first one."""
+    first = _first_statement(function)
+    line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
+    return file.stretch(line, 0, line, 0)
+
+
+def _blank_line(file: File, function: ast.FunctionDef, edits: Sequence[Edit]) -> list[Edit]:
+    """A blank line between statements that are added and a definition below them."""
+    top = _top(file, function)
+    is_above = isinstance(_first_statement(function), (ast.FunctionDef, ast.ClassDef))
+    return [Edit(top, "\n")] if is_above and any(edit.span == top for edit in edits) else []
 
 
 def _taken(site: Site, number: int) -> Callable[[str], str]:

@@ -109,11 +109,9 @@ def _placed_text(made: Point, sharding: str) -> tuple[str, str]:
 
 def laid_out(file: File, node: ast.AST, call: CallText) -> str:
     """The text of a call that takes the place of a node."""
-    line, column = position(node)
-    first, (last, column_after) = file.lines[line - 1], end(node)
-    margin = first[: len(first) - len(first.lstrip())]
+    (line, column), (last, column_after) = position(node), end(node)
     after = max(len(file.lines[last - 1].rstrip()) - column_after, 0)
-    return render(call, Style.of(file.source.text), margin, column, after)
+    return render(call, Style.of(file.source.text), file.margin(line), column, after)
 
 
 def unsharded(made: Point) -> list[Edit]:

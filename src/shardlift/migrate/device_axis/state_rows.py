@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shardlift.migrate.call_format import Argument, CallText, Style, render
-from shardlift.migrate.device_axis.spelling import numpy_name
+from shardlift.migrate.device_axis.spelling import laid_out, numpy_name
 from shardlift.migrate.device_axis.state_forms import Kind
 from shardlift.migrate.device_axis.states import State
 from shardlift.migrate.names import jax_name
@@ -67,7 +67,7 @@ def add_rows(
     written = f"{numpy}.expand_dims({{}}, 0)".format
     if isinstance(expression, ast.Name):
         call = text.each_field(expression.id, written)
-        return [file.replace(expression, _laid_out(text, expression, call))]
+        return [file.replace(expression, laid_out(text.file, expression, call))]
     values = {name: _value_of(file, state, expression, name) for name in state.fields}
     if None in values.values():
         return _named_first(text, expression, function, written)
@@ -83,13 +83,6 @@ def _around(
     file = text.file
     yield Edit(file.stretch(*position(node), *position(node)), opening)
     yield Edit(file.stretch(*end(node), *end(node)), closing)
-
-
-def _laid_out(text: StateText, node: ast.expr, call: CallText) -> str:
-    line = text.file.lines[node.lineno - 1]
-    margin = line[: len(line) - len(line.lstrip())]
-    after = max(len(line.rstrip()) - position(node)[1] - len(text.file.text(node)), 0)
-    return render(call, text.style, margin, position(node)[1], after)
 
 
 def _value_of(file: File, state: State, node: ast.expr, name: str) -> ast.expr | None:
@@ -139,5 +132,5 @@ def _named_first(
     above = f"{margin}{name} = {file.text(expression)}\n"
     return [
         Edit(file.stretch(statement.lineno, 0, statement.lineno, 0), above),
-        file.replace(expression, _laid_out(text, expression, call)),
+        file.replace(expression, laid_out(text.file, expression, call)),
     ]

@@ -136,9 +136,8 @@ def _replicated(state: State, point: Point, meshes: Meshes, axis: str) -> Match:
         for field in state.fields
     }
     values = {field: CallText(f"{jax}.device_put", (one, rows)) for field, one in stacked.items()}
-    line = file.lines[statement.lineno - 1]
-    margin = line[: len(line) - len(line.lstrip())]
-    added = text.assigned(name, state.form.replaced(name, values, text.style), margin)
+    replaced = state.form.replaced(name, values, text.style)
+    added = text.assigned(name, replaced, file.margin(statement.lineno))
     at = end(statement)
     edits = [*edits, Edit(file.stretch(*at, *at), f"\n{added.rstrip()}")]
     helpers = mesh.needs_helper(meshes.text(file, axis, written))

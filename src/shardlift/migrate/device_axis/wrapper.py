@@ -72,8 +72,7 @@ def wrap_at_call(program: Program, site: Site) -> Wrapper | None:
     if operand is None:
         own = next(name for name in ("function", "mapped", "step_function") if name not in names)
         return Wrapper(tuple(names), "", (), own, at_call=True, decorated=own)
-    line = site.file.lines[operand.lineno - 1]
-    text = Lines(site.file.text(operand), line[: len(line) - len(line.lstrip())])
+    text = Lines(site.file.text(operand), site.file.margin(operand.lineno))
     mapped = text if "\n" in text.text else text.text
     return Wrapper(tuple(names), "", (), mapped, at_call=True)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -61,6 +61,9 @@ _PARAMETERS = {feature: keyword for keyword, feature in _OF_KEYWORD.items()}
 # A pmap that is handed on as a value may be called in any way.
 ANY_CALL = frozenset(Feature) - {Feature.PROCESSES, Feature.LOWERED}
 _OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED, Feature.STATIC_LAST})
+_FIRST_AXIS = frozenset(
+    {Feature.PROCESSES, Feature.DONATE, Feature.UNNAMED, Feature.REMAPPED, Feature.UNHASHABLE}
+)
 _MAY_HAVE_NO_HASH = frozenset(
     {Feature.IN_AXES, Feature.OUT_AXES, Feature.STATIC, Feature.DEVICES, Feature.DONATE}
 )
@@ -163,7 +166,14 @@ def _is_hashable(node: ast.expr) -> bool:
 
 def text(features: frozenset[Feature], axis: str = DEFAULT_AXIS) -> str:
     """The definition of `spmd_map` with these features, annotated."""
-    return _trim(_template(), features).replace("AXIS", f'"{axis}"')
+    return _trim(_template(), {*features, *_of_processes(features)}).replace("AXIS", f'"{axis}"')
+
+
+def _of_processes(features: frozenset[Feature]) -> set[str]:
+    """How many processes are served: `joined`, on whole trees, where all is along the first axis."""
+    if Feature.PROCESSES not in features:
+        return set()
+    return {"joined" if features <= _FIRST_AXIS else "stitched"}
 
 
 def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
@@ -180,6 +190,8 @@ def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
         Feature.UNHASHABLE: "@_remember",
     }
     found |= {feature for feature, sign in signs.items() if sign in source}
+    if "_across_processes(" in source:
+        found.add(Feature.PROCESSES)
     if function.decorator_list:
         found.add(Feature.REMAPPED)
     return frozenset(found)
@@ -192,7 +204,7 @@ def axis_in(function: ast.FunctionDef) -> str:
     return value if isinstance(value, str) else DEFAULT_AXIS
 
 
-def _trim(template: str, features: frozenset[Feature]) -> str:
+def _trim(template: str, features: Collection[str]) -> str:
     kept: list[str] = []
     for line in template.splitlines():
         condition = _CONDITION.search(line)
@@ -203,7 +215,7 @@ def _trim(template: str, features: frozenset[Feature]) -> str:
     return "\n".join(kept).rstrip("\n")
 
 
-def _holds(condition: str, features: frozenset[Feature]) -> bool:
+def _holds(condition: str, features: Collection[str]) -> bool:
     def is_true(word: str) -> bool:
         if word.startswith("!"):
             return word[1:] not in features

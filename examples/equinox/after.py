@@ -21,8 +21,16 @@ def spmd_map(fun, axis_name="batch", *, in_axes=0, out_axes=0):
     in_specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
     out_specs = jax.tree.map(spec, out_axes, is_leaf=lambda x: x is None)
 
+    def own_slice(block, spec):
+        return jnp.squeeze(block, len(spec) - 1) if spec else block
+
+    def with_axis(x, spec):
+        return jnp.expand_dims(x, len(spec) - 1) if spec else x
+
     def mesh_for(args, kwargs):
-        count = jax.tree.leaves(_at_axes(_sizes, in_specs, (args, kwargs)))[0]
+        specs = jax.tree.broadcast(in_specs, (args, kwargs))
+        pairs = zip(jax.tree.leaves((args, kwargs)), jax.tree.leaves(specs))
+        count = next(x.shape[len(s) - 1] for x, s in pairs if s)
         chosen = jax.devices()
         return jax.sharding.Mesh(chosen[:count], (axis_name,))
 
@@ -35,43 +43,30 @@ def spmd_map(fun, axis_name="batch", *, in_axes=0, out_axes=0):
             mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
         def on_device(*blocks):
-            row, named = _at_axes(jnp.squeeze, in_specs, blocks)
+            specs = jax.tree.broadcast(in_specs, blocks)
+            row, named = jax.tree.map(own_slice, blocks, specs)
             out = fun(*row, **named)
-            return _at_axes(jnp.expand_dims, out_specs, out)
+            specs = jax.tree.broadcast(out_specs, out)
+            return jax.tree.map(with_axis, out, specs)
 
         return on_device(args, kwargs)
 
     @functools.wraps(fun)
     def call(*args, **kwargs):
-        place = functools.partial(_placed, mesh_for(args, kwargs))
-        args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
+        mesh = mesh_for(args, kwargs)
+        shardings = jax.tree.map(lambda s: jax.NamedSharding(mesh, s), in_specs)
+        shardings = jax.tree.broadcast(shardings, (args, kwargs))
+        args, kwargs = jax.tree.map(_placed, (args, kwargs), shardings)
         return mapped(*args, **kwargs)
 
     return call
 
 
-def _at_axes(change, specs, tree):
-    def at_axis(spec, part):
-        axes = tuple(k for k, name in enumerate(spec) if name is not None)
-        return jax.tree.map(lambda x: change(x, axes), part)
-
-    return jax.tree.map(at_axis, specs, tree)
-
-
-def _sizes(x, axes):
-    return [x.shape[k] for k in axes]
-
-
-def _placed(mesh, spec, tree):
-    """Copy what is on other devices to those of the mesh."""
-    sharding = jax.NamedSharding(mesh, spec)
-
-    def place(x):
-        if hasattr(x, "sharding") and x.committed and x.sharding != sharding:
-            return jax.device_put(x, sharding)
-        return x
-
-    return jax.tree.map(place, tree)
+def _placed(x, sharding):
+    """Copy `x` to the devices of `sharding`, if it is on others."""
+    if getattr(x, "sharding", sharding) == sharding:
+        return x  # or no array: jit places it
+    return jax.device_put(x, sharding)
 
 
 STEPS, BATCH = 60, 64

@@ -17,17 +17,11 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """
     in_specs = out_specs = jax.P(axis_name)
 
-    def mesh_for(args, kwargs, hosts):
-        count = jax.tree.leaves((args, kwargs))[0].shape[0]
-        count *= hosts
-        chosen = sorted(jax.devices(), key=lambda d: d.process_index)
-        return jax.sharding.Mesh(chosen[:count], (axis_name,))
-
-    # An argument that is passed by name is not donated.
-    @functools.partial(jax.jit, donate_argnums=donate_argnums, donate_argnames=())
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        mesh = mesh_for(args, kwargs, hosts=1)  # of global arrays
+        count = jax.tree.leaves((args, kwargs))[0].shape[0]
+        chosen = sorted(jax.devices(), key=lambda d: d.process_index)
+        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
 
         @jax.shard_map(
             mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
@@ -39,14 +33,9 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
         return on_device(args, kwargs)
 
-    @functools.wraps(fun)
-    def call(*args, **kwargs):
-        mesh = mesh_for(args, kwargs, hosts=jax.process_count())
-        place = functools.partial(_stitched, mesh)
-        args, kwargs = jax.tree.map(place, in_specs, (args, kwargs))
-        return _own_rows(mesh, out_specs, mapped(*args, **kwargs))
-
-    return call
+    # An argument that is passed by name is not donated.
+    compiled = jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
+    return _across_processes(compiled, axis_name)
 
 
 def device_put_replicated(x, devices):
@@ -78,31 +67,26 @@ def unreplicate(tree):
     return jax.tree.map(first, tree)
 
 
-def _stitched(mesh, spec, tree):
-    """Make what this process has a part of global arrays."""
-    sharding = jax.NamedSharding(mesh, spec)
+def _across_processes(mapped, axis_name):
+    """Pass the rows that this process has, and return those that it gets."""
+    spec = jax.P(axis_name)
 
-    def stitch(x):
-        whole = getattr(x, "_whole", x)
-        if getattr(whole, "sharding", None) == sharding:
-            return whole
-        if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
-            return x  # a number: jit puts it on every device
-        x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
-        whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
-        x._whole = whole  # passed again, it need not be stitched again
-        return whole
+    @functools.wraps(mapped)
+    def call(*args, **kwargs):
+        if jax.process_count() == 1:
+            return mapped(*args, **kwargs)
+        devices = sorted(jax.devices(), key=lambda d: d.process_index)
+        mesh = jax.sharding.Mesh(devices, (axis_name,))
+        rows = jax.tree.map(lambda x: getattr(x, "_whole", x), (args, kwargs))
+        to_global = multihost_utils.host_local_array_to_global_array
+        args, kwargs = to_global(rows, mesh, spec)
+        out = mapped(*args, **kwargs)
+        rows = multihost_utils.global_array_to_host_local_array(out, mesh, spec)
+        # Passed again, they need not be made global again.
+        jax.tree.map(lambda x, whole: setattr(x, "_whole", whole), rows, out)
+        return rows
 
-    return jax.tree.map(stitch, tree)
-
-
-def _own_rows(mesh, specs, out):
-    """What this process has of the outputs."""
-    if not mesh.is_multi_process:
-        return out
-    rows = multihost_utils.global_array_to_host_local_array(out, mesh, specs)
-    jax.tree.map(lambda row, whole: setattr(row, "_whole", whole), rows, out)
-    return rows
+    return call
 
 
 STEPS, BATCH = 40, 64  # of all processes together

@@ -12,6 +12,7 @@ from shardlift.migrate.engine import migrate
 from shardlift.migrate.formatter import yapf_style
 from shardlift.migrate.helpers import emit
 from shardlift.migrate.spmd_map import ANY_CALL, request
+from shardlift.source.model import HelperRequest
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,8 @@ def test_settings_above_the_repository_do_not_count() -> None:
 
 
 def test_closing_brackets_stand_behind_the_last_argument() -> None:
-    text = emit([request(ANY_CALL, "i")], replace(Style(80, "  ", "'"), hugging=True))
+    helpers = [request(ANY_CALL, "i"), HelperRequest("shard_map_per_device")]
+    text = emit(helpers, replace(Style(80, "  ", "'"), hugging=True))
     assert "out_specs=out_specs, check_vma=False)\n" in text
     assert "def _at_axes(change, specs, tree):\n\n  def at_axis" in text
 

@@ -47,26 +47,57 @@ def main():
 """
 
 
-def body(before, after):
+FIRST_AXIS = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+step = jax.pmap(lambda s, b: s + lax.pmean(b, "i"), axis_name="i", donate_argnums=(0,))
+evaluate = jax.pmap(lambda s, *, b: {"sum": lax.psum(s["w"] * b, "j"), "mine": b}, "j")
+
+
+def main():
+    me, mine = jax.process_index(), jax.local_device_count()
+    x = np.arange(me * mine * 3, (me + 1) * mine * 3, dtype=np.float32).reshape(mine, 3)
+    state, kept = jnp.array(x), jnp.array(x)
+    out = {}
+    for k in range(3):
+        state = step(state, x)
+        out[f"evaluated {k}"] = evaluate({"w": state}, b=kept)
+        out[f"on one device {k}"] = evaluate({"w": jnp.array(x)}, b=x)
+    out["fed back"] = state
+    keys = jax.random.split(jax.random.key(me), mine)
+    out["keys"] = jax.pmap(lambda k: jax.random.normal(k, (2,)), "i")(keys)
+    assert all(leaf.is_fully_addressable for leaf in jax.tree.leaves(out))
+    return jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), out)
+"""
+# How the helper makes global arrays: each leaf by its axes, or all of them in one call.
+PROGRAMS = {"_joined,": PROGRAM, "_across_processes(": FIRST_AXIS}
+
+
+def body(pairs):
     import jax
 
     import shardlift
 
-    found = []
-    for text, pmap in ((before, shardlift.pmap), (after, None)):
+    def result(text, pmap):
         jax.pmap = pmap
         names = {"__name__": "program"}
         exec(text, names)
-        found.append(names["main"]())
-    return found
+        return names["main"]()
+
+    return [(result(before, shardlift.pmap), result(after, None)) for before, after in pairs]
 
 
 @pytest.mark.slow
 def test_each_process_gets_its_own_rows_as_before() -> None:
-    after, result = migrated({"main.py": PROGRAM})
-    assert not any(file.refused for file in result.files)
-    assert "_stitched," in after["main.py"]
-    results = run_processes(body, processes=2, devices=2, args=(PROGRAM, after["main.py"]))
-    for process in results:
-        expected, got = process.value
-        assert got == expected
+    pairs = []
+    for sign, program in PROGRAMS.items():
+        after, result = migrated({"main.py": program})
+        assert not any(file.refused for file in result.files)
+        assert sign in after["main.py"]
+        pairs.append((program, after["main.py"]))
+    for process in run_processes(body, processes=2, devices=2, args=(pairs,)):
+        for expected, got in process.value:
+            assert got == expected

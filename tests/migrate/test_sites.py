@@ -72,11 +72,11 @@ def test_refused_with_a_reason(text: str, reason: str) -> None:
 
 
 def test_a_script_that_has_a_name_of_the_helpers_gets_them_in_a_module_beside_it() -> None:
-    text = "import jax\ndef _at_axes():\n    pass\nf = jax.pmap(g, in_axes=1)\n"
+    text = "import jax\ndef _placed():\n    pass\nf = jax.pmap(g, in_axes=(0, None))\n"
     after, migration = migrated({"m.py": text})
     assert not any(file.refused for file in migration.files)
     assert "from _spmd import spmd_map" in after["m.py"]
-    assert "def _at_axes" in after["_spmd.py"]
+    assert "def _placed" in after["_spmd.py"]
     assert migrated(after)[0] == after
 
 

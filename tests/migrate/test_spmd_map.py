@@ -8,6 +8,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -275,17 +276,32 @@ def test_the_text_is_in_the_style_of_the_project(style: Style, features: set[Fea
     }
 
 
+FORMATTED = [
+    set(),
+    ANY_CALL,
+    set(Feature),
+    {Feature.IN_AXES, Feature.UNMAPPED, Feature.STATIC},
+    {Feature.IN_AXES, Feature.OUT_AXES, Feature.DONATE},
+    {Feature.PROCESSES},
+    {Feature.PROCESSES, Feature.DONATE, Feature.LOWERED},
+    {Feature.PROCESSES, Feature.IN_AXES},
+]
+
+
 @pytest.mark.parametrize("typed", [True, False])
 @pytest.mark.parametrize("width", [80, 88, 100, 120])
-def test_a_formatter_leaves_the_text_as_it_is(width: int, typed: bool) -> None:
-    for features, quote in ((set(), '"'), (ANY_CALL, "'"), (set(Feature), '"')):
-        style = Style(width, "    ", quote, typed)
-        text = emit([request(features, "batch"), *map(HelperRequest, NAMES)], style)
-        command = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", "-"]
-        command += [f"--config=line-length={width}"]
-        command += [f"--config=format.quote-style='{QUOTES[quote]}'"]
-        done = children.run(command, text=text, timeout=60)
-        assert not done.stdout, done.stdout
+def test_a_formatter_leaves_the_text_as_it_is(width: int, typed: bool, tmp_path: Path) -> None:
+    quote = "'" if typed else '"'
+    for k, features in enumerate(FORMATTED):
+        helpers = [request(features, "batch"), *map(HelperRequest, NAMES)]
+        text = emit(helpers, Style(width, "    ", quote, typed))
+        (tmp_path / f"helpers_{k}.py").write_text(text)
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", str(tmp_path)]
+    command += [f"--config=line-length={width}"]
+    command += [f"--config=format.quote-style='{QUOTES[quote]}'"]
+    done = children.run(command, timeout=60)
+    assert not done.stdout, done.stdout
+    assert f"{len(FORMATTED)} files already formatted" in done.stderr
 
 
 def test_a_project_that_uses_little_gets_a_short_text() -> None:

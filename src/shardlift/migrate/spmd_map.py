@@ -61,8 +61,16 @@ _PARAMETERS = {feature: keyword for keyword, feature in _OF_KEYWORD.items()}
 # A pmap that is handed on as a value may be called in any way.
 ANY_CALL = frozenset(Feature) - {Feature.PROCESSES, Feature.LOWERED}
 _OF_IN_AXES = frozenset({Feature.LISTS, Feature.UNMAPPED, Feature.STATIC_LAST})
-_FIRST_AXIS = frozenset(
-    {Feature.PROCESSES, Feature.DONATE, Feature.UNNAMED, Feature.REMAPPED, Feature.UNHASHABLE}
+# With no more than these, all arrays are sliced along their first axis, and none is static.
+_FIRST_AXIS_ONLY = frozenset(
+    {
+        Feature.PROCESSES,
+        Feature.DONATE,
+        Feature.UNNAMED,
+        Feature.LOWERED,
+        Feature.REMAPPED,
+        Feature.UNHASHABLE,
+    }
 )
 _MAY_HAVE_NO_HASH = frozenset(
     {Feature.IN_AXES, Feature.OUT_AXES, Feature.STATIC, Feature.DEVICES, Feature.DONATE}
@@ -166,14 +174,14 @@ def _is_hashable(node: ast.expr) -> bool:
 
 def text(features: frozenset[Feature], axis: str = DEFAULT_AXIS) -> str:
     """The definition of `spmd_map` with these features, annotated."""
-    return _trim(_template(), {*features, *_of_processes(features)}).replace("AXIS", f'"{axis}"')
+    return _trim(_template(), {*features, *_ways_to_join(features)}).replace("AXIS", f'"{axis}"')
 
 
-def _of_processes(features: frozenset[Feature]) -> set[str]:
-    """How many processes are served: `joined`, on whole trees, where all is along the first axis."""
+def _ways_to_join(features: frozenset[Feature]) -> set[str]:
+    """How the arrays of many processes become global: all in one call where all are alike."""
     if Feature.PROCESSES not in features:
         return set()
-    return {"joined" if features <= _FIRST_AXIS else "stitched"}
+    return {"by_tree" if features <= _FIRST_AXIS_ONLY else "by_leaf"}
 
 
 def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
@@ -185,7 +193,7 @@ def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
         Feature.LISTS: "isinstance(in_axes, list)",
         Feature.STATIC_LAST: "in_axes += (None,)",
         Feature.UNMAPPED: "_placed,",
-        Feature.PROCESSES: "_stitched,",
+        Feature.PROCESSES: "_joined,",
         Feature.LOWERED: "call.lower =",
         Feature.UNHASHABLE: "@_remember",
     }

@@ -10,18 +10,16 @@ from jax.experimental import multihost_utils
 
 
 def _remember(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what was made before for equal arguments, if they have a hash."""
-    cached = functools.lru_cache(maxsize=64)(make)
+    """Return what was made before for equal arguments, also with lists in them."""
+
+    @functools.lru_cache(maxsize=64)
+    def made(args: Any, leaves: Any, tree: Any) -> Any:
+        return make(*args, **jax.tree.unflatten(tree, leaves))
 
     @functools.wraps(make)
     def find(*args: Any, **kwargs: Any) -> Any:
-        for name in kwargs.keys() - {"out_axes"}:  # which may have lists in it
-            if isinstance(kwargs[name], list):
-                kwargs[name] = tuple(kwargs[name])
-        try:
-            return cached(*args, **kwargs)
-        except TypeError:  # a dict of axes has no hash
-            return make(*args, **kwargs)
+        leaves, tree = jax.tree.flatten(kwargs)
+        return made(args, tuple(leaves), tree)
 
     return find
 
@@ -34,20 +32,11 @@ def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
     return jax.tree.map(at_axis, specs, tree)
 
 
-def _sizes(x: Any, axes: tuple[int, ...]) -> list[int]:
-    return [x.shape[k] for k in axes]
-
-
-def _placed(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
-    """Copy what is on other devices to those of the mesh."""
-    sharding = jax.NamedSharding(mesh, spec)
-
-    def place(x: Any) -> Any:
-        if hasattr(x, "sharding") and x.committed and x.sharding != sharding:
-            return jax.device_put(x, sharding)
-        return x
-
-    return jax.tree.map(place, tree)
+def _placed(x: Any, sharding: jax.NamedSharding) -> Any:
+    """Copy `x` to the devices of `sharding`, if it is on others."""
+    if getattr(x, "sharding", sharding) == sharding:
+        return x  # or no array: jit places it
+    return jax.device_put(x, sharding)
 
 
 def _across_processes(mapped: Any, axis_name: Hashable) -> Callable[..., Any]:
@@ -61,40 +50,25 @@ def _across_processes(mapped: Any, axis_name: Hashable) -> Callable[..., Any]:
         devices = sorted(jax.devices(), key=lambda d: d.process_index)
         mesh = jax.sharding.Mesh(devices, (axis_name,))
         rows = jax.tree.map(lambda x: getattr(x, "_whole", x), (args, kwargs))
-        args, kwargs = multihost_utils.host_local_array_to_global_array(
-            rows, mesh, spec
-        )
+        to_global = multihost_utils.host_local_array_to_global_array
+        args, kwargs = to_global(rows, mesh, spec)
         out = mapped(*args, **kwargs)
         rows = multihost_utils.global_array_to_host_local_array(out, mesh, spec)
         # Passed again, they need not be made global again.
-        jax.tree.map(lambda row, whole: setattr(row, "_whole", whole), rows, out)
+        jax.tree.map(lambda x, whole: setattr(x, "_whole", whole), rows, out)
         return rows
 
     return call
 
 
-def _stitched(mesh: jax.sharding.Mesh, spec: jax.P, tree: Any) -> Any:
-    """Make what this process has a part of global arrays."""
-    sharding = jax.NamedSharding(mesh, spec)
-
-    def stitch(x: Any) -> Any:
-        whole = getattr(x, "_whole", x)
-        if getattr(whole, "sharding", None) == sharding:
-            return whole
-        if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
-            return x  # a number: jit puts it on every device
-        x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
-        whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
-        x._whole = whole  # passed again, it need not be stitched again
+def _joined(x: Any, sharding: jax.NamedSharding) -> Any:
+    """Return the global array that `x` is the part of this process of."""
+    whole = getattr(x, "_whole", x)
+    if getattr(whole, "sharding", None) == sharding:
         return whole
-
-    return jax.tree.map(stitch, tree)
-
-
-def _own_rows(mesh: jax.sharding.Mesh, specs: Any, out: Any) -> Any:
-    """What this process has of the outputs."""
-    if not mesh.is_multi_process:
-        return out
-    rows = multihost_utils.global_array_to_host_local_array(out, mesh, specs)
-    jax.tree.map(lambda row, whole: setattr(row, "_whole", whole), rows, out)
-    return rows
+    if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
+        return x  # a number: jit puts it on every device
+    mesh, spec = sharding.mesh, sharding.spec
+    x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
+    x._whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
+    return x._whole  # passed again, it need not be joined again

@@ -17,11 +17,15 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
     """
     in_specs = out_specs = jax.P(axis_name)
 
+    def mesh_of(count):
+        chosen = sorted(jax.devices(), key=lambda d: d.process_index)
+        return jax.sharding.Mesh(chosen[:count], (axis_name,))
+
+    # An argument that is passed by name is not donated.
+    @functools.partial(jax.jit, donate_argnums=donate_argnums, donate_argnames=())
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        count = jax.tree.leaves((args, kwargs))[0].shape[0]
-        chosen = sorted(jax.devices(), key=lambda d: d.process_index)
-        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
+        mesh = mesh_of(jax.tree.leaves((args, kwargs))[0].shape[0])
 
         @jax.shard_map(
             mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
@@ -33,9 +37,21 @@ def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
 
         return on_device(args, kwargs)
 
-    # An argument that is passed by name is not donated.
-    compiled = jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-    return _across_processes(compiled, axis_name)
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        if jax.process_count() == 1:
+            return mapped(*args, **kwargs)
+        mesh = mesh_of(jax.device_count())
+        rows = jax.tree.map(lambda x: getattr(x, "_whole", x), (args, kwargs))
+        to_global = multihost_utils.host_local_array_to_global_array
+        args, kwargs = to_global(rows, mesh, in_specs)
+        out = mapped(*args, **kwargs)
+        rows = multihost_utils.global_array_to_host_local_array(out, mesh, out_specs)
+        # Passed again, they need not be made global again.
+        jax.tree.map(lambda x, whole: setattr(x, "_whole", whole), rows, out)
+        return rows
+
+    return call
 
 
 def device_put_replicated(x, devices):
@@ -65,28 +81,6 @@ def unreplicate(tree):
         return x[0] if np.ndim(x) else x
 
     return jax.tree.map(first, tree)
-
-
-def _across_processes(mapped, axis_name):
-    """Pass the rows that this process has, and return those that it gets."""
-    spec = jax.P(axis_name)
-
-    @functools.wraps(mapped)
-    def call(*args, **kwargs):
-        if jax.process_count() == 1:
-            return mapped(*args, **kwargs)
-        devices = sorted(jax.devices(), key=lambda d: d.process_index)
-        mesh = jax.sharding.Mesh(devices, (axis_name,))
-        rows = jax.tree.map(lambda x: getattr(x, "_whole", x), (args, kwargs))
-        to_global = multihost_utils.host_local_array_to_global_array
-        args, kwargs = to_global(rows, mesh, spec)
-        out = mapped(*args, **kwargs)
-        rows = multihost_utils.global_array_to_host_local_array(out, mesh, spec)
-        # Passed again, they need not be made global again.
-        jax.tree.map(lambda x, whole: setattr(x, "_whole", whole), rows, out)
-        return rows
-
-    return call
 
 
 STEPS, BATCH = 40, 64  # of all processes together

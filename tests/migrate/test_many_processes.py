@@ -73,7 +73,7 @@ def main():
     return jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), out)
 """
 # How the helper makes global arrays: each leaf by its axes, or all of them in one call.
-PROGRAMS = {"_joined,": PROGRAM, "_across_processes(": FIRST_AXIS}
+PROGRAMS = {"_joined,": PROGRAM, "to_global(": FIRST_AXIS}
 
 
 def body(pairs):

@@ -187,7 +187,7 @@ def test_many_processes() -> None:
     after = _after("import jax\nn = jax.process_count()\nf = jax.pmap(g)\n")
     assert "f = spmd_map(g)\n" in after
     files = {**_PACKAGE, "pkg/m.py": "import jax\nn = jax.process_count()\nf = jax.pmap(g)\n"}
-    assert "def _across_processes(" in migrated(files)[0]["pkg/_spmd.py"]
+    assert "to_global(" in migrated(files)[0]["pkg/_spmd.py"]
 
 
 def test_the_shim() -> None:

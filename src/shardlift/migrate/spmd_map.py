@@ -174,14 +174,18 @@ def _is_hashable(node: ast.expr) -> bool:
 
 def text(features: frozenset[Feature], axis: str = DEFAULT_AXIS) -> str:
     """The definition of `spmd_map` with these features, annotated."""
-    return _trim(_template(), {*features, *_ways_to_join(features)}).replace("AXIS", f'"{axis}"')
+    return _trim(_template(), {*features, *_ways_to_call(features)}).replace("AXIS", f'"{axis}"')
 
 
-def _ways_to_join(features: frozenset[Feature]) -> set[str]:
-    """How the arrays of many processes become global: all in one call where all are alike."""
-    if Feature.PROCESSES not in features:
-        return set()
-    return {"by_tree" if features <= _FIRST_AXIS_ONLY else "by_leaf"}
+def _ways_to_call(features: frozenset[Feature]) -> set[str]:
+    """What is done with the arguments before the compiled function is called.
+
+    They are `placed` on its devices, or those of many processes become global arrays: all in one
+    step if they are alike (`by_tree`), or each `by_leaf`.
+    """
+    if Feature.PROCESSES in features:
+        return {"called", "by_tree" if features <= _FIRST_AXIS_ONLY else "by_leaf"}
+    return {"called", "placed"} if Feature.UNMAPPED in features else set()
 
 
 def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
@@ -193,13 +197,11 @@ def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
         Feature.LISTS: "isinstance(in_axes, list)",
         Feature.STATIC_LAST: "in_axes += (None,)",
         Feature.UNMAPPED: "_placed,",
-        Feature.PROCESSES: "_joined,",
+        Feature.PROCESSES: "multihost_utils.",
         Feature.LOWERED: "call.lower =",
         Feature.UNHASHABLE: "@_remember",
     }
     found |= {feature for feature, sign in signs.items() if sign in source}
-    if "_across_processes(" in source:
-        found.add(Feature.PROCESSES)
     if function.decorator_list:
         found.add(Feature.REMAPPED)
     return frozenset(found)

@@ -1,7 +1,7 @@
 """What `spmd_map` needs for some of its arguments; the function itself is in `templates`."""
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -37,28 +37,6 @@ def _placed(x: Any, sharding: jax.NamedSharding) -> Any:
     if getattr(x, "sharding", sharding) == sharding:
         return x  # or no array: jit places it
     return jax.device_put(x, sharding)
-
-
-def _across_processes(mapped: Any, axis_name: Hashable) -> Callable[..., Any]:
-    """Pass the rows that this process has, and return those that it gets."""
-    spec = jax.P(axis_name)
-
-    @functools.wraps(mapped)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if jax.process_count() == 1:
-            return mapped(*args, **kwargs)
-        devices = sorted(jax.devices(), key=lambda d: d.process_index)
-        mesh = jax.sharding.Mesh(devices, (axis_name,))
-        rows = jax.tree.map(lambda x: getattr(x, "_whole", x), (args, kwargs))
-        to_global = multihost_utils.host_local_array_to_global_array
-        args, kwargs = to_global(rows, mesh, spec)
-        out = mapped(*args, **kwargs)
-        rows = multihost_utils.global_array_to_host_local_array(out, mesh, spec)
-        # Passed again, they need not be made global again.
-        jax.tree.map(lambda x, whole: setattr(x, "_whole", whole), rows, out)
-        return rows
-
-    return call
 
 
 def _joined(x: Any, sharding: jax.NamedSharding) -> Any:

@@ -42,7 +42,7 @@ class Rendering:
     source: Source  # with its new text
     document: str | None = None  # of a notebook, as it was
     raw: str | None = None  # of a notebook: its document, with the new text
-    first_cell: int = 0  # of a notebook: the first that is rewritten
+    first_cell: int = 0  # of a notebook: the first that needs a helper or an import
     changes: list[Change] = field(default_factory=list)
     refused: list[Change] = field(default_factory=list)
     skipped: list[Change] = field(default_factory=list)
@@ -84,7 +84,8 @@ class Rendering:
         self.helpers |= {request for match in matches for request in match.helpers}
         edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
         if edits and self.raw is not None:
-            cells = (edit.span.cell or 0 for edit in edits)
+            needy = [match for match in matches if match.helpers or match.imports]
+            cells = [edit.span.cell or 0 for match in needy for edit in match.edits]
             self.first_cell = min([self.first_cell or len(self.raw), *cells])
             self.raw = edit_cells(self.raw, edits)
             self.source = read_source(self.before.path, self.raw.encode())

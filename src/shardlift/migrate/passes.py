@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites, unfollowed
+from shardlift.migrate.alignment import keep_aligned
 from shardlift.migrate.changes import Change, ChangeId, notebook_id
 from shardlift.migrate.goal import Goal, Step
 from shardlift.migrate.notebook import edit_cells
@@ -157,7 +158,7 @@ def one_pass(
                 refused.append(Match(match.node, left[change], kind=match.kind))
             else:
                 (wanted if match.edits else refused).append(match)
-    return _without_overlaps(file, wanted), refused
+    return _without_overlaps(file, keep_aligned(file, wanted)), refused
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:

@@ -44,7 +44,7 @@ def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:
     assert "--- a/pkg/train.py\n+++ b/pkg/train.py\n" in result.stdout
     assert f"+{DONE}" in result.stdout
     assert "--- /dev/null\n+++ b/pkg/_spmd.py\n" in result.stdout
-    assert "1 place would be rewritten in 2 files." in result.stderr
+    assert "1 place would be rewritten in 1 file." in result.stderr
     assert "--write" in result.stderr
     assert (project / "pkg/train.py").read_text() == PMAP
     assert not (project / "pkg/_spmd.py").exists()
@@ -61,7 +61,7 @@ def test_the_diff_is_one_that_git_takes(project: Path) -> None:
 def test_writing_and_running_again(project: Path) -> None:
     result = _run("--write")
     assert result.exit_code == 0
-    assert "1 place was rewritten in 2 files." in result.stdout
+    assert "1 place was rewritten in 1 file." in result.stdout
     text = (project / "pkg/train.py").read_text()
     assert text == f"from pkg._spmd import spmd_map\n\n{DONE}"
     again = _run("--write")
@@ -315,6 +315,13 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
     assert "flax" not in _run("pkg", "--target-jax", "0.10.2").stderr
     (project / "requirements.txt").write_text("jax>=0.10\nflax\n")
     assert "needs JAX" not in _run("pkg").stderr
+
+
+def test_what_only_tests_need_raises_no_requirement(project: Path) -> None:
+    (project / "requirements.txt").write_text("jax>=0.4\n")
+    (project / "pkg" / "m_test.py").write_text(SITE)
+    assert "requirements.txt" not in _run("pkg/m_test.py", "--target-jax", "0.12").stderr
+    assert "requirements.txt:1: jax>=0.4" in _run("pkg", "--target-jax", "0.12").stderr
 
 
 def test_a_floor_in_pyproject_is_one_to_raise(project: Path) -> None:

@@ -66,7 +66,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
 
 def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
     printed = _run("--write").stdout
-    assert "2 places were rewritten in 2 files, 1 left as it is." in printed
+    assert "2 places were rewritten in 1 file, 1 left as it is." in printed
     assert "Of these: 1 mapped, 1 with a removed name." in printed
     assert re.search(r"New: pkg/_spmd\.py \(\d+ lines\)\.", printed)
     assert len(printed.splitlines()) <= 10
@@ -78,6 +78,21 @@ def test_only_removed_names(project: Path) -> None:
     assert text.startswith("# Replace names that JAX has removed")
     assert "The JAX that the project uses today." in text
     assert "shard_map" not in _sections(text)["What it is for"]
+
+
+def test_the_line_that_decides_for_many_processes(project: Path) -> None:
+    (project / "pkg/train.py").write_text(f"{TRAIN}seed = 1 + jax.process_index()\n")
+    _run("--write", "--pr", "pr.md")
+    changes = _sections((project / "pr.md").read_text())["What changes"]
+    assert "many processes, because of `pkg/train.py:7`: `jax.process_index()`." in changes
+
+
+def test_what_only_tests_need(project: Path) -> None:
+    (project / "pkg/train_test.py").write_text(TRAIN)
+    _run("pkg/train_test.py", "--write", "--pr", "pr.md")
+    needs = _sections((project / "pr.md").read_text())["What it needs"]
+    assert needs.strip().startswith("JAX 0.10 or newer for the tests and notebooks;")
+    assert "jax>=" not in needs
 
 
 def test_it_needs_write(project: Path) -> None:

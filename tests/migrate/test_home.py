@@ -51,7 +51,9 @@ def _site(imports: str = "") -> str:
         ({"top/lib/m.py": "from lib import agent", "top/n.py": ""}, "top/lib/m.py", INSIDE),
         ({"scripts/m.py": "import pkg", "pkg/__init__.py": ""}, "scripts/m.py", INSIDE),
         ({"m.py": "from lib import n", "lib/n.py": ""}, "m.py", INSIDE),
-        ({"m.py": "import n", "n.py": ""}, "m.py", INSIDE),
+        # A script that is not alone: beside what it imports, or what imports it.
+        ({"m.py": "import n", "n.py": ""}, "m.py", ("_spmd.py", "_spmd")),
+        ({"src/m.py": "", "src/main.py": "import m"}, "src/m.py", ("src/_spmd.py", "_spmd")),
         # What one test needs is in the test.
         ({"tests/test_m.py": "import pkg", "pkg/__init__.py": ""}, "tests/test_m.py", INSIDE),
         ({"pkg/__init__.py": "", "pkg/m_test.py": ""}, "pkg/m_test.py", INSIDE),
@@ -63,6 +65,27 @@ def _site(imports: str = "") -> str:
         ),
         (
             {"pkg/__init__.py": "", "pkg/a/__init__.py": "", "pkg/a/m.py": "from . import b"},
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", ".._spmd"),
+        ),
+        # Only its neighbours are imported relatively.
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/n.py": "",
+                "pkg/a/__init__.py": "",
+                "pkg/a/m.py": "from . import b\nfrom . import c\nfrom pkg.n import d",
+            },
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/n.py": "",
+                "pkg/a/__init__.py": "",
+                "pkg/a/m.py": "from . import b\nfrom ..o import c\nfrom pkg.n import d",
+            },
             "pkg/a/m.py",
             ("pkg/_spmd.py", ".._spmd"),
         ),
@@ -240,15 +263,10 @@ def test_scripts_do_not_write_into_a_package_that_is_not_beside_them() -> None:
 
 
 def test_a_notebook_imports_them_among_its_imports(tmp_path: Path) -> None:
-    cells = [
-        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
-        for one in (["import jax\n", "import pkg.m"], ["f = jax.pmap(lambda x: x)"])
-    ]
-    book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     texts = {
         "pkg/__init__.py": "",
         "pkg/m.py": _site(),
-        "demo.ipynb": json.dumps(book, indent=1) + "\n",
+        "demo.ipynb": _notebook("import jax\nimport pkg.m", "f = jax.pmap(lambda x: x)"),
     }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -262,6 +280,32 @@ def test_a_notebook_imports_them_among_its_imports(tmp_path: Path) -> None:
         "f = spmd_map(lambda x: x)",
     ]
     assert after.keys() == {"demo.ipynb", "m.py", "_spmd.py"}
+
+
+def _notebook(*sources: str) -> str:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
+        for one in sources
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+
+
+def test_the_helpers_of_a_notebook_stand_before_the_first_cell_that_needs_one() -> None:
+    book = _notebook("import jax", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
+    result = migrate(["n.ipynb"], lambda path: book.encode(), lambda path: False)
+    sources = ["".join(cell["source"]) for cell in json.loads(result.files[0].after)["cells"]]
+    assert sources[:2] == ["import jax", "jax.tree.map(f, x)"]
+    assert "def spmd_map" in sources[2]
+    assert sources[3:] == ["spmd_map(f)(x)"]
+
+
+def test_what_helpers_in_a_file_import_is_not_among_the_modules_beside() -> None:
+    text = "import jax\n\nfrom app import a\n\nf = jax.pmap(a, axis_name='i')\n"
+    result = migrate(["m.py"], lambda path: text.encode(), lambda path: path.endswith("app"))
+    (file,) = result.files
+    assert file.after.startswith(
+        "import functools\n\nimport jax\nimport jax.numpy as jnp\n\nfrom app import a\n\n\ndef spmd"
+    )
 
 
 GOOGLE = "from a import b\nfrom a import c\nimport jax\nfrom typing import Any, List\n"

@@ -34,3 +34,9 @@ EARLY = "import jax\nf = helper(jax)\nimport sys\n"
 )
 def test_before_the_first_use(text: str, needed_by: set[str], expected: str) -> None:
     assert add_imports(text, {"import functools"}, needed_by=needed_by) == expected
+
+
+def test_a_name_that_typing_gives_is_not_imported_twice() -> None:
+    text = "from typing import Callable, Sequence\n\ndef f(x: Callable) -> Sequence: ...\n"
+    assert add_imports(text, {"from collections.abc import Callable"}) == text
+    assert "Hashable" in add_imports(text, {"from collections.abc import Hashable"})

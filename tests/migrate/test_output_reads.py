@@ -7,6 +7,7 @@ import pytest
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.output_reads import rewrite
 from shardlift.source.project import Project
+from shardlift.source.settings import Settings
 from shardlift.source.text import Source
 from tests.migrate.steps import migrated, results, rewritten
 
@@ -210,3 +211,13 @@ def test_what_is_given_is_rewritten_too() -> None:
     assert "y = jax.device_get(unreplicate(p(replicate(x))))\n" in after
     assert "flax" not in after
     assert migrated(after) == after
+
+
+def test_flax_s_function_of_the_same_name_stays() -> None:
+    text = (
+        f"{STEP}from flax.jax_utils import unreplicate\n"
+        "s, loss = p(s, b)\nsave(unreplicate(s))\nprint(loss[0].item())\n"
+    )
+    after = migrated(text, settings=Settings((0, 12), (0, 12, 12)))
+    assert "spmd_map(step, 'i')" in after
+    assert after.endswith("save(unreplicate(s))\nprint(loss[0].item())\n")

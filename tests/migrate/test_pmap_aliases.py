@@ -40,3 +40,29 @@ def test_what_its_calls_need(alias: str, use: str, features: str) -> None:
     assert written(after["p/_spmd.py"]) == set(features.split())
     if alias is ALIAS:
         assert "axis_name='rows'" in after["p/_spmd.py"].replace('"', "'")
+
+
+LOCAL = "def run(x, fast):\n    {}\n    return a(x)(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "features"),
+    [
+        (LOCAL.format("a = jax.pmap if fast else jax.vmap"), "remapped"),
+        (LOCAL.format("if fast:\n        a = jax.pmap\n    else:\n        a = abs"), "remapped"),
+        (LOCAL.format("a = jax.pmap\n    b = a(x, donate_argnums=0)"), "remapped donate"),
+        ("class C:\n    def __init__(self):\n        self.a = jax.pmap\n"
+         "    def run(self, f):\n        return self.a(f, out_axes=1)\n",
+         "remapped out_axes"),
+        ("a = None\ndef set(n):\n    global a\n    a = jax.pmap\ndef run(f):\n"
+         "    return a(f, out_axes=1)\n", "remapped out_axes"),
+        # Handed on.
+        (LOCAL.format("a = jax.pmap\n    use(a)"), "unnamed backend remapped"),
+        ("def get(fast):\n    a = jax.pmap if fast else jax.vmap\n    return a\n",
+         "unnamed backend remapped"),
+    ],
+)  # fmt: skip
+def test_a_variable_or_an_attribute(text: str, features: str) -> None:
+    files = {"p/__init__.py": "", "p/m.py": f"import jax\nplace(1, backend='cpu')\n{text}"}
+    after, _ = migrated(files)
+    assert written(after["p/_spmd.py"]) == set(features.split())

@@ -72,6 +72,8 @@ def test_flax_has_releases_of_its_own() -> None:
             "jax[cuda12]>=0.10 ; python_version > '3.9'  # why",
         ),
         ("jaxlib<=0.4.30", "jaxlib>=0.10"),
+        ("jax>=0.5.0,<=0.11.1", "jax>=0.10,<=0.11.1"),
+        ("jax!=0.10.1,<1  # why", "jax>=0.10,!=0.10.1,<1  # why"),
     ],
 )
 def test_a_requirement_that_lets_older_releases_in_is_raised(text: str, raised: str) -> None:

@@ -167,7 +167,7 @@ def migrate_command(
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
     remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
-    raised = requirements.to_raise(config, settings, migration.needed_jax)
+    raised = requirements.to_raise(config, settings, migration)
     request = PullRequest(migration, raised, remaining, verified, options.verify or "")
     if pr is not None:
         _describe(request, pr)
@@ -183,7 +183,7 @@ def migrate_command(
             _say(line, diff)
         for line in leftovers.sentences(remaining, verbose):
             _say(line, diff)
-        for line in requirements.sentences(config, settings, migration.needed_jax):
+        for line in requirements.sentences(raised, settings, migration.needed_jax):
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)
@@ -324,8 +324,9 @@ def _totals(migration: Migration, diff: bool) -> str:
     skipped = sum(len(file.skipped) for file in migration.files)
     unreadable = len(migration.unreadable)
     verb = "would be" if diff else "was" if rewritten == 1 else "were"
+    files = sum(file.changed for file in migration.files)
     parts = [
-        f"{_count(rewritten, 'place')} {verb} rewritten in {_count(len(migration.changed), 'file')}"
+        f"{_count(rewritten, 'place')} {verb} rewritten in {_count(files, 'file')}"
         if rewritten
         else f"Nothing to rewrite in {_count(migration.looked_at, 'file')}",
         f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",

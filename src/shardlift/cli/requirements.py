@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from shardlift.cli.config import Config
+from shardlift.migrate.results import Migration
 from shardlift.source.model import Version
 from shardlift.source.settings import Settings
 from shardlift.source.target import Pin, newest_allowed, oldest_flax
 
 
-def to_raise(config: Config, settings: Settings, needed: Version | None) -> list[tuple[Pin, str]]:
+def to_raise(config: Config, settings: Settings, migration: Migration) -> list[tuple[Pin, str]]:
     """The requirements that let a JAX in that is too old for the new text, and the new lines.
 
-    A flax that does not run with that JAX is one, too.
+    A flax that does not run with that JAX is one, too. What only tests and notebooks need raises
+    no requirement of those who install the project.
     """
-    if needed is None:
+    needed = migration.needed_jax
+    if needed is None or not migration.changes_program:
         return []
     lines = [(pin, pin.with_lower_bound(needed)) for pin in config.pins if pin.is_below(needed)]
     flax = oldest_flax(max(needed, settings.target))
@@ -26,10 +30,11 @@ def to_raise(config: Config, settings: Settings, needed: Version | None) -> list
     return lines
 
 
-def sentences(config: Config, settings: Settings, needed: Version | None) -> list[str]:
+def sentences(
+    raised: Sequence[tuple[Pin, str]], settings: Settings, needed: Version | None
+) -> list[str]:
     """What the summary of a migration says about them."""
-    lines = to_raise(config, settings, needed)
-    if needed is None or (not lines and settings.target >= needed):
+    if needed is None or (not raised and settings.target >= needed):
         return []
     number = _text(needed)
     said = [f"The new text needs JAX {number} or newer."]
@@ -38,7 +43,7 @@ def sentences(config: Config, settings: Settings, needed: Version | None) -> lis
             f" The project is read for JAX {_text(settings.target)}: with --target-jax {number} "
             "the names removed until then are rewritten, too."
         )
-    return said + [f"  {_place(pin)}: {pin.text}  ->  {new}" for pin, new in lines]
+    return said + [f"  {_place(pin)}: {pin.text}  ->  {new}" for pin, new in raised]
 
 
 def _place(pin: Pin) -> str:

@@ -19,7 +19,7 @@ from shardlift.migrate.device_axis.rewrites import analyse, plan
 from shardlift.migrate.drafts import finish
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.helper_modules import helper_modules
-from shardlift.migrate.home import Home, find_homes
+from shardlift.migrate.home import Home, find_homes, no_home
 from shardlift.migrate.layout import Exists, Layout
 from shardlift.migrate.output_reads import FIRST_OF_TREE
 from shardlift.migrate.passes import (
@@ -110,7 +110,8 @@ class ProjectMigration:
         results: list[FileResult] = []
         for path, draft in drafts.items():
             with _list_files(path, unreadable):
-                results.append(stage.finish(draft, homes.get(path, Home(None))))
+                home = homes.get(path) or no_home(path, self._layout, self._exists)
+                results.append(stage.finish(draft, home))
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists)
         evidence = self._process_evidence(shown)

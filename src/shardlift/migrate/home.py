@@ -29,6 +29,11 @@ def beside(path: str) -> Home:
     return Home(os.path.join(os.path.dirname(path), f"{MODULE}.py"), MODULE, frozenset({MODULE}))
 
 
+def no_home(path: str, layout: Layout, exists: Exists) -> Home:
+    """For a file that holds its own helpers, or needs none."""
+    return Home(None, own=_beside(path, os.path.dirname(os.path.abspath(path)), layout, exists))
+
+
 def is_test(path: str) -> bool:
     """Whether a file is a test, by its name or its folder."""
     pure = PurePath(path)
@@ -45,13 +50,13 @@ def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str
 
     Files of one package share a module at its top, and so do the scripts of one folder. Files
     that import from a package whose own code needs helpers share those, notebooks, too. What only
-    tests need is in their folder. A script on its own, a single test, and any other notebook have
-    no home.
+    tests need is in their folder. A script without modules beside it, a single test, and any other
+    notebook have no home.
     """
-    homes = {path: Home(None) for path in paths}
+    homes = {path: no_home(path, layout, exists) for path in paths}
     for package, files in _groups(paths, layout).items():
         modules = [path for path in files if not _is_notebook(path)]
-        place = _place(package, modules, exists) if modules else None
+        place = _place(package, modules, layout, exists) if modules else None
         if place is not None:
             sharing = files if place.name else modules
             homes |= {path: _home(path, place, modules, layout, exists) for path in sharing}
@@ -121,12 +126,14 @@ def _last(
     return max(circle, key=lambda one: (len(members[one]), one.folder))
 
 
-def _place(package: Package, files: Sequence[str], exists: Exists) -> Package | None:
+def _place(
+    package: Package, files: Sequence[str], layout: Layout, exists: Exists
+) -> Package | None:
     """The folder of a package in which a home is made; None: in the file."""
     if exists(os.path.join(package.folder, f"{MODULE}.py")):
         return package
     only_tests = all(map(is_test, files))
-    if len(files) == 1 and (only_tests or not package.name):
+    if len(files) == 1 and (only_tests or not (package.name or layout.has_modules(package))):
         return None
     if not only_tests:
         return package
@@ -161,8 +168,14 @@ def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout
     if _is_notebook(path):
         return False
     relative, absolute = _styles(path, place, layout)
-    if relative or absolute:
-        return relative > absolute
+    if absolute:
+        # Files that import their neighbours relatively may name the package for all others.
+        depth = len(
+            PurePath(os.path.dirname(os.path.abspath(path))).relative_to(place.folder).parts
+        )
+        return relative > absolute and max(layout.imports(path).levels) > depth
+    if relative:
+        return True
     if not place.name:
         return False
     styles = [_styles(other, place, layout) for other in files]

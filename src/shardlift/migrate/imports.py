@@ -22,6 +22,8 @@ from shardlift.source.text import Source
 _LINE = 79
 # What is imported in one statement also where everything else has its own line: Google's style.
 _TYPING = frozenset({"typing", "typing_extensions"})
+# Has the names of collections.abc, too, that helpers are annotated with.
+_ALSO_ABC = "typing"
 _SEVERAL = re.compile(r"^from (\S+) import (\w+(?:, \w+)+)$", re.M)
 ImportStatement = (ast.Import, ast.ImportFrom)
 Statement = ast.Import | ast.ImportFrom
@@ -241,6 +243,7 @@ def _is_there(body: Iterable[ast.stmt], statement: str) -> bool:
     for node in body:
         if isinstance(node, ast.ImportFrom) and isinstance(parsed, ast.ImportFrom):
             same = (node.module, node.level) == (parsed.module, parsed.level)
+            same |= (node.module, parsed.module) == (_ALSO_ABC, "collections.abc")
             have = {(alias.name, alias.asname) for alias in node.names}
             if same and {(alias.name, alias.asname) for alias in parsed.names} <= have:
                 return True

@@ -93,6 +93,10 @@ class Layout:
                 return package
         return self._by_structure(path)
 
+    def has_modules(self, package: Package) -> bool:
+        """Whether files import modules of this folder by this name, or by their own names."""
+        return package in self._by_folder.get(package.folder, ())
+
     def _imports(self, path: str) -> Imports:
         return imports_of_text(self._text(path))
 

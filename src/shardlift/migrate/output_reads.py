@@ -15,6 +15,7 @@ from shardlift.migrate.goal import Goal
 from shardlift.migrate.names import is_free
 from shardlift.migrate.placement import UNREPLICATE
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.idioms import is_zero, takes_first
 from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
@@ -56,7 +57,9 @@ def _reads_rows(file: File, call: ast.Call) -> bool:
 
 def _around(file: File, node: ast.expr, inner: ast.expr) -> Iterator[Match]:
     """Put a helper's call in the place of a node, and leave what it is given as it is written."""
-    if not is_free(file, node, "unreplicate", UNREPLICATE):
+    # Flax's own function of that name stays in the file if it works.
+    stays = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS
+    if not is_free(file, node, "unreplicate", "" if stays else UNREPLICATE):
         return
     opening = Edit(file.stretch(*position(node), *position(inner)), "unreplicate(")
     closing = Edit(file.stretch(*end(inner), *end(node)), ")")

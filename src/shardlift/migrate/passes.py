@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlift.migrate import output_reads, placement, removed_names, shim, sites, unfollowed
+from shardlift.migrate.alignment import keep_aligned
 from shardlift.migrate.changes import Change, ChangeId, notebook_id
 from shardlift.migrate.goal import Goal, Step
 from shardlift.migrate.notebook import edit_cells
@@ -42,7 +43,7 @@ class Rendering:
     source: Source  # with its new text
     document: str | None = None  # of a notebook, as it was
     raw: str | None = None  # of a notebook: its document, with the new text
-    first_cell: int = 0  # of a notebook: the first that is rewritten
+    first_cell: int = 0  # of a notebook: the first that needs a helper or an import
     changes: list[Change] = field(default_factory=list)
     refused: list[Change] = field(default_factory=list)
     skipped: list[Change] = field(default_factory=list)
@@ -84,7 +85,8 @@ class Rendering:
         self.helpers |= {request for match in matches for request in match.helpers}
         edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
         if edits and self.raw is not None:
-            cells = (edit.span.cell or 0 for edit in edits)
+            needy = [match for match in matches if match.helpers or match.imports]
+            cells = [edit.span.cell or 0 for match in needy for edit in match.edits]
             self.first_cell = min([self.first_cell or len(self.raw), *cells])
             self.raw = edit_cells(self.raw, edits)
             self.source = read_source(self.before.path, self.raw.encode())
@@ -156,7 +158,7 @@ def one_pass(
                 refused.append(Match(match.node, left[change], kind=match.kind))
             else:
                 (wanted if match.edits else refused).append(match)
-    return _without_overlaps(file, wanted), refused
+    return _without_overlaps(file, keep_aligned(file, wanted)), refused
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:

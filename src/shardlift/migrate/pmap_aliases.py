@@ -11,9 +11,11 @@ from shardlift.migrate.site_features import features_of_site
 from shardlift.migrate.spmd_map import Feature
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention
+from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Argument, Constant
 
 _PARTIAL = "functools.partial"
+_SCOPES = (*FUNCTIONS, ast.ClassDef)
 
 
 class Alias(NamedTuple):
@@ -21,22 +23,34 @@ class Alias(NamedTuple):
 
     name: str
     options: Options
+    function: ast.AST | None = None  # whose local variable it is
 
 
 def find_alias(file: File, mention: Mention) -> Alias | None:
-    """The name that pmap gets at the top of a module, if it gets one there."""
+    """The name or attribute that pmap is assigned to, perhaps as one of two: `pmap if a else b`."""
     call = _partial_of(file, mention.name)
+    value: ast.AST | None = call or mention.name
     statement = file.index.parents.get(call or mention.name)
-    if not isinstance(statement, ast.Assign) or statement not in file.index.root.body:
-        return None
-    target = statement.targets[0]
-    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+    while isinstance(statement, ast.IfExp) and statement.test is not value:
+        value, statement = statement, file.index.parents.get(statement)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     try:
         options = read_options(file, call, skip=1) if call else Options(file, None, {})
     except (NotLiteralError, UnsupportedError):
         return None
-    return Alias(target.id, options)
+    target = statement.targets[0]
+    if isinstance(target, ast.Attribute):
+        return Alias(target.attr, options)
+    if not isinstance(target, ast.Name):
+        return None
+    function = next((n for n in file.index.ancestors(target) if isinstance(n, _SCOPES)), None)
+    if function is None or isinstance(function, ast.ClassDef):
+        return Alias(target.id, options)
+    others = [n for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal))]
+    if any(target.id in node.names for node in others):
+        return Alias(target.id, options)  # of the module, or of a function around
+    return Alias(target.id, options, function)
 
 
 def features_of_alias(file: File, alias: Alias) -> frozenset[Feature] | None:
@@ -45,10 +59,18 @@ def features_of_alias(file: File, alias: Alias) -> frozenset[Feature] | None:
     The calls are found by the name alone: one of something else asks for too much at most.
     """
     try:
-        used = [alias.options, *_calls(file, alias.name)]
+        calls = _local_calls(file, alias) if alias.function else _calls(file, alias.name)
+        used = [alias.options, *calls]
         return frozenset({Feature.REMAPPED}).union(*map(features_of_site, used))
     except (NotLiteralError, UnsupportedError):
         return None
+
+
+def _local_calls(file: File, alias: Alias) -> Iterator[Options]:
+    assert alias.function is not None
+    for node in ast.walk(alias.function):
+        if isinstance(node, ast.Name) and node.id == alias.name and isinstance(node.ctx, ast.Load):
+            yield _use(file, node)
 
 
 def _calls(file: File, alias: str) -> Iterator[Options]:

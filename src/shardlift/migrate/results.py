@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shardlift.migrate.changes import Change
-from shardlift.migrate.home import Home
+from shardlift.migrate.home import Home, is_test
 from shardlift.source.model import HelperRequest, Kind, Version
 from shardlift.source.processes import Evidence
 
@@ -51,5 +51,14 @@ class Migration:
     @property
     def needed_jax(self) -> Version | None:
         """The oldest JAX that runs the new text; None if it is as it was: new names alone do."""
-        kinds = {change.kind for file in self.files for change in file.rewritten}
-        return WRITTEN_FOR if kinds - {Kind.NAME} else None
+        return WRITTEN_FOR if any(_is_newer(file) for file in self.files) else None
+
+    @property
+    def changes_program(self) -> bool:
+        """Whether a file needs that JAX that is neither a test nor a notebook."""
+        changed = [file.path for file in self.files if _is_newer(file)]
+        return not all(is_test(path) or path.endswith(".ipynb") for path in changed)
+
+
+def _is_newer(file: FileResult) -> bool:
+    return any(change.kind is not Kind.NAME for change in file.rewritten)

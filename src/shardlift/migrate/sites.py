@@ -180,7 +180,7 @@ def _rename(file: File, mention: Mention, options: Options | None) -> Match:
         features |= {Feature.LOWERED}
     known = alias.options if alias else options
     helper = request(features, axis_of(known) if known else None)
-    edits = (file.replace(mention.name, NAME), *_realign(file, mention))
+    edits = (file.replace(mention.name, NAME),)
     return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))
 
 
@@ -193,26 +193,6 @@ def _has_unseen_options(file: File, mention: Mention) -> bool:
         not isinstance(value, ast.Dict) and getattr(value, "id", None) not in passed_on
         for value in unpacked
     )
-
-
-def _realign(file: File, mention: Mention) -> Iterator[Edit]:
-    """Lines of a call that are aligned with its first argument stay aligned with it."""
-    call, name = mention.node, mention.name
-    longer = len(NAME) - len(file.text(name))
-    if not longer or not isinstance(call, ast.Call) or call.func is not name:
-        return
-    column = (name.end_col_offset or 0) + 1
-    inside_strings = {
-        line
-        for node in ast.walk(call)
-        if isinstance(node, (ast.Constant, ast.JoinedStr))
-        for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
-    }
-    for number in range(call.lineno + 1, (call.end_lineno or call.lineno) + 1):
-        line = file.lines[number - 1]
-        margin = len(line) - len(line.lstrip())
-        if line.strip() and margin >= column and number not in inside_strings:
-            yield Edit(file.stretch(number, 0, number, max(-longer, 0)), " " * longer)
 
 
 def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: Style) -> Match:

@@ -27,6 +27,7 @@ _OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
     ((0, 11), (0, 12, 7)),  # it asked for names of jax.core that JAX 0.11 removed
     ((0, 4, 36), (0, 10)),  # it asked for the levels of traces
 )
+_UPPER = ("<", "<=", "!=")
 _NEWEST = {"jax": NEWEST, "flax": NEWEST_FLAX}
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
@@ -53,9 +54,13 @@ class Pin:
         )
 
     def with_lower_bound(self, needed: Version) -> str:
-        """The requirement with a newer lower bound."""
+        """The requirement with a newer lower bound, and with its upper bound if that fits."""
         number = ".".join(map(str, needed))
-        return _SPECIFIER.sub(rf"\g<1>>={number}", self.text, count=1).strip()
+        requirement = _requirement(self.text)
+        bounds = requirement.specifier if requirement is not None else ()
+        kept = sorted(str(b) for b in bounds if b.operator in _UPPER and b.contains(number))
+        new = ",".join([f">={number}", *kept])
+        return _SPECIFIER.sub(rf"\g<1>{new}", self.text, count=1).strip()
 
 
 def oldest_flax(jax: Version) -> Version:

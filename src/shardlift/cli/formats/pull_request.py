@@ -114,6 +114,8 @@ def _changes(request: PullRequest) -> Iterator[str]:
     yield f"{_count(len(own), 'file')}: {counts}, by `shardlift migrate`."
     for file in request.new_files:
         yield f"New: `{file.path}`, {_lines(file.after)} lines of plain JAX."
+    if (line := request.migration.many_processes) is not None:
+        yield f"Written for many processes, because of `{line.path}:{line.line}`: `{line.text}`."
 
 
 def _purpose(request: PullRequest) -> Iterator[str]:
@@ -142,7 +144,11 @@ def _needs(request: PullRequest) -> Iterator[str]:
     if needed is None:
         yield "The JAX that the project uses today."
         return
-    yield f"JAX {'.'.join(map(str, needed))} or newer."
+    number = ".".join(map(str, needed))
+    if not request.migration.changes_program:
+        yield f"JAX {number} or newer for the tests and notebooks; all other files: as before."
+        return
+    yield f"JAX {number} or newer."
     if request.raised:
         yield "These requirements have to be raised:"
         yield ""

@@ -9,7 +9,7 @@ import pytest
 
 from shardlift.migrate.call_format import Style
 from shardlift.migrate.engine import migrate
-from shardlift.migrate.formatter import yapf_style
+from shardlift.migrate.formatter import formatter_width, yapf_style
 from shardlift.migrate.helpers import emit
 from shardlift.migrate.spmd_map import ANY_CALL, request
 from shardlift.source.model import HelperRequest
@@ -60,3 +60,30 @@ def test_a_licence_header_is_joined_as_yapf_joins_it(style: str, gap: str) -> No
     result = migrate(list(files)[:3], read, lambda path: os.path.abspath(path) in texts)
     (module,) = result.helper_modules
     assert module.after.startswith(f'# Copyright A.{gap}"""')
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("[tool.black]\nline-length = 100\n", 100),
+        ('[tool.ruff]\nsrc = "a"\nline-length = 120  # wide\n', 120),
+        ("[tool.black]\npreview = true\n[tool.pylint]\nline-length = 100\n", None),
+    ],
+)
+def test_the_width_of_black_and_ruff_is_read(text: str, width: int | None) -> None:
+    files = {
+        "p/__init__.py": "",
+        "p/a.py": "import jax\nf = jax.pmap(lambda x: x)\n",
+        "pyproject.toml": text,
+    }
+    texts = {os.path.abspath(path): text.encode() for path, text in files.items()}
+
+    def read(path: str) -> bytes:
+        return texts[os.path.abspath(path)]
+
+    def exists(path: str) -> bool:
+        return os.path.abspath(path) in texts
+
+    assert formatter_width("p/a.py", read, exists) == width
+    (module,) = migrate(list(files)[:2], read, exists).helper_modules
+    assert ("@jax.shard_map(\n" in module.after) is (width is None)

@@ -1,4 +1,4 @@
-"""The style that a project asks of yapf, which breaks lines in its own way."""
+"""What a project asks of its formatter: the style of yapf, the width of black and ruff."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from shardlift.migrate.layout import Exists
 
 # Where yapf looks for its settings, and the section that holds them.
 _SETTINGS = {".style.yapf": "style", "setup.cfg": "yapf", "pyproject.toml": "tool.yapf"}
+_WIDTH = re.compile(r"^\[tool\.(?:black|ruff)\][^\[]*?^line[-_]length\s*=\s*(\d{2,3})\b", re.M)
 _BASED_ON = re.compile(r"^\s*based_on_style\s*[=:]\s*[\"']?(\w+)", re.M)
 
 
@@ -23,6 +24,17 @@ def yapf_style(path: str, read: Callable[[str], bytes], exists: Exists) -> str |
             if inside is not None:
                 based_on = _BASED_ON.search(inside[1])
                 return based_on[1].lower() if based_on else "pep8"
+    return None
+
+
+def formatter_width(path: str, read: Callable[[str], bytes], exists: Exists) -> int | None:
+    """The length of lines that black or ruff are asked for; None if there is none."""
+    for folder in _folders(path, exists):
+        settings = os.path.join(folder, "pyproject.toml")
+        text = read(settings).decode("utf-8", "replace") if exists(settings) else ""
+        width = _WIDTH.search(text)
+        if width is not None:
+            return int(width[1])
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from shardlift.migrate.call_format import Style
-from shardlift.migrate.formatter import yapf_style
+from shardlift.migrate.formatter import formatter_width, yapf_style
 from shardlift.migrate.helpers import (
     definitions,
     emit,
@@ -38,6 +38,7 @@ def helper_modules(
         texts = [file.before for file in files if file.path.endswith(".py")]
         yapf = yapf_style(path, read, exists)
         style = replace(Style.of("\n".join(texts)), hugging=yapf not in (None, "facebook"))
+        style = replace(style, width=formatter_width(path, read, exists) or style.width)
         header = licence_header(texts[0])
         header = f"{header.rstrip()}\n" if header and yapf in ("yapf", "pep8") else header
         text = helper_module(before, requests, style, header)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import resource
 import shutil
@@ -9,10 +10,12 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
+import shardlift
 from tests import shared
 from tests.children import QUICK
 from tests.watchdog import watch
@@ -48,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if shared.FOLDER not in os.environ:  # else this is a worker of xdist
         os.environ[shared.FOLDER] = folder = tempfile.mkdtemp(prefix="tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        # Where PYTHONDONTWRITEBYTECODE is set, each program that a test starts would do this.
+        compileall.compile_dir(Path(shardlift.__file__).parent, quiet=2)
     os.environ.update(shared.compilation_cache())
 
 

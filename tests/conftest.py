@@ -36,6 +36,8 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
+# Folders whose tests reach nothing that [tool.coverage.run] names; being traced takes time.
+UNMEASURED = ("arrays", "legacy", "mapping", "replication")
 SLOW = 900  # seconds that a slow test has; others have those of pyproject.toml
 
 
@@ -75,14 +77,17 @@ def ranks_are_promoted() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave exhaustive tests out unless asked for; give slow ones more time."""
+    """Leave exhaustive tests out unless asked for; give slow ones more time, and no coverage."""
     if not config.getoption("exhaustive"):
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    measured = config.pluginmanager.hasplugin("_cov")  # --cov
     for item in items:
         if item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
+        if measured and (item.get_closest_marker("slow") or item.path.parent.name in UNMEASURED):
+            item.add_marker("no_cover")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW))
     if worker := getattr(config, "workerinput", None):

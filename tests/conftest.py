@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import resource
 import shutil
@@ -9,10 +10,12 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
+import shardlift
 from tests import shared
 from tests.children import QUICK
 from tests.watchdog import watch
@@ -33,6 +36,8 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
+# Folders whose tests reach nothing that [tool.coverage.run] names; being traced takes time.
+UNMEASURED = ("arrays", "legacy", "mapping", "replication")
 SLOW = 900  # seconds that a slow test has; others have those of pyproject.toml
 
 
@@ -48,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if shared.FOLDER not in os.environ:  # else this is a worker of xdist
         os.environ[shared.FOLDER] = folder = tempfile.mkdtemp(prefix="tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        # Where PYTHONDONTWRITEBYTECODE is set, each program that a test starts would do this.
+        compileall.compile_dir(Path(shardlift.__file__).parent, quiet=2)
     os.environ.update(shared.compilation_cache())
 
 
@@ -70,14 +77,17 @@ def ranks_are_promoted() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave exhaustive tests out unless asked for; give slow ones more time."""
+    """Leave exhaustive tests out unless asked for; give slow ones more time, and no coverage."""
     if not config.getoption("exhaustive"):
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    measured = config.pluginmanager.hasplugin("_cov")  # --cov
     for item in items:
         if item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
+        if measured and (item.get_closest_marker("slow") or item.path.parent.name in UNMEASURED):
+            item.add_marker("no_cover")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW))
     if worker := getattr(config, "workerinput", None):

@@ -23,7 +23,7 @@ from tests.children import plain_environment
 NEEDED = ("ipykernel", "nbclient", "nbformat")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 KERNEL = [
-    pytest.mark.exhaustive,
+    pytest.mark.slow,
     pytest.mark.libraries,
     pytest.mark.filterwarnings("default"),
     pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),

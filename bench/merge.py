@@ -163,6 +163,8 @@ def resolves(file: FileResult) -> bool:
     roots = [root for above in inside for root in (above, above / "src")]
     own = Path(file.path).resolve()
     used = [root for root in roots if any(_is_found(root, name, own) for name in others)]
+    if "if __name__ ==" in file.before:  # run as a program, it imports from its folder
+        used.append(folder)
     return any(_path_of(root, module) == home for root in used or roots)
 
 

@@ -255,6 +255,17 @@ def test_scripts_and_notebooks_share_the_helpers_in_the_package_beside_the_scrip
     assert found == dict.fromkeys(users, ("pkg/_spmd.py", "pkg._spmd"))
 
 
+def test_modules_outside_have_them_in_the_package_that_they_import() -> None:
+    files = {"pkg/m.py": "", "agents/a.py": "from pkg.m import n", "agents/b.py": "import pkg.m"}
+    users = ("agents/a.py", "agents/b.py")
+    assert homes(files, *users) == dict.fromkeys(users, ("pkg/_spmd.py", "pkg._spmd"))
+    for run in ("\nmain()\n", '\nif __name__ == "__main__":\n    main()\n'):
+        programs = {**files, "agents/b.py": f"import pkg.m{run}"}
+        assert homes(programs, *users) == dict.fromkeys(users, ("agents/_spmd.py", "_spmd"))
+    imported = {**files, "agents/c.py": "import a"}
+    assert homes(imported, *users) == dict.fromkeys(users, ("agents/_spmd.py", "_spmd"))
+
+
 def test_scripts_do_not_write_into_a_package_that_is_not_beside_them() -> None:
     imports = "from pkg import m"
     files = {"src/pkg/__init__.py": "", "src/pkg/m.py": ""}

@@ -49,7 +49,9 @@ def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str
     """The home of the helpers of each of these files, which all need some.
 
     Files of one package share a module at its top, and so do the scripts of one folder. Files
-    that import from a package whose own code needs helpers share those, notebooks, too. What only
+    that import from a package whose own code needs helpers share those, notebooks, too. Modules
+    outside of all packages that import from one have them there: nobody else may find what is
+    beside them. What only
     tests need is in their folder. A script without modules beside it, a single test, and any other
     notebook have no home.
     """
@@ -74,7 +76,10 @@ def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
         members[layout.package_of(path)].append(path)
     shared = {one: files for one, files in members.items() if any(map(_is_module, files))}
     shared |= _packages_beside(shared, members, layout)
-    next_of = {one: _imported(one, files, shared, layout) for one, files in members.items()}
+    next_of = {
+        one: _imported(one, files, shared, layout) or _used_by_modules(one, files, layout)
+        for one, files in members.items()
+    }
     groups: dict[Package, list[str]] = defaultdict(list)
     for package, files in members.items():
         groups[_last(package, next_of, members)] += files
@@ -109,6 +114,22 @@ def _imported(
     used = {one for path in files for one, _ in layout.packages_imported(path)}
     named = [one for one in used & shared.keys() if one.name and one != package]
     return max(named, key=lambda one: (len(shared[one]), one.folder), default=None)
+
+
+def _used_by_modules(package: Package, files: Sequence[str], layout: Layout) -> Package | None:
+    """The package that several modules of a folder import from, if the folder itself is none.
+
+    A program finds what is beside it, and so does a module that is imported by its own name, or
+    that is beside the package.
+    """
+    if len(files) == 1 or package.name or layout.has_modules(package):
+        return None
+    if any(layout.is_program(path) or not _is_module(path) for path in files):
+        return None
+    imported = [{one for one, _ in layout.packages_imported(path)} for path in files]
+    common = set.intersection(*imported)
+    named = [x for x in common if x.name and os.path.dirname(x.folder) != package.folder]
+    return max(named, key=lambda one: one.folder, default=None)
 
 
 def _last(

@@ -21,6 +21,7 @@ _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]*))",
     re.M,
 )
+_IS_RUN = re.compile(r"^(?:if __name__\b|for\b|while\b|with\b|[\w.]+\()", re.M)
 _RENAMED = re.compile(r"\s+as\s+\w+|#[^\n]*")
 _OTHERS = LIBRARIES | sys.stdlib_module_names
 Parts = tuple[str, ...]
@@ -96,6 +97,10 @@ class Layout:
     def has_modules(self, package: Package) -> bool:
         """Whether files import modules of this folder by this name, or by their own names."""
         return package in self._by_folder.get(package.folder, ())
+
+    def is_program(self, path: str) -> bool:
+        """Whether a file does something when it is run, and not only define."""
+        return bool(_IS_RUN.search(self._text(path)))
 
     def _imports(self, path: str) -> Imports:
         return imports_of_text(self._text(path))

@@ -73,7 +73,7 @@ def test_an_import_that_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyP
     assert not merge.resolves(result("_spmd"))
     assert not merge.resolves(result(".._spmd"))
     assert not merge.resolves(result("proj._spmd"))
-    before += "if __name__ == \"__main__\":\n    other.main()\n"
+    before += 'if __name__ == "__main__":\n    other.main()\n'
     assert merge.resolves(result("_spmd"))
 
 

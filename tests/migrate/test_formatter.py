@@ -37,6 +37,29 @@ def test_settings_above_the_repository_do_not_count() -> None:
     assert yapf_style("a/b/train.py", texts.__getitem__, texts.__contains__) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "imports"),
+    [
+        (".isort.cfg", "[settings]\nlines_between_types = 1\n", "import functools\n\nfrom col"),
+        ("ruff.toml", "[lint.isort]\nlines-between-types = 1\n", "import functools\n\nfrom col"),
+        ("pyproject.toml", "[tool.isort]\nforce_grid_wrap = 2\n", "abc import (\n    Callable,\n"),
+        (
+            "pyproject.toml",
+            "[tool.isort]\nforce_grid_wrap = 3\n",
+            "abc import Callable, Hashable\n",
+        ),
+        ("setup.cfg", "[isort]\nlines_between_types = 0\n", "import functools\nfrom col"),
+    ],
+)
+def test_imports_are_laid_out_as_isort_is_asked_to(name: str, settings: str, imports: str) -> None:
+    site = "import jax\ndef f(x: int) -> int:\n    return x\ng = jax.pmap(f)\n"
+    files = {"p/__init__.py": "", "p/a.py": site, name: settings}
+    texts = {path: text.encode() for path, text in files.items()}
+    texts |= {os.path.abspath(path): text for path, text in texts.items()}
+    (module,) = migrate(["p/a.py"], texts.__getitem__, texts.__contains__).helper_modules
+    assert imports in module.after
+
+
 def test_closing_brackets_stand_behind_the_last_argument() -> None:
     helpers = [request(ANY_CALL, "i"), HelperRequest("shard_map_per_device")]
     text = emit(helpers, replace(Style(80, "  ", "'"), hugging=True))

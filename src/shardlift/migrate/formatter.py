@@ -1,4 +1,4 @@
-"""What a project asks of its formatter: the style of yapf, the width of black and ruff."""
+"""What a project asks of its formatters: yapf's style, black's and ruff's width, isort's layout."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from shardlift.migrate.layout import Exists
 # Where yapf looks for its settings, and the section that holds them.
 _SETTINGS = {".style.yapf": "style", "setup.cfg": "yapf", "pyproject.toml": "tool.yapf"}
 _WIDTH = re.compile(r"^\[tool\.(?:black|ruff)\][^\[]*?^line[-_]length\s*=\s*(\d{2,3})\b", re.M)
+_ISORT = (".isort.cfg", "pyproject.toml", "ruff.toml", ".ruff.toml", "setup.cfg", "tox.ini")
+_BETWEEN_TYPES = re.compile(r"^\s*lines[-_]between[-_]types\s*=\s*1\b", re.M)
+_GRID_WRAP = re.compile(r"^\s*force[-_]grid[-_]wrap\s*=\s*([1-9])\b", re.M)
+_NAMES = re.compile(r"^(from \S+ import )(\w[\w, ]*)$", re.M)
 _BASED_ON = re.compile(r"^\s*based_on_style\s*[=:]\s*[\"']?(\w+)", re.M)
 
 
@@ -36,6 +40,28 @@ def formatter_width(path: str, read: Callable[[str], bytes], exists: Exists) -> 
         if width is not None:
             return int(width[1])
     return None
+
+
+def laid_out_as_isort(text: str, path: str, read: Callable[[str], bytes], exists: Exists) -> str:
+    """The text of a new module, its sorted imports laid out as isort or ruff are asked to.
+
+    That is a line between `import` and `from`, or one line for each of so many names.
+    """
+    settings = [os.path.join(folder, name) for folder in _folders(path, exists) for name in _ISORT]
+    asked = "\n".join(read(one).decode("utf-8", "replace") for one in settings if exists(one))
+    if wrap := _GRID_WRAP.search(asked):
+        text = _NAMES.sub(lambda found: _one_per_line(found, int(wrap[1])), text)
+    if _BETWEEN_TYPES.search(asked):
+        text = re.sub(r"^(import .*\n)(?=from )", r"\1\n", text, flags=re.M)
+    return text
+
+
+def _one_per_line(found: re.Match[str], least: int) -> str:
+    """Imported names on lines of their own, if there are at least so many."""
+    names = [name.strip() for name in found[2].split(",")]
+    if len(names) < least:
+        return found[0]
+    return "\n".join((f"{found[1]}(", *(f"    {name}," for name in names), ")"))
 
 
 def _folders(path: str, exists: Exists) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from shardlift.migrate.call_format import Style
-from shardlift.migrate.formatter import formatter_width, yapf_style
+from shardlift.migrate.formatter import formatter_width, laid_out_as_isort, yapf_style
 from shardlift.migrate.helpers import (
     definitions,
     emit,
@@ -42,7 +42,9 @@ def helper_modules(
         header = licence_header(texts[0])
         header = f"{header.rstrip()}\n" if header and yapf in ("yapf", "pep8") else header
         text = helper_module(before, requests, style, header)
-        found.append(FileResult(path, before, text if before else imports_like(texts[0], text)))
+        if not before:
+            text = laid_out_as_isort(imports_like(texts[0], text), path, read, exists)
+        found.append(FileResult(path, before, text))
     return tuple(found)
 
 

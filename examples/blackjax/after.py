@@ -55,9 +55,9 @@ def spmd_map(fun, axis_name="devices", *, in_axes=0, static_broadcasted_argnums=
     @functools.wraps(fun)
     def call(*args, **kwargs):
         mesh = mesh_for(args, kwargs)
-        shardings = jax.tree.map(lambda s: jax.NamedSharding(mesh, s), in_specs)
-        shardings = jax.tree.broadcast(shardings, (args, kwargs))
-        args, kwargs = jax.tree.map(_placed, (args, kwargs), shardings)
+        layout = jax.tree.map(lambda s: jax.NamedSharding(mesh, s), in_specs)
+        layout = jax.tree.broadcast(layout, (args, kwargs))
+        args, kwargs = jax.tree.map(_placed, (args, kwargs), layout)
         return mapped(*args, **kwargs)
 
     return call

@@ -304,5 +304,13 @@ def test_a_formatter_leaves_the_text_as_it_is(width: int, typed: bool, tmp_path:
     assert f"{len(FORMATTED)} files already formatted" in done.stderr
 
 
+@pytest.mark.parametrize("typed", [True, False])
+def test_no_line_is_longer_than_a_narrow_project_allows(typed: bool) -> None:
+    for features in FORMATTED:
+        helpers = [request(features, "batch"), *map(HelperRequest, NAMES)]
+        text = emit(helpers, Style(79, "    ", '"', typed))
+        assert [line for line in text.splitlines() if len(line) > 79] == []
+
+
 def test_a_project_that_uses_little_gets_a_short_text() -> None:
     assert len(emit([request([Feature.DONATE], "batch")]).splitlines()) <= 40

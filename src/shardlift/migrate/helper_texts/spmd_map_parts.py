@@ -10,7 +10,7 @@ from jax.experimental import multihost_utils
 
 
 def _remember(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what was made before for equal arguments, also with lists in them."""
+    """Return what was made before for equal arguments, lists included."""
 
     @functools.lru_cache(maxsize=64)
     def made(args: Any, leaves: Any, tree: Any) -> Any:

@@ -36,8 +36,6 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
-# Folders whose tests reach nothing that [tool.coverage.run] names; being traced takes time.
-UNMEASURED = ("arrays", "legacy", "mapping", "replication")
 SLOW = 900  # seconds that a slow test has; others have those of pyproject.toml
 
 
@@ -86,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
-        if measured and (item.get_closest_marker("slow") or item.path.parent.name in UNMEASURED):
+        if measured and item.get_closest_marker("slow"):
             item.add_marker("no_cover")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from shardlift.migrate.layout import Exists
 
 # Where yapf looks for its settings, and the section that holds them.
-_SETTINGS = {".style.yapf": "style", "setup.cfg": "yapf", "pyproject.toml": "tool.yapf"}
+_YAPF = {".style.yapf": "style", "setup.cfg": "yapf", "pyproject.toml": "tool.yapf"}
 _WIDTH = re.compile(r"^\[tool\.(?:black|ruff)\][^\[]*?^line[-_]length\s*=\s*(\d{2,3})\b", re.M)
 _ISORT = (".isort.cfg", "pyproject.toml", "ruff.toml", ".ruff.toml", "setup.cfg", "tox.ini")
 _BETWEEN_TYPES = re.compile(r"^\s*lines[-_]between[-_]types\s*=\s*1\b", re.M)
@@ -20,24 +20,18 @@ _BASED_ON = re.compile(r"^\s*based_on_style\s*[=:]\s*[\"']?(\w+)", re.M)
 
 def yapf_style(path: str, read: Callable[[str], bytes], exists: Exists) -> str | None:
     """The predefined style that the settings for a file are based on; None if there are none."""
-    for folder in _folders(path, exists):
-        for name, section in _SETTINGS.items():
-            settings = os.path.join(folder, name)
-            text = read(settings).decode("utf-8", "replace") if exists(settings) else ""
-            inside = re.search(rf"^\[{re.escape(section)}\][^\n]*\n([^\[]*)", text, re.M)
-            if inside is not None:
-                based_on = _BASED_ON.search(inside[1])
-                return based_on[1].lower() if based_on else "pep8"
+    for name, text in _settings(path, _YAPF, read, exists):
+        inside = re.search(rf"^\[{re.escape(_YAPF[name])}\][^\n]*\n([^\[]*)", text, re.M)
+        if inside is not None:
+            based_on = _BASED_ON.search(inside[1])
+            return based_on[1].lower() if based_on else "pep8"
     return None
 
 
 def formatter_width(path: str, read: Callable[[str], bytes], exists: Exists) -> int | None:
     """The length of lines that black or ruff are asked for; None if there is none."""
-    for folder in _folders(path, exists):
-        settings = os.path.join(folder, "pyproject.toml")
-        text = read(settings).decode("utf-8", "replace") if exists(settings) else ""
-        width = _WIDTH.search(text)
-        if width is not None:
+    for _, text in _settings(path, ("pyproject.toml",), read, exists):
+        if width := _WIDTH.search(text):
             return int(width[1])
     return None
 
@@ -47,8 +41,7 @@ def laid_out_as_isort(text: str, path: str, read: Callable[[str], bytes], exists
 
     That is a line between `import` and `from`, or one line for each of so many names.
     """
-    settings = [os.path.join(folder, name) for folder in _folders(path, exists) for name in _ISORT]
-    asked = "\n".join(read(one).decode("utf-8", "replace") for one in settings if exists(one))
+    asked = "\n".join(text for _, text in _settings(path, _ISORT, read, exists))
     if wrap := _GRID_WRAP.search(asked):
         text = _NAMES.sub(lambda found: _one_per_line(found, int(wrap[1])), text)
     if _BETWEEN_TYPES.search(asked):
@@ -62,6 +55,16 @@ def _one_per_line(found: re.Match[str], least: int) -> str:
     if len(names) < least:
         return found[0]
     return "\n".join((f"{found[1]}(", *(f"    {name}," for name in names), ")"))
+
+
+def _settings(
+    path: str, names: Iterable[str], read: Callable[[str], bytes], exists: Exists
+) -> Iterator[tuple[str, str]]:
+    """The files of these names that hold for a file, the nearest first: their name and text."""
+    for folder in _folders(path, exists):
+        for name in names:
+            if exists(settings := os.path.join(folder, name)):
+                yield name, read(settings).decode("utf-8", "replace")
 
 
 def _folders(path: str, exists: Exists) -> Iterator[str]:

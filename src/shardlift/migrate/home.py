@@ -51,9 +51,8 @@ def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str
     Files of one package share a module at its top, and so do the scripts of one folder. Files
     that import from a package whose own code needs helpers share those, notebooks, too. Modules
     outside of all packages that import from one have them there: nobody else may find what is
-    beside them. What only
-    tests need is in their folder. A script without modules beside it, a single test, and any other
-    notebook have no home.
+    beside them. What only tests need is in their folder. A script without modules beside it, a
+    single test, and any other notebook have no home.
     """
     homes = {path: no_home(path, layout, exists) for path in paths}
     for package, files in _groups(paths, layout).items():
@@ -168,13 +167,18 @@ def _place(
 def _home(path: str, place: Package, files: Sequence[str], layout: Layout, exists: Exists) -> Home:
     file = os.path.join(place.folder, f"{MODULE}.py")
     file = file if os.path.isabs(path) else os.path.relpath(file)
-    folder = PurePath(os.path.dirname(os.path.abspath(path)))
-    if place.contains(str(folder)) and _is_relative(path, place, files, layout):
-        depth = len(folder.relative_to(place.folder).parts)
-        return Home(file, f"{'.' * (depth + 1)}{MODULE}", frozenset({place.name}))
+    folder = os.path.dirname(os.path.abspath(path))
+    if place.contains(folder) and _is_relative(path, place, files, layout):
+        return Home(file, f"{'.' * (_depth(path, place) + 1)}{MODULE}", frozenset({place.name}))
     if not place.name:
         return Home(file, MODULE, _beside(path, place.folder, layout, exists) | {MODULE})
     return Home(file, f"{place.name}.{MODULE}", frozenset({place.name.partition(".")[0]}))
+
+
+def _depth(path: str, place: Package) -> int:
+    """How many folders below a package a file of it is."""
+    folder = os.path.dirname(os.path.abspath(path))
+    return len(PurePath(folder).relative_to(place.folder).parts)
 
 
 def _beside(path: str, folder: str, layout: Layout, exists: Exists) -> frozenset[str]:
@@ -191,10 +195,7 @@ def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout
     relative, absolute = _styles(path, place, layout)
     if absolute:
         # Files that import their neighbours relatively may name the package for all others.
-        depth = len(
-            PurePath(os.path.dirname(os.path.abspath(path))).relative_to(place.folder).parts
-        )
-        return relative > absolute and max(layout.imports(path).levels) > depth
+        return relative > absolute and max(layout.imports(path).levels) > _depth(path, place)
     if relative:
         return True
     if not place.name:

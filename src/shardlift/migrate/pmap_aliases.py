@@ -59,17 +59,20 @@ def features_of_alias(file: File, alias: Alias) -> frozenset[Feature] | None:
     The calls are found by the name alone: one of something else asks for too much at most.
     """
     try:
-        calls = _local_calls(file, alias) if alias.function else _calls(file, alias.name)
+        calls = (
+            _local_calls(file, alias.function, alias.name)
+            if alias.function
+            else _calls(file, alias.name)
+        )
         used = [alias.options, *calls]
         return frozenset({Feature.REMAPPED}).union(*map(features_of_site, used))
     except (NotLiteralError, UnsupportedError):
         return None
 
 
-def _local_calls(file: File, alias: Alias) -> Iterator[Options]:
-    assert alias.function is not None
-    for node in ast.walk(alias.function):
-        if isinstance(node, ast.Name) and node.id == alias.name and isinstance(node.ctx, ast.Load):
+def _local_calls(file: File, function: ast.AST, alias: str) -> Iterator[Options]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id == alias and isinstance(node.ctx, ast.Load):
             yield _use(file, node)
 
 

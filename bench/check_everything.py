@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from shardlift.check.engine import Options
+from shardlift.check.engine import RuleSelection
 from shardlift.cli.check_pool import run
 
 
@@ -23,7 +23,7 @@ def main(folders: list[str]) -> None:
     folders = folders or [paths["purelib"], paths["stdlib"]]
     files = sorted({str(path) for folder in folders for path in Path(folder).rglob("*.py")})
     start = time.process_time()
-    reports = run(files, Options(), jobs=1)
+    reports = run(files, RuleSelection(), jobs=1)
     seconds = time.process_time() - start
     size = sum(report.size for report in reports) / 1e6
     parsed = sum(report.parsed for report in reports)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from shardlift.check.engine import Options
+from shardlift.check.engine import RuleSelection
 from shardlift.cli.check_pool import run
 from shardlift.cli.files import find_files
 
@@ -48,7 +48,7 @@ def report(title: str, paths: list[str], target: float) -> None:
         print(f"\n{title}: no such file")
         return
     few = up_to(paths, LEAST_LIBCST)
-    ours = seconds_per_mb(lambda: run(paths, Options(), jobs=1), paths)
+    ours = seconds_per_mb(lambda: run(paths, RuleSelection(), jobs=1), paths)
     print(f"\n{title}: {len(paths)} files, {megabytes(paths):.2f} MB, s/MB, one process")
     verdict = "met" if ours <= target else "MISSED"
     print(f"  shardlift check  {ours:8.4f}   target {target}: {verdict}")

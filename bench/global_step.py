@@ -2,7 +2,7 @@
 
     python -m bench.global_step [--devices 8]
 
-The program below is migrated by its text alone, and all forms of it train in turn, in a new order
+The program below is recorded and migrated, and all forms of it train in turn, in a new order
 each round; the best round of each counts. "pmap" is the program as `shardlift run` runs it. Memory
 is what the arrays of a program hold on one device while it trains, in copies of its parameters.
 """
@@ -54,7 +54,7 @@ def unreplicate(tree):
 
 
 def main(size, rows):
-    x = np.ones((rows, size), np.float32)
+    x = np.random.RandomState(0).normal(size=(rows, size)).astype(np.float32)
     params = jax.device_put_replicated([jnp.eye(size)] * 4, jax.local_devices())
     while True:
         batch = shard({"x": x, "y": x})
@@ -67,31 +67,42 @@ if __name__ == "__main__":
 """
 
 
-def texts() -> dict[str, str]:
+def texts(folder: Path) -> dict[str, str]:
     """The program in each form, by the name of the goal."""
+    from shardlift import legacy
+    from shardlift.facts import Recorder
     from shardlift.migrate.engine import migrate
     from shardlift.migrate.goal import Goal
 
-    forms = {"pmap": PROGRAM}
+    forms, recorder = {"pmap": PROGRAM}, Recorder()
+    with legacy(recorder=recorder):
+        next(module_of(folder / "main.py", PROGRAM).main(8, 64))
+    facts = [recorder.capture()]
     for goal in (Goal.SHARD_MAP, Goal.GLOBAL, Goal.JIT):
-        result = migrate(["main.py"], lambda _: PROGRAM.encode(), lambda _: False, goal)
-        (file,) = (file for file in result.files if file.path == "main.py")
+        given = facts if goal in (Goal.GLOBAL, Goal.JIT) else []
+        path = str(folder / "main.py")
+        result = migrate([path], lambda _: PROGRAM.encode(), os.path.exists, goal, facts=given)
+        (file,) = (file for file in result.files if file.path == path)
         forms[goal.value] = file.after
     return forms
 
 
 def programs(folder: Path) -> dict[str, Any]:
     """The modules of all forms."""
-    modules: dict[str, Any] = {}
-    for name, text in texts().items():
-        path = folder / f"step_{name}.py"
-        path.write_text(text)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None
-        assert spec.loader is not None
-        modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(modules[name])
-    return modules
+    return {
+        name: module_of(folder / f"step_{name}.py", text) for name, text in texts(folder).items()
+    }
+
+
+def module_of(path: Path, text: str) -> Any:
+    """The module of a text, which is written to a file."""
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def bytes_on_one_device() -> int:

@@ -14,6 +14,7 @@ unresolved  imports of helpers that do not resolve where the file's other import
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import importlib.machinery
 import json
@@ -33,8 +34,8 @@ from shardlift.cli.config import find_config
 from shardlift.cli.files import Passed, find_files
 from shardlift.migrate.engine import ProjectMigration
 from shardlift.migrate.helpers import required
-from shardlift.migrate.layout import imports_of_text
 from shardlift.migrate.results import FileResult, Migration
+from shardlift.source.import_graph import read_imports
 from shardlift.source.model import Kind
 
 COMPILED = re.compile(r"^.*Finished XLA compilation of", re.M)
@@ -157,7 +158,7 @@ def resolves(file: FileResult) -> bool:
     if module.startswith("."):
         up = len(module) - len(module.lstrip(".")) - 1
         return (folder, *folder.parents)[up] / f"{module.lstrip('.')}.py" == home
-    imported = imports_of_text(file.before).absolute
+    imported = [one.parts for one in read_imports(ast.parse(file.before)) if not one.level]
     others = [".".join(parts) for parts in imported if parts[0] not in sys.stdlib_module_names]
     inside = [one for one in (folder, *folder.parents) if one.is_relative_to(Path.cwd().parent)]
     roots = [root for above in inside for root in (above, above / "src")]

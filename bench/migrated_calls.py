@@ -1,11 +1,11 @@
 """The time of a call of what `migrate` writes, against jax.pmap, shardlift.pmap and the limit.
 
     python -m bench.migrated_calls [--devices 8]
-    shardlift run --quiet --no-patch --processes 2 --devices 4 bench/migrated_calls.py
 
-The function adds 1 to every leaf of its state, so that next to nothing is computed; the state that
-it returns goes into the next call. The contenders take turns, and the best round of each counts.
-"unmapped" has a state with in_axes=None, on one device. Of many processes, process 0 prints.
+A step adds 1 to every leaf of its state, and its state goes into the next call. An evaluation takes
+a tree with in_axes=None: parameters that lie on one device, or on all, and returns a number per
+device. Next to nothing is computed. The contenders take turns, and the best round of each counts;
+what is printed are ratios to the bare jit(shard_map).
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LEAVES = (1, 50, 400)
-ROUNDS = 9
+LEAVES = (10, 100, 400)
+ROUNDS = 15
+BARE = "jit(shard_map)"
+_Calls = dict[str, Callable[[], Any]]
 
 
 def step(state: Any, batch: Any) -> Any:
@@ -25,6 +27,11 @@ def step(state: Any, batch: Any) -> Any:
     import jax
 
     return jax.tree.map(lambda x: x + 1, state), batch
+
+
+def evaluate(params: Any, batch: Any) -> Any:
+    """A number for each device."""
+    return sum(x.sum() for x in params.values()) + batch.sum()
 
 
 def written(*features: str) -> Callable[..., Any]:
@@ -38,38 +45,47 @@ def written(*features: str) -> Callable[..., Any]:
     return mapping
 
 
-def contenders(leaves: int) -> dict[str, Callable[[], Any]]:
-    """The calls to compare."""
+def contenders(leaves: int) -> dict[str, _Calls]:
+    """The calls to compare, by what they do."""
     import jax
-    import jax.numpy as jnp
     import numpy as np
 
     import shardlift
 
-    devices, many = jax.local_devices(), jax.process_count() > 1
-    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
-    rows = jax.NamedSharding(mesh, jax.P("i"))
-    batch = jax.device_put(np.ones((len(devices), 4), np.float32), rows)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
+    rows, whole = jax.NamedSharding(mesh, jax.P("i")), jax.NamedSharding(mesh, jax.P())
+    batch = jax.device_put(np.ones((mesh.size, 4), np.float32), rows)
     state = jax.device_put({str(k): np.asarray(batch) for k in range(leaves)}, rows)
-    alone = {str(k): jnp.ones(4) for k in range(leaves)}
-    mapped = {
-        "jax.pmap": jax.pmap(step, "i"),
-        "shardlift.pmap": shardlift.pmap(step, "i"),
-        "migrated": written(*(["processes"] if many else []))(step, "i"),
+    params = {str(k): np.ones(4, np.float32) for k in range(leaves)}
+    loose, placed = jax.tree.map(jax.numpy.asarray, params), jax.device_put(params, whole)
+    fixed = jax.device_put(params, jax.devices()[0])
+
+    def bare(function: Callable[..., Any], first: jax.P) -> Callable[..., Any]:
+        specs = (first, jax.P("i"))
+        mapped = jax.shard_map(
+            function, mesh=mesh, in_specs=specs, out_specs=jax.P("i"), check_vma=False
+        )
+        return jax.jit(mapped)
+
+    pmaps = {"jax.pmap": jax.pmap, "shardlift.pmap": shardlift.pmap, "migrated": written()}
+    steps = {name: pmap(step, "i") for name, pmap in pmaps.items()}
+    steps |= {BARE: bare(step, jax.P("i")), "migrated, axes": written("axes")(step, "i")}
+    pmaps["migrated"] = written("axes")
+    evaluations = {n: pmap(evaluate, "i", in_axes=(None, 0)) for n, pmap in pmaps.items()}
+    evaluations[BARE] = bare(lambda p, b: evaluate(p, b)[None], jax.P())
+
+    def given(params: Any) -> _Calls:
+        # Parameters that are fixed to one device are refused by the bare call.
+        own = {**evaluations, BARE: lambda _, b: evaluations[BARE](placed, b)}
+        calls = own if params is fixed else evaluations
+        return {name: (lambda c=call: c(params, batch)) for name, call in calls.items()}
+
+    return {
+        "step": {name: _training(call, state, batch) for name, call in steps.items()},
+        "evaluation": given(loose),
+        "evaluation, on all devices": given(placed),
+        "evaluation, fixed to one device": given(fixed),
     }
-    if many:
-        return {name: _training(call, state, batch) for name, call in mapped.items()}
-    spec = jax.P("i")
-    mapped["jit(shard_map)"] = jax.jit(
-        jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-    )
-    axes: dict[str, Any] = {"in_axes": (None, 0)}
-    unmapped = {
-        "jax.pmap, unmapped": jax.pmap(step, "i", **axes),
-        "migrated, unmapped": written("in_axes", "unmapped")(step, "i", **axes),
-    }
-    calls = {name: _training(call, state, batch) for name, call in mapped.items()}
-    return calls | {name: (lambda c=call: c(alone, batch)) for name, call in unmapped.items()}
 
 
 def _training(call: Callable[..., Any], state: Any, batch: Any) -> Callable[[], Any]:
@@ -83,7 +99,7 @@ def _training(call: Callable[..., Any], state: Any, batch: Any) -> Callable[[], 
     return train
 
 
-def best_times(calls: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
+def best_times(calls: _Calls, count: int) -> dict[str, float]:
     """Microseconds per call, the best of several rounds that are interleaved."""
     import jax
 
@@ -108,11 +124,13 @@ def main() -> None:
         os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
 
+    print(f"jax {jax.__version__}, {jax.device_count()} x {jax.devices()[0].device_kind}")
     for leaves in LEAVES:
-        best = best_times(contenders(leaves), 20 if leaves > 100 else 100)
-        if jax.process_index() == 0:
-            listed = ", ".join(f"{name} {us:.0f}" for name, us in best.items())
-            print(f"{leaves} leaves, µs per call: {listed}", flush=True)
+        for kind, calls in contenders(leaves).items():
+            best = best_times(calls, 10 if leaves > 100 else 30)
+            bare = best.pop(BARE)
+            listed = ", ".join(f"{name} {us / bare:.2f}" for name, us in best.items())
+            print(f"{leaves} leaves, {kind}: {bare:.0f} µs bare; {listed}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from typing import Any
 import jax
 
 from bench.steps import AXIS, CASES, Case
-from shardlift._replication.program import Program, trace_site
+from shardlift._replication.program import MappedProgram, trace_site
 from shardlift._replication.proof import prove
 from shardlift.mapping.options import check_options
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 TARGET = 0.1
 
@@ -26,12 +26,12 @@ def rows_of(case: Case, devices: int) -> tuple[Any, ...]:
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct((devices, *a.shape), a.dtype), case.args)
 
 
-def trace(case: Case, args: tuple[Any, ...]) -> Program:
+def trace(case: Case, args: tuple[Any, ...]) -> MappedProgram:
     def fresh(*args: Any) -> Any:  # another function each time: nothing is remembered of it
         return case.fun(*args)
 
     options = check_options(fresh, axis_name=AXIS)
-    return trace_site(Site(lambda: fresh, "step", options), args, {})
+    return trace_site(MappedFunction(lambda: fresh, "step", options), args, {})
 
 
 def measure(name: str, devices: int, rounds: int) -> tuple[int, float, float]:

@@ -80,3 +80,14 @@ def test_the_table_has_no_cycle() -> None:
         for name in free:
             del left[name]
     assert not left
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    classes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                place = f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}"
+                classes.setdefault(node.name, []).append(place)
+    doubled = {name: places for name, places in classes.items() if len(places) > 1}
+    assert not doubled, "one class per word: rename, or use the first"

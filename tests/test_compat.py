@@ -87,7 +87,34 @@ def test_runner_gives_what_the_program_gives():
 def test_no_runner_for_a_program_with_effects():
     compiled = jax.jit(lambda x: (jax.debug.callback(print, x), x)[1]).lower(jnp.ones(2)).compile()
     assert _compat.runner(compiled, 1) is None
-    assert _compat.runner(object(), 1) is None
+
+
+@pytest.mark.parametrize("missing", ["_executable", "unsafe_call", "kept_var_idx", "in_avals"])
+def test_no_runner_without_the_private_names(missing):
+    """Then calls convert their arrays: `tests/processes/test_local_program.py` runs both ways."""
+
+    class Without:
+        """Its attributes are those of another object, and below, but for one."""
+
+        def __init__(self, whole):
+            self.whole = whole
+
+        def __getattr__(self, name):
+            if name == missing:
+                raise AttributeError(name)
+            value = getattr(self.whole, name)
+            return Without(value) if name in ("_executable", "unsafe_call") else value
+
+    compiled = jax.jit(lambda x: x + 1).lower(jnp.ones(2)).compile()
+    assert _compat.runner(compiled, 1) is not None
+    assert _compat.runner(Without(compiled), 1) is None
+
+
+def test_no_runner_where_jit_looks_at_values():
+    compiled = jax.jit(lambda x: x + 1).lower(jnp.ones(2)).compile()
+    with jax.debug_nans(True):
+        assert _compat.runner(compiled, 1) is None
+    assert _compat.runner(compiled, 0) is None  # it takes more inputs than there are
 
 
 def _equation(fun, *args, name):
@@ -157,6 +184,37 @@ def test_source_line(monkeypatch):
     assert _compat.source_line(eqn) is None
 
 
+def test_inner_jaxprs():
+    def fun(x):
+        return jax.lax.cond(x > 0, jnp.sin, jnp.cos, x)
+
+    branches = list(_compat.inner_jaxprs(_equation(fun, 1.0, name="cond").params))
+    assert {eqn.primitive.name for jaxpr in branches for eqn in jaxpr.eqns} == {"sin", "cos"}
+    assert list(_compat.inner_jaxprs(_equation(jax.jit(fun), 1.0, name="jit").params))
+
+
+def test_frames_of_a_folder_are_left_out_of_tracebacks():
+    from jax._src import traceback_util
+
+    before = list(traceback_util._exclude_paths)
+    try:
+        _compat.leave_out_of_tracebacks("/a/folder")
+        assert list(traceback_util._exclude_paths) == [*before, "/a/folder"]
+    finally:
+        traceback_util._exclude_paths[:] = before
+
+
+def test_an_option_has_a_flag():
+    option = types.SimpleNamespace(name="jax_no_such_option", value=True)
+    items: dict[str, object] = {}
+    _compat.add_option(
+        lambda *_: None, lambda owner, key, value: items.setdefault(id(owner), value), option
+    )
+    holder, (kind, args, more) = items.values()
+    assert (holder, kind, args) == (option, bool, [])
+    assert "no effect" in more["help"]
+
+
 def test_expand():
     assert _compat.expand(_equation(jnp.sin, 1.0, name="sin"), []) is None
 
@@ -178,3 +236,14 @@ def test_run_equation():
         for one in (eqn, bare):
             for got, expected in zip(_compat.run_equation(one, [x]), wanted, strict=True):
                 np.testing.assert_array_equal(got, expected)
+
+
+def test_gloo_stays_on_the_loopback_address(monkeypatch: pytest.MonkeyPatch):
+    from jax._src import xla_bridge  # whoever makes the devices calls it
+
+    monkeypatch.setattr(xla_bridge._jax, "make_gloo_tcp_collectives", lambda **given: given)
+    _compat.keep_gloo_on_loopback()
+    given = xla_bridge._jax.make_gloo_tcp_collectives(distributed_client="client")
+    assert given == {"distributed_client": "client", "hostname": "127.0.0.1"}
+    monkeypatch.delattr(xla_bridge._jax, "make_gloo_tcp_collectives")
+    _compat.keep_gloo_on_loopback()  # if JAX moved it, its default stays

@@ -103,6 +103,13 @@ def test_other_outputs_are_named(new, message):
     assert message in str(failed.value)
 
 
+def test_an_output_that_cannot_be_read_is_not_a_success():
+    gone = jnp.ones(3)
+    gone.delete()
+    with pytest.raises(AssertionError, match="cannot be read, so it was not compared"):
+        assert_same_as_pmap(lambda x: gone, lambda x: gone, X)
+
+
 def test_nothing_to_compare_is_not_a_success():
     with pytest.raises(AssertionError, match="nothing to compare"):
         assert_same_as_pmap(lambda x: None, lambda x: None, X)

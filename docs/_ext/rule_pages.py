@@ -44,15 +44,15 @@ def _index(rules: dict[str, Rule]) -> str:
     parts = [
         "# Rules",
         "What `shardlift check` looks for. `shardlift rule SL501` prints a page of these in the "
-        "terminal. What the effects mean: [shardlift check](../check.md#what-a-finding-says).",
+        "terminal. What the levels mean: [shardlift check](../check.md#what-a-finding-says).",
     ]
     for family, title in FAMILIES.items():
         rows = [_row(rule) for rule in rules.values() if rule.code[2] == family]
-        table = ["| rule | effect | what |", "|---|---|---|", *rows]
+        table = ["| rule | level | what |", "|---|---|---|", *rows]
         parts += [f"## {family}xx: {title}", "\n".join(table)]
     return "\n\n".join(parts) + "\n"
 
 
 def _row(rule: Rule) -> str:
     summary = rule.summary.replace("|", "\\|")
-    return f"| [{rule.code}]({rule.code}.md) | {rule.effect.value} | {summary} |"
+    return f"| [{rule.code}]({rule.code}.md) | {rule.level.value} | {summary} |"

@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from shardlift.cli.demo.steps import BEFORE, bundled
+from shardlift.cli.demo import BEFORE, bundled
 
 FOLDER = Path(__file__).parent.parent / "_static" / "terminal"
 WIDTH, MOST_LINES = 96, 42
@@ -27,15 +27,14 @@ WIDTH, MOST_LINES = 96, 42
 SESSIONS = {
     "run": "shardlift run --devices 8 --record run.json train.py --steps 30",
     "report": "shardlift report run.json",
-    "plan": "shardlift plan run.json --devices 4096",
     "check": "shardlift check train.py --format full --select SL1,SL2,SL3",
     "rule": "shardlift rule SL501",
+    "fix": "shardlift fix train.py",
     "migrate": "shardlift migrate train.py",
     "verify": "shardlift verify train.py after.py -- --steps 3",
     "status": "shardlift status .",
     "demo": "shardlift demo --into demo",
     "doctor": "shardlift doctor",
-    "env": "shardlift env",
     "lsp": "shardlift lsp --help",
     "record-legacy": "shardlift record-legacy --out record_legacy.py",
 }
@@ -92,21 +91,20 @@ def picture(command: str, output: str) -> str:
 
 
 def _run(command: str, folder: Path) -> str:
-    """What a command prints to a terminal, then what it prints to standard error."""
+    """What a command prints to a terminal, without its spinners."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "COLUMNS": str(WIDTH), "LINES": "50", "TERM": "xterm-256color"}
     arguments = [sys.executable, "-m", *shlex.split(command)]
     process = subprocess.Popen(
-        arguments, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
+        arguments, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     printed = _read(ours)
-    errors = process.stderr.read().decode() if process.stderr else ""
     process.wait(600)
-    text = f"{printed}{errors}".replace("\r\n", "\n").replace(f"{folder}/", "")
-    text = re.sub(r"(platform: )\S+", r"\1Linux-x86_64", text)
-    return re.sub(r"\x1b\[[0-9;?]*[A-Zac-ln-z]", "", text)  # all but colours
+    text = printed.replace("\r\n", "\n").replace(f"{folder}/", "")
+    text = re.sub(r"\bLinux-\S+", "Linux-x86_64", text)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Zac-ln-z]", "", text)  # all but colours
+    return re.sub(r"(\r|\x1b\[\d+m)*[\u2800-\u28ff][^\r\n]*(\r*\n)?", "", text).replace("\r", "")
 
 
 def _read(handle: int) -> str:

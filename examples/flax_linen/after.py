@@ -13,31 +13,48 @@ from flax.training import common_utils, train_state
 from jax import lax
 
 
-@functools.lru_cache(maxsize=64)  # mapped again, it is not compiled again
-def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
-    """Run `fun` on several devices, each with its slice of the arguments.
+def _remember(make):
+    """Return what was made of the same function before: it compiles once."""
+    made = {}
 
-    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
+    @functools.wraps(make)
+    def find(fun=None, *args, **kwargs):
+        leaves, tree = jax.tree.flatten(kwargs)
+        key = (id(fun), args, tuple(leaves), tree)
+        if key not in made:
+            if len(made) >= 64:
+                made.pop(next(iter(made)), None)
+            made[key] = make(fun, *args, **kwargs)
+        return made[key]
+
+    return find
+
+
+@_remember
+def spmd_map(fun, axis_name=None, *, donate_argnums=()):
+    """Map `fun` over the first axis of its arguments, one row per device.
+
+    This is `jax.jit` of `jax.shard_map`, in one process.
     """
-    in_specs = out_specs = jax.P(axis_name)
+    name = "_devices" if axis_name is None else axis_name
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        count = jax.tree.leaves((args, kwargs))[0].shape[0]
         chosen = jax.devices()
-        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
+        if any(d.process_index != jax.process_index() for d in chosen):
+            raise RuntimeError("written for one process, not for several")
+        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
+        count = max(shape[0] for shape in shapes if shape)
+        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
 
-        @jax.shard_map(
-            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
-        )
-        def on_device(*blocks):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+        @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        def on_device(*block):
+            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
             out = fun(*row, **named)
             return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
         return on_device(args, kwargs)
 
-    # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
 
 

@@ -10,43 +10,43 @@ from flax import jax_utils, nnx
 from flax.training import common_utils
 
 
-def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
-    """Run `fun` on several devices, each with its slice of the arguments.
+def spmd_map(fun, axis_name=None, *, donate_argnums=()):
+    """Map `fun` over the first axis of its arguments, one row per device.
 
-    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
+    This is `jax.jit` of `jax.shard_map`, in one process.
     """
-    in_specs = out_specs = jax.P(axis_name)
+    name = "_devices" if axis_name is None else axis_name
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        count = jax.tree.leaves((args, kwargs))[0].shape[0]
         chosen = jax.devices()
-        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
+        if any(d.process_index != jax.process_index() for d in chosen):
+            raise RuntimeError("written for one process, not for several")
+        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
+        count = max(shape[0] for shape in shapes if shape)
+        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
 
         @jax.shard_map(
-            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+            mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
         )
-        def on_device(*blocks):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+        def on_device(*block):
+            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
             out = fun(*row, **named)
             return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
         return on_device(args, kwargs)
 
-    # An argument that is passed by name is not donated.
     return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
 
 
-def unreplicate(tree):
-    """The first row of every leaf, read from one device without a gather."""
-
-    def first(x):
-        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-            block = x.addressable_data(0)
-            x = block if block.shape[1:] == x.shape[1:] else x
-        return x[0] if np.ndim(x) else x
-
-    return jax.tree.map(first, tree)
+def first_row(x):
+    """`x[0]`, without a gather if `x` is an array with one row per device."""
+    traced = isinstance(x, jax.core.Tracer)
+    if isinstance(x, jax.Array) and not traced and x.is_fully_addressable:
+        block = x.addressable_data(0)
+        if block.shape == (1, *x.shape[1:]):
+            return block.squeeze(0)
+    return x[0]
 
 
 STEPS, BATCH = 40, 64
@@ -103,7 +103,7 @@ def main():
     losses = []
     for _, batch in zip(range(STEPS), batches()):
         state, opt_state, loss = train_step(state, opt_state, batch)
-        losses.append(float(unreplicate(loss)))
+        losses.append(float(first_row(loss)))
     print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}")
 
     model = nnx.merge(graphdef, jax_utils.unreplicate(state))

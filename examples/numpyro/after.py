@@ -11,61 +11,78 @@ from numpyro.diagnostics import gelman_rubin
 from numpyro.infer import MCMC, NUTS
 
 
-@functools.lru_cache(maxsize=64)  # mapped again, it is not compiled again
-def spmd_map(fun, axis_name="devices", *, in_axes=0):
-    """Run `fun` on several devices, each with its slice of the arguments.
+def _remember(make):
+    """Return what was made of the same function before: it compiles once."""
+    made = {}
 
-    This is `jax.jit` of `jax.shard_map`. The axes are given as for `jax.vmap`.
+    @functools.wraps(make)
+    def find(fun=None, *args, **kwargs):
+        leaves, tree = jax.tree.flatten(kwargs)
+        key = (id(fun), args, tuple(leaves), tree)
+        if key not in made:
+            if len(made) >= 64:
+                made.pop(next(iter(made)), None)
+            made[key] = make(fun, *args, **kwargs)
+        return made[key]
+
+    return find
+
+
+@_remember
+def spmd_map(fun, axis_name=None, *, in_axes=0, out_axes=0):
+    """Map `fun` over axes, given as for `jax.vmap`, one slice per device.
+
+    This is `jax.jit` of `jax.shard_map`, in one process.
     """
+    name = "_devices" if axis_name is None else axis_name
 
     def spec(axis):
-        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+        return jax.P() if axis is None else jax.P(*[None] * axis, name)
 
-    out_specs = jax.P(axis_name)
-    in_specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
+    axes = ((in_axes, 0), out_axes)
+    specs, out_specs = jax.tree.map(spec, axes, is_leaf=lambda x: x is None)
 
-    def own_slice(block, spec):
-        return jnp.squeeze(block, len(spec) - 1) if spec else block
+    def at_axes(f, specs, tree):
+        def part(s, x):
+            return jax.tree.map(lambda y: f(y, len(s) - 1), x) if s else x
 
-    def mesh_for(args, kwargs):
-        specs = jax.tree.broadcast(in_specs, (args, kwargs))
-        pairs = zip(jax.tree.leaves((args, kwargs)), jax.tree.leaves(specs))
-        count = next(x.shape[len(s) - 1] for x, s in pairs if s)
-        chosen = jax.devices()
-        return jax.sharding.Mesh(chosen[:count], (axis_name,))
+        return jax.tree.map(part, specs, tree)
 
-    @jax.jit
+    def mesh_for(*trees):
+        chosen, sizes = jax.devices(), []
+        if any(d.process_index != jax.process_index() for d in chosen):
+            raise RuntimeError("written for one process, not for several")
+        at_axes(lambda x, k: sizes.extend(jnp.shape(x)[k:][:1]), specs, trees)
+        return jax.sharding.Mesh(chosen[: max(sizes)], (name,))
+
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         mesh = mesh_for(args, kwargs)
 
         @jax.shard_map(
-            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+            mesh=mesh, in_specs=specs, out_specs=out_specs, check_vma=False
         )
-        def on_device(*blocks):
-            specs = jax.tree.broadcast(in_specs, blocks)
-            row, named = jax.tree.map(own_slice, blocks, specs)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
+        def on_device(*block):
+            row, named = at_axes(jnp.squeeze, specs, block)
+            return at_axes(jnp.expand_dims, out_specs, fun(*row, **named))
 
         return on_device(args, kwargs)
 
+    jitted = jax.jit(mapped)
+
     @functools.wraps(fun)
     def call(*args, **kwargs):
+        try:
+            return jitted(*args, **kwargs)
+        except ValueError as error:
+            if "incompatible devices" not in str(error):
+                raise
         mesh = mesh_for(args, kwargs)
-        layout = jax.tree.map(lambda s: jax.NamedSharding(mesh, s), in_specs)
-        layout = jax.tree.broadcast(layout, (args, kwargs))
-        args, kwargs = jax.tree.map(_placed, (args, kwargs), layout)
-        return mapped(*args, **kwargs)
+        places = jax.tree.map(lambda s: jax.NamedSharding(mesh, s), specs)
+        args, kwargs = jax.device_put((args, kwargs), places)
+        return jitted(*args, **kwargs)
 
     return call
-
-
-def _placed(x, sharding):
-    """Copy `x` to the devices of `sharding`, if it is on others."""
-    if getattr(x, "sharding", sharding) == sharding:
-        return x  # or no array: jit places it
-    return jax.device_put(x, sharding)
 
 
 CHAINS_PER_DEVICE, WARMUP, SAMPLES = 2, 100, 100

@@ -9,55 +9,10 @@ from jax import lax
 from jax.experimental import multihost_utils
 
 
-def spmd_map(fun, axis_name="batch", *, donate_argnums=()):
-    """Run `fun` on several devices, each with its slice of the arguments.
-
-    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
-    Each process passes, and gets back, the slices of its own devices.
-    """
-    in_specs = out_specs = jax.P(axis_name)
-
-    def mesh_of(count):
-        chosen = sorted(jax.devices(), key=lambda d: d.process_index)
-        return jax.sharding.Mesh(chosen[:count], (axis_name,))
-
-    # An argument that is passed by name is not donated.
-    @functools.partial(jax.jit, donate_argnums=donate_argnums, donate_argnames=())
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        mesh = mesh_of(jax.tree.leaves((args, kwargs))[0].shape[0])
-
-        @jax.shard_map(
-            mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
-        )
-        def on_device(*blocks):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-        return on_device(args, kwargs)
-
-    @functools.wraps(fun)
-    def call(*args, **kwargs):
-        if jax.process_count() == 1:
-            return mapped(*args, **kwargs)
-        mesh = mesh_of(jax.device_count())
-        rows = jax.tree.map(lambda x: getattr(x, "_whole", x), (args, kwargs))
-        to_global = multihost_utils.host_local_array_to_global_array
-        args, kwargs = to_global(rows, mesh, in_specs)
-        out = mapped(*args, **kwargs)
-        rows = multihost_utils.global_array_to_host_local_array(out, mesh, out_specs)
-        # Passed again, they need not be made global again.
-        jax.tree.map(lambda x, whole: setattr(x, "_whole", whole), rows, out)
-        return rows
-
-    return call
-
-
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
-    mesh = jax.sharding.Mesh(devices, ("batch",))
-    rows = jax.NamedSharding(mesh, jax.P("batch"))
+    mesh = jax.sharding.Mesh(devices, ("devices",))
+    rows = jax.NamedSharding(mesh, jax.P("devices"))
 
     def put(x):
         row = jnp.expand_dims(jax.device_put(x), 0)
@@ -71,16 +26,14 @@ def device_put_replicated(x, devices):
     return jax.tree.map(put, x)
 
 
-def unreplicate(tree):
-    """The first row of every leaf, read from one device without a gather."""
-
-    def first(x):
-        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-            block = x.addressable_data(0)
-            x = block if block.shape[1:] == x.shape[1:] else x
-        return x[0] if np.ndim(x) else x
-
-    return jax.tree.map(first, tree)
+def first_row(x):
+    """`x[0]`, without a gather if `x` is an array with one row per device."""
+    traced = isinstance(x, jax.core.Tracer)
+    if isinstance(x, jax.Array) and not traced and x.is_fully_addressable:
+        block = x.addressable_data(0)
+        if block.shape == (1, *x.shape[1:]):
+            return block.squeeze(0)
+    return x[0]
 
 
 STEPS, BATCH = 40, 64  # of all processes together
@@ -88,7 +41,7 @@ STEPS, BATCH = 40, 64  # of all processes together
 jax.distributed.initialize()
 
 
-@functools.partial(spmd_map, axis_name="batch", donate_argnums=(0,))
+@functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))
 def train_step(params, x, y):
     def loss_fn(params):
         return jnp.mean((jnp.tanh(x @ params["w"]) @ params["v"] - y) ** 2)
@@ -122,7 +75,7 @@ def main():
     for step, (x, y) in zip(range(STEPS), local_batches()):
         params, loss = train_step(params, x, y)
         if jax.process_index() == 0 and (step % 10 == 0 or step == STEPS - 1):
-            print(f"step {step:2d}  loss {float(unreplicate(loss)):.6f}")
+            print(f"step {step:2d}  loss {float(first_row(loss)):.6f}")
     params = jax.tree.map(lambda x: x[0], params)
     multihost_utils.assert_equal(jax.device_get(params), "processes disagree")
     if jax.process_index() == 0:

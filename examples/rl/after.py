@@ -9,22 +9,25 @@ import optax
 from jax import lax
 
 
-def spmd_map(fun, axis_name="devices"):
-    """Run `fun` on several devices, each with its slice of the arguments.
+def spmd_map(fun, axis_name=None):
+    """Map `fun` over the first axis of its arguments, one row per device.
 
-    This is `jax.jit` of `jax.shard_map`; the slices are along the first axis.
+    This is `jax.jit` of `jax.shard_map`, in one process.
     """
-    in_specs = out_specs = jax.P(axis_name)
+    name = "_devices" if axis_name is None else axis_name
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        count = jax.tree.leaves((args, kwargs))[0].shape[0]
         chosen = jax.devices()
-        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
+        if any(d.process_index != jax.process_index() for d in chosen):
+            raise RuntimeError("written for one process, not for several")
+        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
+        count = max(shape[0] for shape in shapes if shape)
+        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
 
-        @jax.shard_map(mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
-        def on_device(*blocks):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), blocks)
+        @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+        def on_device(*block):
+            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
             out = fun(*row, **named)
             return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 

@@ -77,12 +77,5 @@ if not TYPE_CHECKING:  # or type checkers would accept any name
         return value
 
 
-def load_ipython_extension(ipython: "Any") -> None:
-    """``%load_ext shardlift`` in a notebook: the magics ``%shardlift`` and ``%%shardlift``."""
-    from shardlift.cli.notebook import load
-
-    load(ipython)
-
-
 def __dir__() -> list[str]:
     return sorted(__all__)

@@ -126,6 +126,21 @@ def place_in_job() -> tuple[int, int] | None:
         return None
 
 
+def keep_gloo_on_loopback() -> None:
+    """Let the CPU devices of a job that is on one machine connect over 127.0.0.1.
+
+    By default gloo listens on the address of the host's name. Nothing public sets another one in
+    0.10.2 nor 0.12.0 (checked 2026-11); if JAX moves this, the default stays. To be called before
+    any device is used.
+    """
+    try:
+        jaxlib: Any = importlib.import_module("jaxlib._jax")
+        stock = jaxlib.make_gloo_tcp_collectives
+    except (ImportError, AttributeError):
+        return
+    jaxlib.make_gloo_tcp_collectives = functools.partial(stock, hostname="127.0.0.1")
+
+
 def view_type(array: jax.Array, shape: tuple[int, ...]) -> Any:
     """The abstract value, for `rewrap_as`, of a view of ``array`` with another shape."""
     return jax.core.ShapedArray(shape, array.dtype, weak_type=array.weak_type)
@@ -188,8 +203,9 @@ def runner(compiled: jax.stages.Compiled, inputs: int) -> Runner | None:
     """A function that runs a compiled program on this process' buffers of its inputs.
 
     It takes and returns flat lists of arrays. Calling the program itself needs global arrays;
-    one level below, only buffers count. None for a program with effects, or in a JAX without
-    these names: then the arrays are converted (2026-11: 0.10.2, 0.12.0).
+    one level below, only buffers count. ``_executable.unsafe_call`` and its attributes are not
+    public (2026-11: 0.10.2, 0.12.0). None in a JAX without them, and for a program with effects:
+    callers fall back to the public way, which converts the arrays.
     """
     try:
         call = compiled._executable.unsafe_call  # type: ignore[attr-defined]
@@ -305,7 +321,7 @@ def source_line(eqn: Any) -> tuple[str, int, str] | None:
         return None
     if not is_installed(chosen[0]):
         return chosen
-    # Frames outside those of shardlift called the map: they are not the mapped function.
+    # Frames outside shardlift's own called the map: they are not the mapped function.
     body = itertools.takewhile(lambda line: not line[0].startswith(_HERE), lines_of(eqn))
     return next((line for line in body if not is_installed(line[0])), chosen)
 
@@ -350,8 +366,8 @@ def transforms_of(equation: Any) -> str:
 def array_type() -> Any:
     """The type of arrays, if its ``__getitem__`` can be replaced; None if not.
 
-    Not public (2026-11: 0.10.2, 0.12.0), and there is no public way: without it ``x[i]`` stays
-    as it is in JAX.
+    Not public (2026-11: 0.10.2, 0.12.0), and there is no public way: without it ``x[i]`` does
+    what it does in JAX.
     """
     try:
         kind = importlib.import_module("jax._src.array").ArrayImpl
@@ -378,7 +394,7 @@ def uncommit(array: jax.Array) -> jax.Array:
         return _uncommit_public(array)
 
 
-class Option(Protocol):
+class ConfigOption(Protocol):
     """An option that can be added to ``jax.config``."""
 
     name: str
@@ -397,7 +413,7 @@ class Option(Protocol):
 def add_option(
     set_attribute: Callable[[Any, str, Any], None],
     set_item: Callable[[Any, Any, Any], None],
-    option: Option,
+    option: ConfigOption,
 ) -> None:
     """Add an option to ``jax.config``: to set, to read and as an absl flag.
 
@@ -411,7 +427,7 @@ def add_option(
         _add_option_public(config, set_attribute, option)
 
 
-def _add_option_private(config: Any, set_item: Any, option: Option) -> None:
+def _add_option_private(config: Any, set_item: Any, option: ConfigOption) -> None:
     """With its flag (2026-11: 0.10.2, 0.12.0)."""
     holders, flags = config._value_holders, config.meta
     set_item(holders, option.name, option)
@@ -419,7 +435,7 @@ def _add_option_private(config: Any, set_item: Any, option: Option) -> None:
     set_item(flags, option.name, (type(option.value), [], about))
 
 
-def _add_option_public(config: Any, set_attribute: Any, option: Option) -> None:
+def _add_option_public(config: Any, set_attribute: Any, option: ConfigOption) -> None:
     """Without a flag: by ``jax.config.update`` only."""
     stock = config.update
 
@@ -442,9 +458,9 @@ def leave_out_of_tracebacks(folder: str) -> None:
 
 
 def axis_names() -> list[Any]:
-    """The names of the mapped axes in scope, those of vmaps too.
+    """The names of the mapped axes in scope, including axes of vmaps.
 
-    Not public (2026-11: 0.10.2, 0.12.0); the public way has those of meshes only.
+    Not public (2026-11: 0.10.2, 0.12.0); the public way knows the axes of meshes only.
     """
     try:
         return list(importlib.import_module("jax._src.core").get_axis_env().axis_sizes)

@@ -36,13 +36,24 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     from shardlift.launch.session import RunOptions
 
     options = early_config.known_args_namespace
-    record = options.shardlift_record
+    record = _record_of_process(options.shardlift_record)
     worker = os.environ.get("PYTEST_XDIST_WORKER")  # each writes a file of its own
     chosen = RunOptions(
         patch=not options.shardlift_no_patch,
         record=f"{record}.{worker}" if record and worker else record,
     )
-    _sessions.append(chosen.begin(Program("pytest", tuple(sys.argv[1:]), module=True)))
+    session = chosen.begin(Program("pytest", tuple(sys.argv[1:]), module=True))
+    session.keep_writing()
+    _sessions.append(session)
+
+
+def _record_of_process(record: str | None) -> str | None:
+    """Under MPI or Slurm, each process writes a file of its own."""
+    from shardlift.capture.parts import part_path
+    from shardlift.launch.scheduler import place_by_scheduler
+
+    place = place_by_scheduler(os.environ)
+    return part_path(record, place[0]) if record and place else record
 
 
 def pytest_sessionstart(session: Any) -> None:
@@ -64,7 +75,7 @@ def _assert_same_as_pmap() -> Any:
 def pytest_sessionfinish() -> None:
     """Write the record: after this, pytest-xdist gives a worker only seconds to end."""
     for session in _sessions:
-        session.write()
+        session.end(quiet=True)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
@@ -92,7 +103,7 @@ def _lines_of_workers(config: Any) -> Iterator[str]:
 
 
 def _records_of_workers(config: Any) -> list[str]:
-    record = config.option.shardlift_record
+    record = _record_of_process(config.option.shardlift_record)
     return sorted(glob.glob(f"{glob.escape(record)}.gw*")) if record else []
 
 

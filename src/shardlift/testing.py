@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import jax
 
 from shardlift.capture.layouts import together
-from shardlift.capture.schema import Form
+from shardlift.capture.schema import ArrayForm
 from shardlift.recording.tape.host_arrays import HostArray, read_array
 from shardlift.verify.compare import causes
-from shardlift.verify.compare.bits import Tolerance, distance, within
-from shardlift.verify.compare.leaves import identical, structure, words
+from shardlift.verify.compare.array_distance import Tolerance, distance, within
+from shardlift.verify.compare.leaf_comparison import identical, structure, words
 from shardlift.verify.compare.pairs import pair_leaves
 
 __all__ = ["assert_same_as_pmap"]
@@ -115,7 +115,7 @@ def _difference(before: HostArray, after: HostArray, tolerance: Tolerance) -> _D
     return _Difference(before.form.path, words(distance(left, right)), cause)
 
 
-def _devices(forms: tuple[Form, Form]) -> int:
+def _devices(forms: tuple[ArrayForm, ArrayForm]) -> int:
     """The number of rows of the pmapped output; of devices, if it has none."""
     axis, shape = forms[0].axis, forms[0].shape
     return shape[axis] if axis is not None and axis < len(shape) else jax.local_device_count()

@@ -18,9 +18,10 @@ from shardlift.capture.schema import (
     Capture,
     Collective,
     Compile,
+    CompileReason,
     Distribution,
     Event,
-    Leaf,
+    LeafFacts,
     Move,
     MovedBy,
     Overhead,
@@ -29,13 +30,12 @@ from shardlift.capture.schema import (
     Process,
     Read,
     ReadBy,
-    Reason,
     ReasonKind,
-    Site,
+    SiteFacts,
     Times,
 )
 
-FIRST = Reason(ReasonKind.FIRST_CALL)
+FIRST = CompileReason(ReasonKind.FIRST_CALL)
 SPLIT = Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')")
 DEVICE_3 = Placement(PlacementKind.ONE_DEVICE, "cpu:3")
 WORDS = [
@@ -60,14 +60,14 @@ def process(index: int = 0, count: int = 1) -> Process:
     return Process(index, count, "3.12.1", "0.12.0", "0.1", "cpu", "cpu", devices)
 
 
-def leaf(path: str = "state['w']", **changes: Any) -> Leaf:
-    plain = Leaf(path, "float32", (8, 1024, 1024), 8 * 2**22, 0, "P('i')", IN_PLACE)
+def leaf(path: str = "state['w']", **changes: Any) -> LeafFacts:
+    plain = LeafFacts(path, "float32", (8, 1024, 1024), 8 * 2**22, 0, "P('i')", IN_PLACE)
     return dataclasses.replace(plain, **changes)
 
 
-def site(**changes: Any) -> Site:
+def site(**changes: Any) -> SiteFacts:
     """A training step: 10 calls of 4 ms, of which 1 ms is moving by pmap; 2 ms until ready."""
-    plain = Site(
+    plain = SiteFacts(
         "train.py",
         12,
         "train_step",
@@ -109,8 +109,10 @@ def everything(name: str = "train_step") -> Capture:
         ),
         compiles=(
             Compile(0, 0.1, 0.4, (FIRST,)),
-            Compile(1, 0.6, 0.2, (Reason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),)),
-            Compile(5, 0.9, 0.2, (Reason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),)),
+            Compile(
+                1, 0.6, 0.2, (CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),)
+            ),
+            Compile(5, 0.9, 0.2, (CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),)),
         ),
         compile_count=3,
         moves=(
@@ -140,11 +142,11 @@ def everything(name: str = "train_step") -> Capture:
     )
 
 
-def _places(tree: Any) -> list[tuple[Any, Any]]:
+def places(tree: Any) -> list[tuple[Any, Any]]:
     """Every container in a tree, with each of its keys."""
     items = list(tree.items() if isinstance(tree, dict) else enumerate(tree))
     below = [
-        place for _, value in items if isinstance(value, dict | list) for place in _places(value)
+        place for _, value in items if isinstance(value, dict | list) for place in places(value)
     ]
     return [*((tree, key) for key, _ in items), *below]
 
@@ -166,7 +168,7 @@ def any_capture(draw: st.DrawFn) -> str:
     """The text of a capture: the full one, with a few other values in it."""
     tree = json.loads(files.dumps(everything()))
     for _ in range(draw(st.integers(0, 12))):
-        container, key = draw(st.sampled_from(_places(tree)))
+        container, key = draw(st.sampled_from(places(tree)))
         if key not in ("schema", "version") and container[key] not in WORDS:
             container[key] = draw(_another(container[key]))
     text = json.dumps(tree)

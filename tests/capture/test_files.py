@@ -19,7 +19,7 @@ from shardlift.capture import files
 from shardlift.capture.schema import VERSION
 from shardlift.facts import Capture, CaptureError, read, write
 
-from .captures import any_capture, everything
+from .captures import any_capture, everything, places
 
 TEXT = files.dumps(everything())
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -83,6 +83,7 @@ def _refused(text: str | bytes) -> str:
         ({"sites": {}}, "sites should be a list"),
         ({"sites": [3]}, r"sites\[0\] should be an object"),
         ({"sites": [{}]}, "with file"),
+        ({"used": [1]}, "used should be an object"),
         ({"used": {"a": 1.5}}, r"used\.a should be a count"),
         ({"patched": 1}, "patched should be true or false"),
         ({"timeline": [{"site": 7, "start": 0, "seconds": 0}]}, "names site 7"),
@@ -136,22 +137,11 @@ JSON = st.recursive(
 )
 
 
-def _places(tree: Any) -> list[tuple[Any, Any]]:
-    """Every container and key of a tree."""
-    items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-    found = []
-    for key, value in items:
-        found.append((tree, key))
-        if isinstance(value, dict | list):
-            found += _places(value)
-    return found
-
-
 @relaxed
 @given(st.data())
 def test_a_file_with_something_else_in_it_is_read_or_refused(data: st.DataObject) -> None:
     tree = json.loads(TEXT)
-    container, key = data.draw(st.sampled_from(_places(tree)))
+    container, key = data.draw(st.sampled_from(places(tree)))
     container[key] = data.draw(JSON)
     with contextlib.suppress(CaptureError):
         assert isinstance(files.loads(json.dumps(tree)), Capture)

@@ -12,6 +12,7 @@ from shardlift.capture.layouts import (
     digest_of,
     from_root,
     layout_of,
+    numpy_dtype,
     root,
     same_arrays,
     same_digest,
@@ -81,6 +82,7 @@ def test_copies_with_one_bit_in_one_row():
         ((8, 1, 3), 0, (8, 3), "joined"),
         ((8, 0, 3), 0, (0, 3), "joined"),
         ((2, 3), None, (6,), "joined"),
+        ((8, 4, 3), 1, (32, 3), "joined"),  # the first axis is the device axis of the other side
         ((2, 4, 5), 0, (8, 5), "joined"),
         ((2, 4, 5), 0, (40,), "joined"),  # maps of 2 and 4, one inside the other
         ((8,), 0, (), "copies"),
@@ -120,3 +122,8 @@ def test_orders_do_not_matter_to_inputs():
     assert same_arrays(both, stacked)
     assert not same_arrays(both, [digest_of(a), digest_of(a)])
     assert same_arrays(["", *both], both)
+
+
+def test_dtypes_by_name():
+    assert numpy_dtype("bfloat16").itemsize == 2
+    assert numpy_dtype("key<fry>") == np.uint32

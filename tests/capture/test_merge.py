@@ -7,14 +7,14 @@ import dataclasses
 import pytest
 
 from shardlift.capture import files
-from shardlift.capture.schema import HOST, Event, Leaf, Move, MovedBy
+from shardlift.capture.schema import HOST, Event, LeafFacts, Move, MovedBy, Proof
 from shardlift.capture.schema import Capture as Whole
 from shardlift.facts import Capture, merge
 
 from .captures import SPLIT, everything, leaf, process, site
 
 
-def job(*leaves: Leaf) -> list[Capture]:
+def job(*leaves: LeafFacts) -> list[Capture]:
     """One capture a process; each has one argument."""
     return [
         Whole(
@@ -24,6 +24,7 @@ def job(*leaves: Leaf) -> list[Capture]:
             sites=(site(arguments=(one,), processes=(k,)),),
             timeline=(Event(0, 1.0, 0.5, k),),
             used={"x": 1},
+            sources={"a.py": "digest", "b.py": f"digest of {k}"},
         )
         for k, one in enumerate(leaves)
     ]
@@ -32,7 +33,7 @@ def job(*leaves: Leaf) -> list[Capture]:
 def test_counts_times_and_bytes_are_added() -> None:
     both = merge(job(leaf(), leaf()))
     (merged,) = both.sites
-    assert merged.calls == 24
+    assert (merged.calls, merged.looked, merged.made) == (24, 8, 2)
     assert merged.processes == (0, 1)
     assert merged.times.call.count == 20
     assert merged.times.call.quantile(0.5) == site().times.call.quantile(0.5)
@@ -40,6 +41,7 @@ def test_counts_times_and_bytes_are_added() -> None:
     assert merged.compile_count == 1
     assert [p.index for p in both.processes] == [0, 1]
     assert both.used == {"x": 2}
+    assert both.sources == {"a.py": "digest", "b.py": ""}  # each process read another b.py
     assert [(e.process, e.start) for e in both.timeline] == [(0, 1.0), (1, 2.0)]
 
 
@@ -65,7 +67,7 @@ def test_equal_everywhere_needs_the_same_value(first, second, equal) -> None:
 
 def test_what_is_seen_by_one_process_only_is_kept() -> None:
     one, two = job(leaf(), leaf())
-    extra = site(line=99, function="only_here", processes=(1,))
+    extra = site(function="only_here", processes=(1,))  # on the same line
     moves = (Move("x", HOST, SPLIT, 8, 2, MovedBy.PROGRAM),)
     two = dataclasses.replace(
         two,
@@ -82,6 +84,16 @@ def test_what_is_seen_by_one_process_only_is_kept() -> None:
         "train_step",
     ]
     assert both.unseen == ("this",)
+
+
+def test_proofs_hold_if_all_processes_have_the_same() -> None:
+    proof = Proof("output", 1, (0,))
+    for other, kept in ((proof, (proof,)), (dataclasses.replace(proof, needs=(1,)), ())):
+        parts = [
+            dataclasses.replace(part, sites=(dataclasses.replace(part.sites[0], proofs=(one,)),))
+            for part, one in zip(job(leaf(), leaf()), (proof, other), strict=True)
+        ]
+        assert merge(parts).sites[0].proofs == kept
 
 
 def test_moves_and_reads_on_both_are_added() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 from pathlib import Path
 
 import pytest
 
-from shardlift.capture import parts
 from shardlift.capture.files import CaptureError, read, write
 from shardlift.capture.parts import find_parts, merge_parts, part_path, read_processes, read_whole
 from shardlift.capture.schema import Capture
@@ -36,10 +34,6 @@ def indices(capture: Capture) -> list[int]:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def test_examples_run():
-    assert doctest.testmod(parts).failed == 0
 
 
 def test_only_parts_are_found(tmp_path: Path):

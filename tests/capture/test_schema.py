@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.capture import schema
-from shardlift.capture.schema import field_names, parts_of_schema
+from shardlift.capture.schema import HOST, Placement, PlacementKind, Untried, WholeBatchTrial
 from tests import children
 
 ROOT = Path(__file__).parents[2]
@@ -23,18 +23,15 @@ def _fields_on_the_page(title: str) -> list[str]:
     return re.findall(r"^\| `(\w+)` \|", section.group(1), re.MULTILINE)
 
 
-@pytest.mark.parametrize("part", parts_of_schema(), ids=lambda part: part.__name__)
+CLASSES = [part for part in vars(schema).values() if isinstance(part, type)]
+
+
+@pytest.mark.parametrize(
+    "part", [*filter(dataclasses.is_dataclass, CLASSES)], ids=lambda part: part.__name__
+)
 def test_every_field_is_documented_in_order(part: type) -> None:
-    assert _fields_on_the_page(part.__name__) == field_names(part)
-
-
-def test_every_dataclass_is_documented() -> None:
-    defined = {
-        name
-        for name, value in vars(schema).items()
-        if isinstance(value, type) and dataclasses.is_dataclass(value)
-    }
-    assert defined == {part.__name__ for part in parts_of_schema()}
+    names = [field.name for field in dataclasses.fields(part)]
+    assert _fields_on_the_page(part.__name__) == names
 
 
 def test_the_page_names_the_version() -> None:
@@ -51,3 +48,29 @@ def test_reading_and_reporting_need_no_jax() -> None:
     )
     done = children.run([sys.executable, "-c", code], check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("placement", "text"),
+    [
+        (Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')"), "P('i') on cpu:0-7"),
+        (Placement(PlacementKind.REPLICATED, "cpu:0-7", "P()"), "whole on each of cpu:0-7"),
+        (Placement(PlacementKind.ONE_DEVICE, "cpu:3"), "cpu:3"),
+        (HOST, "host"),
+    ],
+)
+def test_placements_in_words(placement: Placement, text: str) -> None:
+    assert str(placement) == text
+
+
+@pytest.mark.parametrize(
+    ("trial", "holds"),
+    [
+        (WholeBatchTrial(difference=1e-7, bound=1e-5), True),
+        (WholeBatchTrial(difference=1e-5, bound=1e-5), True),
+        (WholeBatchTrial(difference=1e-3, bound=1e-5), False),
+        (WholeBatchTrial(Untried.TOO_LARGE), False),
+    ],
+)
+def test_a_trial_holds_if_it_was_made_and_is_near(trial: WholeBatchTrial, holds: bool) -> None:
+    assert trial.holds is holds

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shardlift.check.engine import FileReport, Options, check_file, check_text
+from shardlift.check.engine import FileReport, RuleSelection, check_file, check_text
 from shardlift.check.rules import all_rules
 from shardlift.source.edits import apply_edits
 from shardlift.source.project import Project
@@ -67,7 +67,7 @@ def test_mutated_examples(text: str, seed: int) -> None:
 @QUICK
 @given(st.binary(max_size=200), st.sampled_from(["a.py", "a.ipynb"]))
 def test_random_bytes(content: bytes, path: str) -> None:
-    check_file(Project.of(), path, b"pmap " + content, Options())
+    check_file(Project.of(), path, b"pmap " + content, RuleSelection())
 
 
 @QUICK

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from shardlift.check.engine import Options, check_file, check_text, check_texts
+from shardlift.check.engine import RuleSelection, check_file, check_text, check_texts
 from shardlift.check.rules import all_rules
 from shardlift.source.model import version
 from shardlift.source.project import Project
@@ -16,23 +16,30 @@ from tests import children
 TEXT = "import jax\ng = jax.pmap(f)\ny = jax.tree_map(f, x)\n"
 
 
-def _codes(text: str, options: Options = Options(), settings: Settings = Settings()) -> list[str]:
+def _codes(
+    text: str, options: RuleSelection = RuleSelection(), settings: Settings = Settings()
+) -> list[str]:
     return [finding.code for finding in check_text(text, options, settings=settings).findings]
 
 
 def test_select_and_ignore_take_prefixes() -> None:
     assert _codes(TEXT) == ["SL201", "SL105"]
-    assert _codes(TEXT, Options(select=("SL1",))) == ["SL105"]
-    assert _codes(TEXT, Options(ignore=("SL2",))) == ["SL105"]
-    assert _codes(TEXT, Options(select=("SL105", "SL2"), ignore=("SL201",))) == ["SL105"]
+    assert _codes(TEXT, RuleSelection(select=("SL1",))) == ["SL105"]
+    assert _codes(TEXT, RuleSelection(ignore=("SL2",))) == ["SL105"]
+    assert _codes(TEXT, RuleSelection(select=("SL105", "SL2"), ignore=("SL201",))) == ["SL105"]
 
 
 @pytest.mark.parametrize("pattern", ["tests/*", "tests/**", "*_test.py", "tests/a_test.py"])
 def test_per_file_ignores(pattern: str) -> None:
-    options = Options(per_file_ignores={pattern: ("SL201",)})
+    options = RuleSelection(per_file_ignores={pattern: ("SL201",)})
     reports = check_texts({"tests/a_test.py": TEXT, "src/a.py": TEXT}, options)
     assert [f.code for f in reports["tests/a_test.py"].findings] == ["SL105"]
     assert [f.code for f in reports["src/a.py"].findings] == ["SL201", "SL105"]
+
+
+def test_a_pattern_of_many_wildcards_takes_no_longer() -> None:
+    options = RuleSelection(per_file_ignores={"*a" * 40 + "b": ("SL201",)})
+    assert "SL201" in options.codes("a" * 200 + ".py", version("0.10"))
 
 
 @pytest.mark.parametrize(
@@ -57,14 +64,14 @@ def test_a_file_that_does_not_parse_is_named(text: str) -> None:
 
 def test_a_file_in_an_unknown_encoding() -> None:
     content = b"# -*- coding: nonsense -*-\nimport jax\njax.pmap(f)"
-    report = check_file(Project.of(), "a.py", content, Options())
+    report = check_file(Project.of(), "a.py", content, RuleSelection())
     assert report.unreadable is not None
     assert "decoded" in report.unreadable
 
 
 def test_latin_1() -> None:
     content = "# -*- coding: latin-1 -*-\nimport jax\ng = 'é', jax.pmap(f)".encode("latin-1")
-    (finding,) = check_file(Project.of(), "a.py", content, Options()).findings
+    (finding,) = check_file(Project.of(), "a.py", content, RuleSelection()).findings
     assert finding.span.column == 9
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardlift.check.engine import Options, check_text
+from shardlift.check.engine import RuleSelection, check_text
 from shardlift.check.noqa import find_suppressions
 from shardlift.source.edits import apply_edits
 
@@ -59,7 +59,7 @@ def test_other_codes_in_a_comment_do_not_count_as_unused() -> None:
 
 def test_a_code_that_was_not_looked_for_is_not_unused() -> None:
     text = f"{HEAD}g = jax.pmap(f)  # noqa: SL201"
-    assert check_text(text, Options(ignore=("SL201",))).findings == ()
+    assert check_text(text, RuleSelection(ignore=("SL201",))).findings == ()
 
 
 def test_a_code_that_does_not_exist_is_unused() -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from shardlift.check.page import page
 from shardlift.check.rules import all_rules
-from shardlift.source.model import Effect, Rule
+from shardlift.source.model import Level, Rule
 
 
 @pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.code)
 def test_pages_have_every_part(rule: Rule) -> None:
     text = page(rule)
     assert text.startswith(f"# {rule.code} {rule.name}\n")
-    assert f"**{rule.effect.value}**: " in text
+    assert f"**{rule.level.value}**: " in text
     assert rule.reference in text
     assert text.index("## Reported") < text.index("## Left alone")
     assert text.count("```python\n") == len(rule.bad) + len(rule.good)
@@ -32,6 +32,6 @@ def test_examples_of_several_files_name_them() -> None:
     assert "```python\n# a.py\nx = 1\n\n# b.py\ny = 2\n```" in page(rule)
 
 
-@pytest.mark.parametrize("effect", Effect)
-def test_every_effect_is_explained(effect: Effect) -> None:
-    assert f"**{effect}**: " in page(dataclasses.replace(all_rules()["SL201"], effect=effect))
+@pytest.mark.parametrize("level", Level)
+def test_every_level_is_explained(level: Level) -> None:
+    assert f"**{level}**: " in page(dataclasses.replace(all_rules()["SL201"], level=level))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from shardlift.check.engine import Options, check_texts
+from shardlift.check.engine import RuleSelection, check_texts
 from shardlift.check.rules import all_rules
 from shardlift.source.model import Example, Rule
 from shardlift.source.settings import Settings
@@ -21,7 +21,7 @@ def _texts(example: Example) -> dict[str, str]:
 
 def _reported(rule: Rule, example: Example) -> set[tuple[str, int]]:
     settings = Settings(*(rule.holds_for or (NEWEST, NEWEST_FLAX)))
-    reports = check_texts(_texts(example), Options(), settings)
+    reports = check_texts(_texts(example), RuleSelection(), settings)
     assert all(report.unreadable is None for report in reports.values())
     return {
         (path, finding.span.line)

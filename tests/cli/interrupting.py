@@ -6,7 +6,6 @@ fails with the step that left a mixture of the old tree and the new one.
 
 from __future__ import annotations
 
-import builtins
 import errno
 import os
 import signal
@@ -16,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shardlift.cli import transaction
-from shardlift.cli.transaction import Change, Transaction
+from shardlift.cli.transaction import FOLDER, Replacement
 
 OLD = {"a.py": b"one\r\n", "sub/b.py": b"two\n"}
 NEW = {"a.py": b"ONE\r\n", "sub/b.py": b"TWO\n", "sub/helper.py": b"new\n"}
-STEPS = ("replace", "unlink", "link", "fsync", "chmod", "open")
-NEED_SPACE = ("link", "fsync", "open")
+STEPS = ("mkdir", "replace", "unlink", "rmdir", "link", "fsync", "chmod", "open")
+NEED_SPACE = ("mkdir", "link", "fsync", "create")
 MODES = {"a.py": 0o755, "sub/b.py": 0o444}
 
 
@@ -31,31 +30,23 @@ class Interrupter:
     def __init__(self, at: int, act: Callable[[str], None], onwards: bool = False) -> None:
         self.at, self.act, self.onwards, self.count = at, act, onwards, 0
         self.was = {name: getattr(os, name) for name in STEPS}
-        self.opened = builtins.open
 
     def __enter__(self) -> Interrupter:
         for name, real in self.was.items():
             waits = name == "fsync"  # for the disk, which no kill of a process needs
             setattr(os, name, self._counted(name, real if not waits else lambda _: None))
-        builtins.open = self._open  # type: ignore[assignment]
         return self
 
     def __exit__(self, *error: object) -> None:
         for name, real in self.was.items():
             setattr(os, name, real)
-        builtins.open = self.opened
 
     def _counted(self, name, real):
         def call(*args, **kwargs):
-            self._step(name)
+            self._step("create" if name == "open" and args[1] & os.O_CREAT else name)
             return real(*args, **kwargs)
 
         return call
-
-    def _open(self, path, mode="r", *args, **kwargs):
-        if "r" not in mode:
-            self._step("open")
-        return self.opened(path, mode, *args, **kwargs)
 
     def _step(self, name: str) -> None:
         self.count += 1
@@ -76,16 +67,20 @@ def full(name: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def replacements(root: Path) -> list[Replacement]:
+    return [Replacement(str(root / name), OLD.get(name), text) for name, text in NEW.items()]
+
+
 def write(root: Path, trial: bool = False) -> None:
-    changes = [Change(str(root / name), OLD.get(name), text) for name, text in NEW.items()]
-    with Transaction(changes, str(root), trial) as written:
-        if not trial:
-            written.keep()
+    if trial:
+        transaction.during(replacements(root), str(root), lambda: None)
+    else:
+        transaction.replace_all(replacements(root), str(root))
 
 
 def recovered(root: Path) -> None:
-    for journal in transaction.journals([str(root)]):
-        transaction.recover(journal)
+    for folder in transaction.interrupted([str(root)]):
+        transaction.recover(folder)
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -95,7 +90,6 @@ def tree(root: Path) -> dict[str, bytes]:
 
 def fresh(parent: Path) -> Path:
     root = Path(tempfile.mkdtemp(dir=parent))
-    (root / ".git").mkdir()  # the journal lies here
     for name, content in OLD.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(content)
@@ -147,7 +141,7 @@ def raised_everywhere(parent: Path, act: Callable[[str], None], onwards: bool, t
                 ended = True
             except (KeyboardInterrupt, transaction.WriteError, OSError):
                 pass
-        if onwards or not (root / transaction.JOURNAL).exists():
+        if onwards or not (root / FOLDER).exists():
             is_whole(root, f"{act.__name__} at {at}")  # a full disk leaves nothing to put right
         recovered(root)
         is_whole(root, f"{act.__name__} at {at}, recovered")

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -31,8 +32,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+def run(command: str, *arguments: str) -> Result:
+    """Run a command; a plain pmap site, which is a note, counts as a finding."""
+    fails = ["--fail-on", "note"] if command == "check" else []
+    return CliRunner().invoke(main, [command, *fails, *arguments], catch_exceptions=False)
 
 
 def both(*arguments: str) -> list[Result]:
@@ -289,6 +292,28 @@ def test_odd_names(folder: Path) -> None:
     }
     assert {"%1B%5B31m.py", "new%0Aline.py", "%FF.py", "%3Cb%3E.py"} <= places
     assert run("check", "--", "-dash.py").exit_code == 1
+
+
+# What begins a command in the log of a job: `::` after spaces, `##[` anywhere.
+COMMANDS = ["::error file=x::y.py", " ::add-mask::y.py", "a ##[error]y.py", "##vso[x]y.py"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_name_is_a_command_in_the_log_of_a_job(folder: Path, name: str) -> None:
+    (folder / name).write_text(f"{PMAP}x = 1  # {name}: pmap\nf = jax.pmap(f, in_axes=-1)\n")
+    (folder / f"{name}.ipynb").write_text("{")
+    (folder / ".gitignore").write_text("ignored.py")
+    outputs = [run("check", "--verbose", "--format", style) for style in ("concise", "full")]
+    outputs.append(run("status"))
+    lines = [line for result in outputs for line in result.output.splitlines()]
+    lines += run("migrate", "--verbose").stderr.splitlines()
+    assert len([line for line in lines if "y.py" in line]) > 6
+    assert not [line for line in lines if line.lstrip().startswith("::") or "##[" in line]
+    assert not [line for line in lines if "##vso[" in line]
+    found = run("check", "--format", "github").output.splitlines()
+    assert all(re.match(r"::(error|notice) file=[^:]*::", line) for line in found), found
+    encoded = name.replace(":", "%3A").replace("##", "#\\x23")
+    assert f"::notice file={encoded},line=2," in "\n".join(found)
 
 
 def test_code_is_shown_and_not_obeyed(folder: Path) -> None:

@@ -25,7 +25,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["check", *arguments], catch_exceptions=False)
+    """`check` that fails for a plain site, too."""
+    command = ["check", "--fail-on", "note", *arguments]
+    return CliRunner().invoke(main, command, catch_exceptions=False)
 
 
 def test_known_findings_do_not_count(project: Path) -> None:
@@ -172,3 +174,14 @@ def test_the_formats_for_machines_have_new_findings_only(project: Path) -> None:
     document = json.loads(_run("--format", "json").output)
     assert (len(document["findings"]), document["in_baseline"]) == (1, 1)
     assert len(json.loads(_run("--format", "sarif").output)["runs"][0]["results"]) == 1
+
+
+@pytest.mark.parametrize("name", ["../x.json", "{parent}/x.json", "link/x.json", "a\\u0000b"])
+def test_the_project_names_no_file_outside_of_it(project: Path, name: str) -> None:
+    (project / "link").symlink_to("..")
+    name = name.format(parent=project.parent)
+    (project / "pyproject.toml").write_text(f'[tool.shardlift]\nbaseline = "{name}"\n')
+    result = _run("--write-baseline")
+    assert result.exit_code == 2
+    assert "outside of the project" in result.output or "null" in result.output
+    assert not (project.parent / "x.json").exists()

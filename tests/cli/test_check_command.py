@@ -27,7 +27,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["check", *arguments], catch_exceptions=False)
+    """`check` that fails for a plain site, too."""
+    command = ["check", "--fail-on", "note", *arguments]
+    return CliRunner().invoke(main, command, catch_exceptions=False)
 
 
 def test_findings_exit_1(project: Path) -> None:
@@ -36,6 +38,26 @@ def test_findings_exit_1(project: Path) -> None:
     assert result.output.splitlines()[0] == "train.py:3:8: SL201 `train` is pmapped"
     assert "2 files: 1 read, 1 passed over" in result.output
     assert "1 pmap site." in result.output
+
+
+SLOW = "import jax\nstep = jax.jit(jax.pmap(f))\n"
+BROKEN = "import jax\ny = jax.tree_map(f, x)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        (PMAP, {"note"}),  # right and fast: nothing to fix
+        (SLOW, {"note", "slow"}),
+        (BROKEN, {"note", "slow", "broken"}),
+    ],
+)
+def test_which_levels_fail(project: Path, text: str, fails: set[str]) -> None:
+    (project / "train.py").write_text(text)
+    levels = ("note", "slow", "broken")
+    assert {level for level in levels if _run("--fail-on", level).exit_code} == fails
+    default = CliRunner().invoke(main, ["check"], catch_exceptions=False)
+    assert bool(default.exit_code) is ("slow" in fails)
 
 
 def test_no_findings_exit_0(project: Path) -> None:
@@ -81,7 +103,7 @@ def test_verbose_names_what_was_passed_over(project: Path) -> None:
 
 def test_full_underlines_the_span(project: Path) -> None:
     lines = _run("--format", "full").output.splitlines()
-    assert lines[0] == "SL201 old  `train` is pmapped"
+    assert lines[0] == "SL201 note  `train` is pmapped"
     assert lines[1] == "  --> train.py:3:8"
     assert lines[2] == "   3 | step = jax.pmap(train, axis_name='i')"
     assert lines[3] == "     |        " + "^" * len("jax.pmap(train, axis_name='i')")

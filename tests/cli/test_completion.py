@@ -33,7 +33,6 @@ def test_commands_are_completed():
 def test_options_and_their_values_are_completed():
     assert "--record" in completed("run", begun="--re")
     assert completed("check", "--format", begun="s") == ["sarif"]
-    assert completed("demo", begun="ver") == ["verify"]
     assert "SL402" in completed("rule", begun="sl4")
 
 
@@ -54,7 +53,6 @@ def test_options_show_their_defaults():
     for name, shown in {
         "run": ("[default: 1; x>=1]", "[default: 300; x>=1]"),
         "verify": ("[default: ulps=0]", "[default: replay]", "[default: (64 MiB); x>=0]"),
-        "env": ("[default: devices]",),
     }.items():
         help_text = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
         assert all(default in help_text for default in shown), help_text

@@ -42,6 +42,16 @@ ALL = ["a.py", "b.gen.py", "d.py", "c.py", "e.py", "note.ipynb"]
         ("\\a.py", ("a.py",)),
         ("a.py   ", ("a.py",)),
         ("# a.py", ()),
+        ("\\#.py\n!\na.py", ("a.py",)),
+        ("*\n!*/\n!a.py", ("b.gen.py", "d.py", "c.py", "e.py", "note.ipynb")),
+        ("*.py\n!lib/", ("a.py", "b.gen.py", "d.py", "c.py", "e.py")),
+        ("lib/**", ("d.py", "c.py", "e.py")),
+        ("lib/**/", ("d.py", "e.py")),
+        ("**/deep/**/e.py", ("e.py",)),
+        ("lib/**/**/*/**/e.py", ("e.py",)),
+        ("l?b/[!b-c]*/", ("e.py",)),
+        ("lib//c.py", ()),
+        ("[]a].py", ("a.py",)),
     ],
 )
 def test_patterns(tree: Path, patterns: str, left_out: tuple[str, ...]) -> None:
@@ -66,3 +76,18 @@ def test_what_was_skipped_is_told(tree: Path) -> None:
     passed = Passed()
     list(find_files((".",), passed))
     assert passed.skipped == ["lib", "loop.py"]
+
+
+# In each, every wildcard can stand for many parts of the name or of the path, and none fits.
+@pytest.mark.parametrize(
+    "line",
+    ["*a" * 40 + "b", "**/a/" * 40 + "b", "*/" * 40 + "b", "[a-z]*" * 40 + "!", "*" * 5000 + "b"],
+)
+def test_many_wildcards_take_no_longer(tree: Path, line: str) -> None:
+    (tree / ".gitignore").write_text(f"{line}\na.py\n")
+    name = "a" * 200 + ".py"
+    deep = tree.joinpath(*"a" * 100)
+    deep.mkdir(parents=True)
+    (deep / name).touch()
+    assert name in _names(tree)
+    assert "a.py" not in _names(tree)

@@ -1,12 +1,13 @@
-"""`migrate --to jit --verify`: what holds to rounding is written, what does not is backed out."""
+"""`migrate --to jit`: what a recorded run shows is written, and verified."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from shardlift.cli import main
 from tests import children
@@ -60,24 +61,37 @@ main()
 ENV = children.plain_environment()
 
 
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments])
+
+
 @pytest.mark.exhaustive
-def test_numbers_that_differ_are_backed_out(tmp_path: Path, monkeypatch) -> None:
+def test_what_a_run_shows_is_written(tmp_path: Path, monkeypatch) -> None:
     for name in set(os.environ) - set(ENV):
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(PROGRAM)
-    command = ["migrate", "train.py", "--write", "--to", "jit", "--devices", "2"]
-    done = CliRunner().invoke(main, [*command, "--verify", "python train.py"])
+    record = [sys.executable, "-m", "shardlift", "run", "--devices", "2", "--record", "run.json"]
+    assert children.run([*record, "train.py"], env=ENV, timeout=200).returncode == 0
+    command = ["migrate", "train.py", "--to", "jit", "--facts", "run.json", "--devices", "2"]
+    done = invoke(*command, "--write", "--verify", "python train.py")
     text = (tmp_path / "train.py").read_text()
     assert "p_train = jit_over_devices(" in text
-    assert 'p_other = jax.pmap(other_step, axis_name="batch")' in text
-    assert "1 verified, 1 backed out" in done.stdout
-    assert "left as it is: numbers differ: " in done.stdout
+    assert "def other_step(w, batch):\n    return lax.pmean(" in text
+    assert "2 verified" in done.stdout
+    assert "on the whole batch it computes something else: psum #1 in `return" in done.stdout
 
 
-def test_it_is_not_written_without_a_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "`shardlift run --record run.json PROGRAM` and add --facts run.json"),
+        (["--write", "--facts", "run.json"], "equal to rounding: add --verify"),
+    ],
+)
+def test_it_needs_runs(tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    done = CliRunner().invoke(main, ["migrate", str(tmp_path), "--write", "--to", "jit"])
+    done = invoke("migrate", str(tmp_path), "--to", "jit", *arguments)
     assert done.exit_code == 2
-    assert "equal to rounding: add --verify" in " ".join(done.stderr.split())
+    assert said in " ".join(done.stderr.split())
     assert (tmp_path / "train.py").read_text() == PROGRAM

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from markdown_it import MarkdownIt
 
 from shardlift.cli import main
 from shardlift.cli.formats.pull_request import PullRequest, facts, markdown
-from shardlift.cli.speed import Speed
 from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
 from shardlift.migrate.changes import ChangeId
 from shardlift.migrate.engine import migrate
+from shardlift.report.markdown import text as markdown_text
 from shardlift.source.model import Kind
 
 TRAIN = """\
@@ -26,8 +27,8 @@ old = jax.tree_map(abs, [1])
 """
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["migrate", *arguments], catch_exceptions=False)
+def _run(*arguments: str, command: str = "migrate") -> Result:
+    return CliRunner().invoke(main, [command, *arguments], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -54,14 +55,13 @@ def test_the_description_has_every_fact(project: Path) -> None:
     assert text.startswith("# Replace `jax.pmap` by")
     sections = _sections(text)
     size = len((project / "pkg/_spmd.py").read_text().splitlines())
-    assert "| functions that are mapped over devices | 1 |" in sections["What changes"]
-    assert "| names and options that JAX has removed | 1 |" in sections["What changes"]
+    assert "in 1 file: 1 mapped, 1 with a removed name." in sections["What changes"]
     assert f"`pkg/_spmd.py`, {size} lines" in sections["What changes"]
     assert "JAX 0.10 or newer" in sections["What it needs"]
     assert "`jax>=0.4` → `jax>=0.10`" in sections["What it needs"]
     assert "`pkg/train.py:5:9`: axis -1 counts from the end" in sections["What stays as it is"]
     assert "Nothing was run" in sections["What was verified"]
-    assert "`pkg/train.py:5`: # The pmap of the step." in sections["What to do next"]
+    assert "`pkg/train.py:5`: `# The pmap of the step.`" in sections["What to do next"]
 
 
 def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
@@ -72,19 +72,23 @@ def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
     assert len(printed.splitlines()) <= 10
 
 
-def test_only_removed_names(project: Path) -> None:
-    _run("--write", "--pr", "pr.md", "--only", "removed")
+def test_what_is_fixed(project: Path) -> None:
+    _run("--write", "--pr", "pr.md", command="fix")
     text = (project / "pr.md").read_text()
     assert text.startswith("# Replace names that JAX has removed")
+    assert "`shardlift fix` rewrote places in 1 file: 1 with a removed name." in text
     assert "The JAX that the project uses today." in text
-    assert "shard_map" not in _sections(text)["What it is for"]
+    assert "shard_map" not in text
 
 
 def test_the_line_that_decides_for_many_processes(project: Path) -> None:
-    (project / "pkg/train.py").write_text(f"{TRAIN}seed = 1 + jax.process_index()\n")
     _run("--write", "--pr", "pr.md")
     changes = _sections((project / "pr.md").read_text())["What changes"]
-    assert "many processes, because of `pkg/train.py:7`: `jax.process_index()`." in changes
+    assert "Written for one process: no line joins a job" in changes
+    (project / "pkg/train.py").write_text(f"{TRAIN}seed = 1 + jax.process_index()\n")
+    _run("--write", "--allow-dirty", "--pr", "pr.md")
+    changes = _sections((project / "pr.md").read_text())["What changes"]
+    assert "keep jax.pmap, because of `pkg/train.py:7`: `jax.process_index()`." in changes
 
 
 def test_what_only_tests_need(project: Path) -> None:
@@ -122,19 +126,39 @@ def test_what_a_command_showed() -> None:
     shown = _sections(text)["What was verified"]
     assert "`python m.py`, run before and after: 1 verified, 1 not reached." in shown
     assert "- `m.py:4:8`: not reached: no call" in shown
-    assert "How fast it is" not in _sections(text)
-
-
-def test_how_fast_it_is() -> None:
-    texts = {"m.py": TRAIN}
-    migration = migrate(["m.py"], lambda path: texts[path].encode(), lambda path: False)
-    verified = VerifiedMigration(migration, (), 1, speeds=(Speed("f (m.py:4)", 0.001, 0.002),))
-    sections = _sections(markdown(PullRequest(migration, verified=verified, command="python m.py")))
-    assert "m.py:4\\) | 1.00 ms | 2.00 ms | 2.00 |" in sections["How fast it is"]
-    assert "Compare the speed" not in sections["What to do next"]
 
 
 def test_one_kind_in_one_file_has_nothing_to_add() -> None:
     texts = {"m.py": "import jax\nf = jax.pmap(g)\n"}
     migration = migrate(["m.py"], lambda path: texts[path].encode(), lambda path: False)
     assert facts(PullRequest(migration)) == []
+
+
+NASTY = "` ![x](http://e/x.png) <img src=x> @all `` ![x](y) <b> @all | [l](javascript:x) #1"
+
+
+def test_nothing_that_the_repository_says_is_markup(project: Path) -> None:
+    name = "pkg/`<b>@all.py"
+    (project / name).write_text(f'{TRAIN}# pmap {NASTY}\ndef f():\n    """pmap {NASTY}"""\n')
+    (project / "pkg/`<i>@all.py").write_text("jax.pmap(")
+    (project / "README.md").write_text(f"pmap {NASTY}\n")
+    (project / "pyproject.toml").unlink()
+    (project / "requirements.txt").write_text(f"jax>=0.4  # {NASTY}\n")
+    assert _run("--write", "--pr", "pr.md", "--verbose").exit_code == 2
+    blocks = MarkdownIt("commonmark").parse((project / "pr.md").read_text())
+    tokens = [token for block in blocks for token in (block, *(block.children or ()))]
+    assert {token.type for token in tokens} & {
+        "image",
+        "link_open",
+        "html_inline",
+        "html_block",
+    } == set()
+    assert sum("@all" in token.content for token in tokens if token.type == "code_inline") > 6
+    assert not [token for token in tokens if token.type == "text" and "@all" in token.content]
+
+
+def test_words_of_ours_with_something_of_the_repository_in_it() -> None:
+    shown = MarkdownIt("commonmark").render(markdown_text(NASTY))
+    assert not re.search("<img|<a |<code", shown)
+    assert "@all" not in shown
+    assert "@\u200ball" in shown

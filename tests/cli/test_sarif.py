@@ -42,7 +42,7 @@ _RULE = {
         "help": _TEXT,
         "helpUri": str,
         "defaultConfiguration": {"type": dict, "required": {}, "optional": {"level": _LEVEL}},
-        "properties": {"type": dict, "required": {}, "optional": {"effect": str}},
+        "properties": {"type": dict, "required": {}, "optional": {"level": str}},
     },
 }
 _RESULT = {

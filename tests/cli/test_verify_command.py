@@ -192,9 +192,6 @@ def test_mistakes():
     done = runner.invoke(main, ["verify", "nowhere.py", "b.py"])
     assert done.exit_code == 2
     assert "no such file: nowhere.py" in done.output
-    done = runner.invoke(main, ["verify", "a.py", "b.py", "--oracle", "vmap", "--processes", "2"])
-    assert done.exit_code == 2
-    assert "--oracle vmap computes over the rows of one process" in done.output
     for args in (["--record-inputs", "5"], ["--record", "x.json", "--record-inputs", "-1"]):
         assert runner.invoke(main, ["run", *args, __file__]).exit_code == 2
 

@@ -24,7 +24,7 @@ from tests import children
 from tests.docs.pages import Block
 
 # Exit status 1 of these means that there is something to see, not that they failed.
-_FINDS = re.compile(r"shardlift (check|migrate|report|verify)\b")
+_FINDS = re.compile(r"shardlift (check|fix|migrate|report|verify)\b")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

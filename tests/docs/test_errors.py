@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.check.engine import Options, check_texts
+from shardlift.check.engine import RuleSelection, check_texts
 from shardlift.check.rules import all_rules
 from tests.docs.pages import DOCS, SHOWN, blocks_of
 
@@ -23,7 +23,7 @@ def _program(page: Path) -> str:
 
 
 def _found(page: Path) -> set[str]:
-    (report,) = check_texts({"program.py": _program(page)}, Options()).values()
+    (report,) = check_texts({"program.py": _program(page)}, RuleSelection()).values()
     return {finding.code for finding in report.findings}
 
 

@@ -25,8 +25,7 @@ NOT_RUN = {
     "README.md": 2,
     "docs/cluster.md": 5,
     "docs/editor.md": 6,
-    "docs/gradual.md": 1,
-    "docs/migrate.md": 5,
+    "docs/migrate/global.md": 4,
     "docs/start.md": 1,
     "docs/verify.md": 4,
 }
@@ -110,7 +109,7 @@ def _in_one_process(page: Path) -> list[Block]:
 def _param(page: Path) -> Any:
     # What these pages show, tests of launch, status, report and verify show as well; cpu_hang is
     # about jaxlib 0.10, with which exhaustive tests are run.
-    others = {"cluster", "gradual", "plan", "report", "upstream/cpu_hang", "verify"}
+    others = {"cluster", "gradual", "report", "upstream/cpu_hang", "verify"}
     shown = _name(page).removeprefix("docs/").removesuffix(".md") in others
     marks = [pytest.mark.exhaustive] if shown else []
     return pytest.param(page, id=_name(page), marks=marks)

@@ -27,6 +27,7 @@ class Recipe:
     taps: int = 0  # calls whose collectives are looked into
     exact: bool = True  # idiomatic.py computes the same, up to the order of sums
     suffix: str = ".py"
+    keeps_pmap: bool = False  # migrate writes only what is around it
 
     @property
     def folder(self) -> Path:
@@ -55,7 +56,7 @@ RECIPES = {
         Recipe("notebook", (), "loss", 1.0, suffix=".ipynb"),
         Recipe("numpyro", ("numpyro",), "r_hat", 1.05, learns=False, exact=False),
         Recipe("prefetch", ("flax",), below=0.01),
-        Recipe("processes"),
+        Recipe("processes", keeps_pmap=True),
         Recipe("rl", ("optax",), "falls", 1.0, exact=False),
     )
 }

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shardlift.capture import values
+from shardlift.capture import array_archive
 from shardlift.capture.files import dumps, loads
-from shardlift.check.engine import Options, check_file
+from shardlift.check.engine import RuleSelection, check_file
 from shardlift.check.noqa import find_suppressions
 from shardlift.cli import config, files
 from shardlift.cli.check_report import Report
 from shardlift.cli.formats import github, json, sarif, terminal
-from shardlift.cli.migrate import diff_of
+from shardlift.cli.rewrite import diff_of
 from shardlift.facts import CaptureError
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.goal import Goal
@@ -42,7 +42,7 @@ OBEYED = set("\x1b\x07\u202e")
 def check_python(data: bytes, path: str = "a.py") -> None:
     """`check` of a file: findings lie in it, their edits can be made, every format has them."""
     project = Project([path], lambda name: read_source(name, data))
-    report = check_file(project, path, data, Options())
+    report = check_file(project, path, data, RuleSelection())
     if report.findings and path.endswith(".py"):
         text = read_source(path, data).text
         lines = len(split_lines(text)) + 1
@@ -116,9 +116,9 @@ def arrays(data: bytes) -> None:
     """The values beside a capture are refused, or are bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.json")
-        Path(values.path_of(path)).write_bytes(data)
+        Path(array_archive.path_of(path)).write_bytes(data)
         with contextlib.suppress(CaptureError):
-            values.load(path)
+            array_archive.load(path)
 
 
 def settings(data: bytes) -> None:

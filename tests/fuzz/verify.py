@@ -23,9 +23,9 @@ if __name__ == "__main__":
 
 import jax
 
+from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.recorded import Recorded
-from shardlift.verify.compare.verdicts import Outcome, Side
+from shardlift.verify.compare.verdicts import ProgramVerdict, Side
 from tests.verify.recording import before, program, taped
 
 OPTIMISERS = {"sgd": "g", "sign": "jnp.sign(g)", "norm": "g / jnp.sqrt(jnp.sum(g * g) + 1e-9)"}
@@ -300,11 +300,11 @@ class Pair:
     old: Case
     new: Case
 
-    def wrong(self, recorded: Recorded) -> str:
+    def wrong(self, recorded: CapturedRun) -> str:
         """What `verify` says, if that is wrong; ``recorded`` is the program before."""
         after = taped(program(self.new.text()), reference=recorded)
         sites = tuple(judge(recorded, after))
-        status = Outcome(Side("before"), Side("after"), sites).status
+        status = ProgramVerdict(Side("before"), Side("after"), sites).status
         said = ", ".join(f"{site.name} {site.verdict}" for site in sites)
         return "" if (status == 0) == self.harmless else said or "nothing"
 

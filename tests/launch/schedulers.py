@@ -60,7 +60,6 @@ class Slurm:
     def start(self) -> None:
         """Start the daemons and wait until the node is idle."""
         munged, slurmctld, slurmd = map(find_tool, _DAEMONS)
-        find_tool("srun")
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(1024))
         key.chmod(0o400)
@@ -132,6 +131,8 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 @contextlib.contextmanager
 def running_slurm(folder: Path) -> Iterator[Slurm]:
     """A Slurm, for as long as somebody is inside."""
+    for name in (*_DAEMONS, "srun"):
+        find_tool(name)
     slurm = Slurm(folder)
     try:
         slurm.start()

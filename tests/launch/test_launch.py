@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import textwrap
@@ -15,8 +14,7 @@ import pytest
 from tests import children
 from tests.processes.harness import assert_gone
 
-slow, exhaustive = pytest.mark.slow, pytest.mark.exhaustive
-either = pytest.mark.parametrize("bad", [pytest.param(0, marks=exhaustive), 1])
+slow = pytest.mark.slow
 RUN = [sys.executable, "-m", "shardlift.cli", "run"]
 
 
@@ -109,113 +107,49 @@ def test_interrupt_of_one_process(tmp_path: Path):
 # Many processes.
 
 WORLD = """
-    import sys
+    import os, sys
     import jax
     import jax.numpy as jnp
-    {initialize}
+    from jax.distributed import initialize as under_another_name
+    jax.distributed.initialize()
+    jax.distributed.initialize("10.0.0.1:1", num_processes=2)
+    under_another_name()
+    assert jax.distributed.is_initialized()
+    try:
+        jax.distributed.initialize(num_processes=3)
+    except ValueError as error:
+        print(error)
     total = jax.pmap(lambda x: jax.lax.psum(x, "i"), "i")(jnp.ones(jax.local_device_count()))
     total = total.addressable_data(0)
-    print(f"world {{jax.process_index()}} {{jax.process_count()}} {{total[0]}} {{sys.argv[1:]}}")
+    print(f"world {jax.process_index()} {jax.process_count()} {total[0]} {sys.argv[1:]}")
+    open_files = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    mine = [os.readlink(path) for path in open_files if os.path.exists(path)]
+    for kind in ("tcp", "tcp6"):
+        for line in open(f"/proc/net/{kind}"):
+            _, address, _, state, *_, = fields = line.split()
+            if state == "0A" and f"socket:[{fields[9]}]" in mine:
+                print("listens at", address.partition(":")[0])
 """
 
 
 @slow
-@pytest.mark.parametrize(
-    "initialize",
-    [
-        pytest.param("", marks=exhaustive),
-        pytest.param("jax.distributed.initialize()", marks=exhaustive),
-        "jax.distributed.initialize('10.0.0.1:1', num_processes=2)",
-        "from jax.distributed import initialize as i; i(); assert jax.distributed.is_initialized()",
-    ],
-    ids=["never", "plain", "with arguments", "imported"],
-)
-def test_joins_the_job(tmp_path: Path, initialize: str):
-    source = WORLD.format(initialize=initialize)
-    ours = shardlift_run(tmp_path, source, "--processes", "2", "--devices", "2", args=("--n", "1"))
+def test_a_job(tmp_path: Path):
+    args = ("--n", "1")
+    ours = shardlift_run(tmp_path, WORLD, "--processes", "2", "--devices", "2", args=args)
     assert ours.returncode == 0, ours.stderr
     for process in range(2):
         assert f"[{process}] world {process} 2 4.0 ['--n', '1']" in ours.stdout
+    assert ours.stdout.count("num_processes=3, but shardlift run started this process with") == 2
+    if sys.platform == "linux":  # nobody else can connect to the coordinator, nor to gloo
+        listens = {
+            line.rpartition(" ")[2] for line in ours.stdout.splitlines() if "listens" in line
+        }
+        loopback = "0100007F"  # as the kernel writes 127.0.0.1
+        assert listens == {loopback, f"{'0' * 16}FFFF0000{loopback}"}
 
 
 @slow
-@pytest.mark.parametrize(("own", "threads"), [({}, "16"), ({"PJRT_NPROC": "3"}, "3")])
-def test_threads_enough_for_the_devices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], threads: str
-):
-    monkeypatch.delenv("PJRT_NPROC", raising=False)
-    for name, value in ({"NPROC": "1"} | own).items():
-        monkeypatch.setenv(name, value)
-    source = "import os; print('threads', os.environ['PJRT_NPROC'])"
-    ours = shardlift_run(tmp_path, source, "--processes", "2", "--devices", "8")
-    assert sorted(ours.stdout.splitlines()) == [f"[{k}] threads {threads}" for k in range(2)]
-
-
-@slow
-def test_arguments_that_disagree(tmp_path: Path):
-    source = WORLD.format(initialize="jax.distributed.initialize(num_processes=3)")
-    ours = shardlift_run(tmp_path, source, "--processes", "2")
-    assert ours.returncode == 1
-    assert (
-        "num_processes=3, but shardlift run started this process with num_processes=2"
-        in ours.stderr
-    )
-
-
-STEP = """
-    import os, sys, time
-    import jax
-    import jax.numpy as jnp
-    step = jax.pmap(lambda x: jax.lax.psum(x, "i"), "i")
-    x = jnp.ones(jax.local_device_count())
-    step(x).block_until_ready()
-    me = jax.process_index()
-    open(os.path.join({folder!r}, str(me) + ".pid"), "w").write(str(os.getpid()))
-    if me == {bad}:
-        time.sleep(0.5)
-        {fault}
-    step(x).block_until_ready()
-    time.sleep(600)  # the launcher has to end it: a test has less time
-"""
-
-
-def faulty(folder: Path, bad: int, fault: str, processes: int = 2):
-    source = textwrap.dedent(STEP).format(folder=str(folder), bad=bad, fault=fault)
-    ours = shardlift_run(folder, source, "--processes", str(processes))
-    assert_gone([int(f.read_text()) for f in folder.glob("*.pid")])
-    return ours
-
-
-@slow
-@either
-def test_an_exception_is_the_root_cause(tmp_path: Path, bad: int):
-    ours = faulty(tmp_path, bad, "raise KeyError('lost')")
-    assert ours.returncode == 1
-    said = ours.stderr[ours.stderr.index("shardlift:") :]
-    assert said.startswith(f"shardlift: process {bad} of 2 failed first, with exit status 1")
-    assert re.search(
-        r"its traceback:\nTraceback .*\n  File .*program.py\", line \d+, in <module>", said
-    )
-    assert said.rstrip().endswith("KeyError: 'lost'")
-
-
-@slow
-def test_the_exit_status_is_returned(tmp_path: Path):
-    ours = faulty(tmp_path, 1, "sys.exit(7)")
-    assert ours.returncode == 7
-    assert "process 1 of 2 failed first, with exit status 7" in ours.stderr
-
-
-@slow
-@either
-def test_a_killed_process_is_the_root_cause(tmp_path: Path, bad: int):
-    ours = faulty(tmp_path, bad, "os.kill(os.getpid(), 9)")
-    assert ours.returncode == 137
-    assert f"process {bad} of 2 was killed by signal 9" in ours.stderr
-
-
-@slow
-@either
+@pytest.mark.parametrize("bad", [pytest.param(0, marks=pytest.mark.exhaustive), 1])
 def test_a_process_that_never_joins(tmp_path: Path, bad: int):
     source = f"""
         import json, sys, time
@@ -238,27 +172,6 @@ ASLEEP = """
     open(os.path.join({folder!r}, str(me) + ".pid"), "w").write(str(os.getpid()))
     time.sleep(600)
 """
-
-
-@slow
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [
-        (signal.SIGINT, 130),
-        pytest.param(signal.SIGTERM, 143, marks=exhaustive),
-        (signal.SIGKILL, -9),
-    ],
-    ids=["ctrl-c", "term", "kill"],
-)
-def test_a_signal_ends_all(tmp_path: Path, number: int, status: int):
-    script = tmp_path / "program.py"
-    script.write_text(textwrap.dedent(ASLEEP).format(folder=str(tmp_path)))
-    with children.Child([*RUN, "--processes", "2", str(script)]) as job:
-        pids = wait_for(tmp_path, 2)
-        job.send_signal(number)
-        job.finish(20)
-    assert job.returncode == status
-    assert_gone(pids)
 
 
 PATIENT = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -101,9 +102,11 @@ def test_a_job_leaves_one_record_and_one_summary(cluster: Cluster):
 def test_a_rank_that_is_killed(cluster: Cluster):
     done = cluster.run("""
         train(5)
+        trained = time.time()
+        parts = ("run.json.0", "run.json.1")
         while me == 1:
             time.sleep(0.1)
-            if os.path.exists("run.json.1"):
+            if all(os.path.exists(part) and os.path.getmtime(part) > trained for part in parts):
                 os.kill(os.getpid(), signal.SIGKILL)
         step(x).block_until_ready()
     """)
@@ -127,13 +130,13 @@ def test_a_rank_that_raises(cluster: Cluster):
         """,
         "--stuck-after",
         "3",
+        "--end-when-stuck",
     )
     assert done.returncode != 0
     assert "ValueError: no more data" in done.stderr
     assert f"its part of the record is {cluster.folder}/run.json.1" in done.stderr
-    # Process 0 waits in a collective: it says for whom, and both end.
-    assert "process 1 failed, and process 0 can only wait at program.py:" in done.stderr
-    assert "the job was ended: it could not go on" in done.stderr
+    # Process 0 waits in a collective: it says where, and both end.
+    assert re.search(r"process 0 \(pid \d+\) waits at program.py:\d+ in", done.stderr)
     whole = read_whole(cluster.folder / "run.json")
     assert [process.index for process in whole.processes] == [0, 1]
     assert whole.sites[0].calls >= 5 + 5
@@ -144,8 +147,8 @@ def test_a_rank_that_never_calls_the_step(cluster: Cluster):
     done = cluster.run("if me == 0: train(5)", "--stuck-after", "3", "--end-when-stuck")
     assert done.returncode != 0
     # The first call compiles, which all processes do together: the guard of shardlift.pmap waits.
-    assert "a deadlock: the end was reached by process 1, but not by process 0" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "has not used the CPU" in done.stderr
+    assert "because of --end-when-stuck" in done.stderr
     whole = read_whole(cluster.folder / "run.json")
     assert [process.index for process in whole.processes] == [0, 1]
 
@@ -157,6 +160,10 @@ def test_a_full_disk_for_one_part(cluster: Cluster):
         if me == 1:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         train(5)
+        trained = time.time()
+        part = "run.json.0"  # the scheduler may end the others once this rank has failed
+        while me == 1 and not (os.path.exists(part) and os.path.getmtime(part) > trained):
+            time.sleep(0.1)
     """)
     assert done.returncode != 0
     path = cluster.folder / "run.json"

@@ -1,25 +1,35 @@
-"""When a job counts as stuck."""
+"""When a job counts as stuck, and what is said of it."""
 
 from __future__ import annotations
 
+import faulthandler
+import re
+import sys
+import tempfile
+import threading
 from itertools import accumulate
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlift.launch.stuck import PATIENCE, Sample, StuckClock
+from shardlift.cli.stuck import explain_stuck
+from shardlift.launch import StackFrame, StuckJob, StuckProcess, ThreadStack
+from shardlift.launch.stacks import parse_dump
+from shardlift.launch.stuck import PATIENCE, Activity, StuckClock, cpu_seconds
+from tests import children
 
 LIMIT = 60.0
 STEP = StuckClock(LIMIT).interval
 
 
-def reports(clock: StuckClock, samples: list[Sample]) -> list[float]:
+def reports(clock: StuckClock, samples: list[Activity]) -> list[float]:
     return [sample.at for sample in samples if clock.add(sample)]
 
 
-def quiet(count: int, start: float = 0.0, cpu: float = 1.0, printed: int = 5) -> list[Sample]:
-    return [Sample(start + STEP * k, (cpu, cpu), printed) for k in range(count)]
+def quiet(count: int, start: float = 0.0, cpu: float = 1.0, printed: int = 5) -> list[Activity]:
+    return [Activity(start + STEP * k, (cpu, cpu), printed) for k in range(count)]
 
 
 def test_a_quiet_job_is_reported_once():
@@ -28,21 +38,21 @@ def test_a_quiet_job_is_reported_once():
 
 def test_idle_threads_are_not_work():
     used = 0.0034 * STEP  # the most that was measured of a deadlocked process
-    samples = [Sample(STEP * k, (used * k, used * k), 5) for k in range(100)]
+    samples = [Activity(STEP * k, (used * k, used * k), 5) for k in range(100)]
     assert reports(StuckClock(LIMIT), samples) == [LIMIT]
 
 
 @pytest.mark.parametrize("worker", [0, 1])
 def test_one_process_that_computes_is_enough(worker: int):
     samples = [
-        Sample(STEP * k, tuple(STEP * k if n == worker else 1.0 for n in range(2)), 5)
+        Activity(STEP * k, tuple(STEP * k if n == worker else 1.0 for n in range(2)), 5)
         for k in range(100)
     ]
     assert reports(StuckClock(LIMIT), samples) == []
 
 
 def test_a_job_that_prints_is_not_stuck():
-    samples = [Sample(STEP * k, (1.0,), printed=k // 20) for k in range(200)]
+    samples = [Activity(STEP * k, (1.0,), printed=k // 20) for k in range(200)]
     assert reports(StuckClock(LIMIT), samples) == []
 
 
@@ -57,7 +67,7 @@ def test_a_job_that_moves_again_has_to_be_quiet_for_much_longer():
 
 
 def test_the_time_in_which_the_launcher_was_stopped_does_not_count():
-    samples = quiet(3) + [Sample(10_000.0 + at.at, at.cpu, at.printed) for at in quiet(5)]
+    samples = quiet(3) + [Activity(10_000.0 + at.at, at.cpu, at.printed) for at in quiet(5)]
     assert reports(StuckClock(LIMIT), samples) == []
 
 
@@ -73,8 +83,108 @@ def test_a_report_means_that_nothing_happened_for_the_limit(steps):
     at, cpu, printed = (
         (list(accumulate(column)) for column in zip(*steps, strict=True)) if steps else ([], [], [])
     )
-    samples = [Sample(a, (c,), p) for a, c, p in zip(at, cpu, printed, strict=True)]
+    samples = [Activity(a, (c,), p) for a, c, p in zip(at, cpu, printed, strict=True)]
     told = [k for k, sample in enumerate(samples) if clock.add(sample)]
     for k in told:
         window = [s for s in samples[: k + 1] if s.at >= samples[k].at - limit]
         assert len({s.printed for s in window}) == 1
+
+
+BURN = """
+import subprocess, sys, time
+code = "import time; end = time.process_time() + 0.3\\nwhile time.process_time() < end: pass"
+child = subprocess.Popen([sys.executable, "-c", code + "\\nprint(flush=True); time.sleep(300)"])
+child.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="CPU time is read from /proc")
+def test_cpu_seconds_are_those_of_a_process_and_all_that_it_started():
+    with children.Child([sys.executable, "-c", BURN], stdout=children.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        used = cpu_seconds([child.pid, 2**30])
+    assert used is not None
+    assert used[0] >= 0.25
+    assert used[1] == 0  # it has ended
+
+
+def test_stacks_of_all_threads():
+    def wait() -> None:
+        waiting.set()
+        done.wait()
+
+    waiting, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait()
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        *others, main = parse_dump(file.read().splitlines())
+    done.set()
+    thread.join()
+    (other,) = [s for s in others if s.own and s.own[0].function == "wait"]
+    assert other.inside is not None
+    assert other.inside.file.endswith("/threading.py")
+    assert (other.own[0].file, other.own[0].function) == (__file__, "wait")
+    assert main.inside is None
+    assert main.own[0].function == "test_stacks_of_all_threads"
+
+
+def state(process: int, *frames: StackFrame, threads: tuple[ThreadStack, ...] = ()) -> StuckProcess:
+    return StuckProcess(process, 100 + process, (*threads, ThreadStack(frames)))
+
+
+def explain(*states: StuckProcess, ended: bool = True) -> list[str]:
+    lines = explain_stuck(StuckJob(60, len(states), states), ended=ended).splitlines()
+    return [re.sub(r"\S+/(?=\w+\.py)", "", line) for line in lines]
+
+
+LINE = Path(__file__).read_text().splitlines().index('BURN = """') + 1
+STEP_FRAME = StackFrame(__file__, LINE, "step")
+OUTER = StackFrame("/home/me/train.py", 9, "<module>")
+LIBRARY = StackFrame("/venv/lib/site-packages/jax/array.py", 7, "_value", own=False)
+
+
+def test_processes_are_grouped_by_the_line_in_which_they_wait():
+    loader = ThreadStack((StackFrame("/home/me/data.py", 3, "load"),))
+    said = explain(
+        state(0, STEP_FRAME, OUTER),
+        state(1, OUTER, threads=(loader, ThreadStack((LIBRARY,)))),
+        state(2, LIBRARY),
+        StuckProcess(3, 103, ()),
+        StuckProcess(4, 104, (), ended=True),
+        state(5, LIBRARY, STEP_FRAME, OUTER),
+    )
+    assert said == [
+        "shardlift: for 60 s none of the 6 processes has used the CPU or printed anything",
+        f'  processes 0, 5 wait at test_stuck.py:{LINE} in step: BURN = """',
+        "      called at train.py:9 in <module>",
+        "  process 1 (pid 101) waits at train.py:9 in <module>",
+        "    another thread is at data.py:3 in load",
+        "  process 2 (pid 102) has come to the end of the program",
+        "  process 3 (pid 103) does not answer: stopped by a debugger or SIGSTOP?",
+        "  process 4 (pid 104) has ended",
+        "shardlift: every process must make the same calls in the same order; print and save "
+        "under `if jax.process_index() == 0:`, but compute outside of it",
+        "shardlift: the job was ended, because of --end-when-stuck",
+    ]
+
+
+def test_all_wait_in_one_line():
+    deep = [StackFrame("/home/me/train.py", k, f"f{k}") for k in range(20)]
+    first, where, *rest, last = explain(*(state(k, LIBRARY, *deep) for k in range(40)), ended=False)
+    assert "40 processes" in first
+    assert where.startswith(
+        "  processes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 24"
+    )
+    assert where.endswith("more wait at train.py:0 in f0 (inside _value, array.py:7)")
+    assert rest[-1] == "      ... and 13 more"
+    assert len(rest) == 7
+    assert "the job is left as it is" in last
+
+
+def test_a_process_under_a_scheduler_speaks_for_itself():
+    text = explain_stuck(StuckJob(60, 8, (state(3, OUTER),)), ended=False)
+    assert text.startswith("shardlift: for 60 s process 3 of 8 has not used the CPU\n")

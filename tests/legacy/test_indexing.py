@@ -92,6 +92,7 @@ OTHERS = {
     "columns": (np.zeros((3, 8), "f4"), NamedSharding(MESH, P(None, "i"))),
     "two rows, four columns": (np.zeros((2, 4), "f4"), NamedSharding(GRID, P("a", "b"))),
     "two rows, copied": (np.zeros((2, 4), "f4"), NamedSharding(GRID, P("a"))),
+    "four rows a device, copied": (np.zeros((8, 2), "f4"), NamedSharding(GRID, P("a"))),
     "one device": (np.zeros((8, 2), "f4"), DEVICES[3]),
 }
 

@@ -27,7 +27,7 @@ RUN = [sys.executable, "-m", "shardlift.cli", "run", "--quiet"]
 RECORDING = """
 import json, os, sys, types
 class Recorder:
-    def __init__(self, *, command=(), patched=True, facts=True, tape=None, plan_for=()):
+    def __init__(self, *, command=(), patched=True, facts=True, tape=None):
         self.told = {"command": list(command), "patched": patched, "calls": 0, "reads": [],
                      "used": []}
     def pmap(self, pmap):
@@ -44,9 +44,13 @@ class Recorder:
         self.told["reads"].append([how, nbytes])
     def used(self, name):
         self.told["used"].append(name)
+    def is_apart(self):
+        return False
     def write(self, path):
         with open(path, "w") as file:
             json.dump(self.told, file)
+    def has_calls(self):
+        return self.told["calls"] > 0
     def summary(self):
         return f"{self.told['calls']} calls"
 sys.modules["shardlift.recording.recorder"] = types.ModuleType("shardlift.recording.recorder")
@@ -245,6 +249,9 @@ def test_the_pytest_plugin(tmp_path: Path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     plain = children.run(command, cwd=tmp_path)
     assert plain.returncode != 0
-    ours = children.run([*command, "-p", "shardlift.pytest"], cwd=tmp_path)
+    rank = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}  # as under mpirun
+    plugin = ["-p", "shardlift.pytest", "--shardlift-record", "run.json"]
+    ours = children.run([*command, *plugin], cwd=tmp_path, env={**os.environ, **rank})
     assert ours.returncode == 0, ours.stdout + ours.stderr
     assert "jax.tree_map" in ours.stdout
+    assert [file.name for file in tmp_path.glob("run.json*")] == ["run.json.1"]

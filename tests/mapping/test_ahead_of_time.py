@@ -111,6 +111,12 @@ def test_explain_finds_collectives_inside_control_flow():
     assert str(unmapped.outputs[0]) == "output: float32[], P()"
 
 
+def test_tables_for_notebooks_escape_what_they_show():
+    explanation = make().explain(STATE, 2.0, X)._repr_html_()
+    assert "<td>P(&#x27;i&#x27;)</td>" in explanation
+    assert "&lt;b&gt;" in shardlift.show({"<b>": X})._repr_html_()
+
+
 def test_as_shard_map_is_plain_jax_and_stands_alone():
     p = make()
     wanted = p(fresh(), 2.0, X)

@@ -83,20 +83,27 @@ def test_equal_functions_do_not_share():
         assert two(X[:4]).shape == (4,)
 
 
-def test_a_method_called_at_once_compiles_once():
-    traced = []
+def test_a_method_is_traced_anew_each_time_it_is_mapped():
+    """As in JAX 0.7.2; jax.pmap of 0.12 goes on with the first rate."""
 
-    class Model:
-        def step(self, x):
-            traced.append(1)
-            return x + 1
+    class Trainer:
+        def __init__(self):
+            self.rate, self.w = 0.5, jnp.ones(N)
+            self.p_step = shardlift.pmap(self.step)
 
-    model = Model()
-    for _ in range(3):
-        shardlift.pmap(model.step)(X)
-    assert len(traced) == 1
-    dead = weakref.ref(model)
-    del model
+        def step(self, w):
+            return w - self.rate * w
+
+    trainer = Trainer()
+    for epoch in range(6):
+        trainer.w = trainer.p_step(trainer.w)
+        if epoch % 2:
+            trainer.rate *= 0.1
+            trainer.p_step = shardlift.pmap(trainer.step)
+    rows = np.full(N, 0.5**2 * 0.95**2 * 0.995**2, np.float32)
+    np.testing.assert_allclose(trainer.w, rows, rtol=1e-6)
+    dead = weakref.ref(trainer)
+    del trainer
     gc.collect()
     assert dead() is None
 

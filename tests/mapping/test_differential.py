@@ -21,6 +21,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift import pmap
+from tests.children import QUICK
 from tests.mapping import strategies as rnd
 
 jax_pmap = jax.pmap  # the original, whatever a run may put in its place later
@@ -42,7 +43,10 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 TIMES = {"ci": 1, "thorough": 20}[PROFILE]
 
 
-def examples(count: int) -> settings:
+def examples(count: int, exhaustive: int | None = None) -> settings:
+    """So many random examples; the larger number with `--exhaustive`."""
+    if exhaustive is not None and os.environ.get(QUICK) == "0":
+        count = exhaustive
     return settings(settings.get_profile(PROFILE), max_examples=count * TIMES)
 
 
@@ -158,17 +162,10 @@ def check_devices(program: rnd.Program, got: Any) -> None:
         assert leaf.sharding.device_set == devices
 
 
-@examples(9)
+@examples(9, exhaustive=30)
 @given(rnd.programs(max_ops=4))
 def test_random_programs(program: rnd.Program) -> None:
     check_program(program, range(3))
-
-
-@pytest.mark.exhaustive
-@examples(30)
-@given(rnd.programs())
-def test_more_random_programs(program: rnd.Program) -> None:
-    check_program(program, range(4))
 
 
 # Outputs of these depend on float32 inputs smoothly: they can be differentiated from outside.
@@ -284,16 +281,9 @@ calls = st.tuples(
 
 
 @pytest.mark.slow
-@examples(6)
+@examples(6, exhaustive=80)
 @given(st.lists(calls, min_size=10, max_size=40))
 def test_one_site_many_sizes(sequence: list[Any]) -> None:
-    check_sequence(sequence)
-
-
-@pytest.mark.exhaustive
-@examples(80)
-@given(st.lists(calls, min_size=20, max_size=60))
-def test_one_site_more_sizes(sequence: list[Any]) -> None:
     check_sequence(sequence)
 
 
@@ -409,16 +399,7 @@ nests = (
 
 
 @pytest.mark.slow
-@examples(14)
+@examples(14, exhaustive=30)
 @given(*nests)
 def test_random_nests(size: tuple[int, int], names: list[str], around: str, where: str) -> None:
-    check_nest(size, names, around, where)
-
-
-@pytest.mark.exhaustive
-@examples(30)
-@given(*nests)
-def test_more_random_nests(
-    size: tuple[int, int], names: list[str], around: str, where: str
-) -> None:
     check_nest(size, names, around, where)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import numpy as np
 import pytest
@@ -77,29 +75,6 @@ def test_numpy_may_be_donated():
     x = np.arange(N, dtype=np.float32)
     np.testing.assert_array_equal(step(x), x + 1)
     np.testing.assert_array_equal(x, np.arange(N))
-
-
-def test_a_number_that_no_argument_has_is_ignored():
-    step = shardlift.pmap(lambda s: s + 1, donate_argnums=(0, 3))
-    np.testing.assert_array_equal(step(placed(N)), np.arange(N) + 1)
-
-
-def test_lower_shows_what_is_donated():
-    step = shardlift.pmap(lambda s, b: s + b, donate_argnums=1)
-    info = step.lower(placed(N), placed(N)).args_info
-    assert [leaf.donated for leaf in jax.tree.leaves(info)] == [False, True]
-
-
-@functools.partial(shardlift.pmap, donate_argnums=0)
-def log_step(s):
-    return jax.numpy.log(s)
-
-
-def test_with_nan_checking():
-    with jax.debug_nans(True):
-        np.testing.assert_allclose(log_step(placed(N) + 1), np.log(np.arange(N) + 1), rtol=1e-6)
-        with pytest.raises(FloatingPointError):
-            log_step(placed(N) - 4)
 
 
 def test_one_array_donated_and_used_in_the_same_call():

@@ -114,11 +114,13 @@ def test_siblings_of_other_names_and_sizes():
     agree(program, rows(2, 4))
 
 
-def test_an_inner_axis_may_shadow_an_outer_one():
+@pytest.mark.parametrize("out_axes", [0, 1, None])
+def test_an_inner_axis_may_shadow_an_outer_one(out_axes):
     def program(pm):
-        return pm(lambda x: pm(lambda y: lax.psum(y, "i"), "i")(x) + lax.psum(x, "i"), "i")
+        inner = pm(lambda y: lax.psum(y, "i"), "i", out_axes=out_axes)
+        return pm(lambda x: (inner(x), lax.psum(x, "i")), "i")
 
-    agree(program, rows(2, 4))
+    agree(program, rows(2, 4, 3))
 
 
 def test_a_function_that_ran_alone_may_run_inside_another():
@@ -193,15 +195,12 @@ def test_an_inner_pmap_under_a_transformation_in_the_outer_body(transform):
     agree(program, rows(2, 4), exact=False)
 
 
-def test_with_jit_disabled():
-    def program(pm):
-        return pm(pm(lambda x: lax.psum(x, ("i", "j")) + x, "j"), "i")
-
-    f = program(shardlift.pmap)
-    for _ in range(2):
-        with jax.disable_jit():
+@pytest.mark.parametrize("jit_first", [True, False])
+def test_with_jit_disabled(jit_first):
+    f = shardlift.pmap(shardlift.pmap(lambda x: lax.psum(x, ("i", "j")) + x, "j"), "i")
+    for turn in range(4):
+        with jax.disable_jit(turn % 2 == jit_first):
             np.testing.assert_array_equal(f(rows(2, 2)), rows(2, 2) + 6)
-        np.testing.assert_array_equal(f(rows(2, 2)), rows(2, 2) + 6)
 
 
 def test_too_few_devices_for_all_axes():

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from shardlift.mapping import plan
-from shardlift.mapping.call import dynamic_args, with_static
-from shardlift.mapping.meshes import Layout, make_mesh
+from shardlift.mapping.meshes import DeviceRows, make_mesh
 from shardlift.mapping.options import check_options
 from shardlift.mapping.rows import row_counter
 
 X = np.ones((2, 1, 3), np.float32)
-MESH = make_mesh(Layout(tuple(jax.devices()), 8), "i", ())
+MESH = make_mesh(DeviceRows(tuple(jax.devices()), 8), "i", ())
 
 
 def test_unstack_takes_the_row_of_a_block():
@@ -21,33 +20,6 @@ def test_unstack_takes_the_row_of_a_block():
     assert plan.unstack(X, None, 8) is X
     with pytest.raises(ValueError, match="a block has 2 rows on each of 8 devices"):
         plan.unstack(X, 0, 8)
-
-
-def test_restack_puts_the_device_axis_where_out_axes_says():
-    out = plan.restack({"a": X, "b": X, "c": 1.0}, {"a": 3, "b": None, "c": 0})
-    assert (out["a"].shape, out["b"].shape, out["c"].shape) == ((2, 1, 3, 1), X.shape, (1,))
-    assert plan.restack(X, -4).shape == (1, *X.shape)
-
-
-@pytest.mark.parametrize(
-    ("axis", "message"),
-    [
-        (4, r"axis 4 is out of bounds .*output\['a'\] has shape \(2, 1, 3\).*can be 0 to 3"),
-        (-1, r"-1 is counted from the end.*Count from the front: out_axes=3"),
-        (-9, r"-9 is counted from the end.*out_axes=0"),
-    ],
-)
-def test_out_axes_that_do_not_fit(axis, message):
-    with pytest.raises(ValueError, match=message):
-        plan.restack({"a": X}, axis)
-
-
-def test_static_arguments_are_taken_out_and_put_back():
-    options = check_options(lambda a, b, c: a, static_broadcasted_argnums=(0, 2))
-    assert dynamic_args(options, ("s", 1, "t", 2)) == (1, 2)
-    assert list(with_static(options, ("s", 1, "t", 2), (10, 20))) == ["s", 10, "t", 20]
-    with pytest.raises(ValueError, match="called with only 2 positional arguments"):
-        dynamic_args(options, ("s", 1))
 
 
 def test_the_description_is_the_same_in_every_process():

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
 
 import shardlift
+from tests.mapping.strategies import DTYPES, Opaque, Pair
 
 N = 8
 
@@ -43,18 +42,54 @@ def test_output_goes_back_in_without_a_move():
     np.testing.assert_array_equal(y, rows(N) + 3)
 
 
-@pytest.mark.parametrize("in_axes", [0, 1, 2, -1, -2, -3])
-def test_in_axes(in_axes):
-    shape = [3, 3, 3]
-    shape[in_axes] = N
-    f = shardlift.pmap(lambda x: x.sum(0), in_axes=in_axes)
-    same(f(rows(*shape)), jax.vmap(lambda x: x.sum(0), in_axes=in_axes)(rows(*shape)))
+def total(tree, y):
+    return tree["a"] + tree["b"][0].sum() + tree["b"][1] + y.sum()
 
 
-@pytest.mark.parametrize("out_axes", [0, 1, 2])
-def test_out_axes(out_axes):
-    f = shardlift.pmap(lambda x: x * 2, out_axes=out_axes)
-    same(f(rows(N, 2, 3)), jax.vmap(lambda x: x * 2, out_axes=out_axes)(rows(N, 2, 3)))
+def each(leaf_function):
+    return lambda tree: jax.tree.map(leaf_function, tree)
+
+
+ADD_ONE = each(lambda x: x + 1)
+PREFIX = {"in_axes": ({"a": 0, "b": (1, None)}, None)}
+LIKE_VMAP = {
+    **{
+        f"in_axes {k}": (lambda x: x.sum(0), {"in_axes": k}, (rows(N, N, N),)) for k in range(-3, 3)
+    },
+    **{f"out_axes {k}": (ADD_ONE, {"out_axes": k}, (rows(N, 2, 3),)) for k in range(3)},
+    "in_axes of a tree": (total, PREFIX, ({"a": rows(N), "b": (rows(2, N), 3.0)}, rows(4))),
+    "out_axes of a tree": (
+        lambda x: {"a": x, "b": (x * 2, None)},
+        {"out_axes": {"a": 1, "b": 0}},
+        (rows(N, 3),),
+    ),
+    "a namedtuple": (ADD_ONE, {}, (Pair(rows(N), rows(N, 2)),)),
+    "None and empty": (ADD_ONE, {}, ([rows(N), None, {}, {"x": ()}],)),
+    "a node without paths": (ADD_ONE, {}, (Opaque(rows(N)),)),
+    "no elements": (lambda x: (x, x.sum()), {}, (np.zeros((N, 0, 3), np.float32),)),
+    **{f"dtype {d}": (lambda x: x, {}, (rows(N, 2).astype(t),)) for d, t in DTYPES.items()},
+    "a partial function": (functools.partial(jnp.add, 1.0), {}, (rows(N),)),
+    "a ufunc": (jnp.sin, {}, (rows(N),)),
+    "a jitted function": (jax.jit(jnp.cos), {}, (rows(N),)),
+}
+
+
+@pytest.mark.parametrize("name", LIKE_VMAP)
+def test_like_vmap(name):
+    fun, options, args = LIKE_VMAP[name]
+    mapped = shardlift.pmap(fun, **options)
+    for _ in range(2):  # traced, then from the cache
+        same(mapped(*args), jax.vmap(fun, **options)(*args))
+
+
+def test_keyword_arguments_are_mapped_over_axis_0():
+    f = shardlift.pmap(lambda x, *, y: x + y, in_axes=1)
+    np.testing.assert_array_equal(f(rows(2, N), y=rows(N, 2)), rows(2, N).T + rows(N, 2))
+
+
+def test_a_callable_that_is_not_traceable_raises():
+    with pytest.raises(TypeError):
+        shardlift.pmap(np.dtype)(rows(N))
 
 
 def test_out_axes_counted_from_the_end_is_refused_where_it_is_not_axis_0():
@@ -68,60 +103,6 @@ def test_out_axes_none_is_the_first_devices_value():
     y = shardlift.pmap(lambda x: x, out_axes=None)(rows(N, 2) + 5)
     np.testing.assert_array_equal(y, [5, 6])
     assert y.sharding.device_set == set(jax.devices())
-
-
-def test_in_axes_as_prefix_tree():
-    args = ({"a": rows(N), "b": (rows(2, N), 3.0)}, rows(4))
-    axes = ({"a": 0, "b": (1, None)}, None)
-
-    def body(tree, y):
-        return tree["a"] + tree["b"][0].sum() + tree["b"][1] + y.sum()
-
-    same(shardlift.pmap(body, in_axes=axes)(*args), jax.vmap(body, in_axes=axes)(*args))
-
-
-def test_out_axes_as_prefix_tree():
-    def body(x):
-        return {"a": x, "b": (x * 2, None)}
-
-    axes = {"a": 1, "b": 0}
-    same(shardlift.pmap(body, out_axes=axes)(rows(N, 3)), jax.vmap(body, out_axes=axes)(rows(N, 3)))
-
-
-class Pair(NamedTuple):
-    left: jax.Array
-    right: jax.Array
-
-
-@jax.tree_util.register_pytree_node_class
-class Opaque:
-    """A node without key paths."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def tree_flatten(self):
-        return (self.value,), "aux"
-
-    @classmethod
-    def tree_unflatten(cls, aux, children):
-        return cls(*children)
-
-
-@pytest.mark.parametrize(
-    "tree",
-    [Pair(rows(N), rows(N, 2)), [rows(N), None, {}], {"x": ()} | {"y": rows(N)}, Opaque(rows(N))],
-    ids=["namedtuple", "none", "empty", "custom"],
-)
-def test_trees_keep_their_shape(tree):
-    step = shardlift.pmap(lambda t: jax.tree.map(lambda x: x + 1, t))
-    for _ in range(2):  # traced, then from the cache
-        same(step(tree), jax.tree.map(lambda x: jnp.asarray(x + 1), tree))
-
-
-def test_keyword_arguments_are_mapped_over_axis_0():
-    f = shardlift.pmap(lambda x, *, y: x + y, in_axes=1)
-    np.testing.assert_array_equal(f(rows(2, N), y=rows(N, 2)), rows(2, N).T + rows(N, 2))
 
 
 def test_static_arguments():
@@ -228,23 +209,9 @@ def test_typed_prng_keys():
     assert jnp.issubdtype(next_keys.dtype, jax.dtypes.prng_key)
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.bool_, np.int8, np.uint32, np.float16, ml_dtypes.bfloat16, np.complex64]
-)
-def test_dtypes_pass_through(dtype):
-    x = rows(N, 2).astype(dtype)
-    same(shardlift.pmap(lambda x: x)(x), jnp.asarray(x))
-
-
 def test_float0_passes_through():
     x = np.zeros((N, 2), jax.dtypes.float0)
     assert shardlift.pmap(lambda x: x)(x).dtype == jax.dtypes.float0
-
-
-def test_zero_size_arrays():
-    y = shardlift.pmap(lambda x: (x, x.sum()))(np.zeros((N, 0, 3), np.float32))
-    assert y[0].shape == (N, 0, 3)
-    np.testing.assert_array_equal(y[1], np.zeros(N))
 
 
 def test_python_scalars_stay_weakly_typed():
@@ -296,16 +263,3 @@ def test_name_and_wrapped():
     assert pmapped.__name__ == "train_step"
     assert pmapped.__doc__ == "One step."
     assert pmapped.__wrapped__ is train_step
-
-
-@pytest.mark.parametrize(
-    "fun",
-    [functools.partial(jnp.add, 1.0), jnp.sin, jax.jit(jnp.cos), np.dtype],
-    ids=["partial", "ufunc", "jitted", "class"],
-)
-def test_callables_that_are_not_plain_functions(fun):
-    if fun is np.dtype:
-        with pytest.raises(TypeError):
-            shardlift.pmap(fun)(rows(N))
-    else:
-        same(shardlift.pmap(fun)(rows(N)), jax.vmap(fun)(rows(N)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-import weakref
 
 import pytest
 
@@ -26,17 +25,6 @@ class Model:
         return x
 
 
-def test_equal_options_share_a_site_and_others_do_not():
-    def fun(x):
-        return x
-
-    site = registry.site_of(fun, options(fun, in_axes=(0,)))
-    assert registry.site_of(fun, options(fun, in_axes=(0,))) is site
-    assert registry.site_of(fun, options(fun, in_axes=[0])) is not site
-    assert registry.site_of(fun, options(fun, in_axes=(0,), axis_name="i")) is not site
-    assert registry.site_of(lambda x: x, options(fun, in_axes=(0,))) is not site
-
-
 @pytest.mark.parametrize("names", [(1, True), (1, 1.0)])
 def test_names_that_are_equal_but_of_other_types_do_not_share(names):
     def fun(x):
@@ -44,14 +32,6 @@ def test_names_that_are_equal_but_of_other_types_do_not_share(names):
 
     first, second = (registry.site_of(fun, options(fun, axis_name=name)) for name in names)
     assert first is not second
-
-
-def test_a_method_has_a_site_for_each_object():
-    one, two = Model(), Model()
-    site = registry.site_of(one.step, options(one.step))
-    assert registry.site_of(one.step, options(one.step)) is site
-    assert registry.site_of(two.step, options(two.step)) is not site
-    assert site.name == "step"
 
 
 def test_an_option_without_a_hash_gets_a_site_of_its_own():
@@ -67,19 +47,6 @@ def test_the_name_of_an_object_that_has_none_is_its_type():
     assert registry.site_of(model, options(model)).name == "Model"
     partial = functools.partial(abs)
     assert registry.site_of(partial, options(partial)).name == "partial"
-
-
-def test_sites_are_freed_with_their_function():
-    def fun(x):
-        return x
-
-    site = weakref.ref(registry.site_of(fun, options(fun)))
-    identity = (id(fun), id(None))
-    assert identity in registry._sites
-    del fun
-    gc.collect()
-    assert site() is None
-    assert identity not in registry._sites
 
 
 def test_a_site_without_its_function_says_so():

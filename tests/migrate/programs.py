@@ -99,6 +99,30 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "    def step(self, x):\n        return self.scale * jax.lax.psum(x, 'i')\n\n\n"
         "def main():\n    return Model().step(x)\n"
     ),
+    "a function that asks whether the axis is there": _program(
+        "def mean(x):\n    try:\n        return jax.lax.pmean(x, 'qmc')\n"
+        "    except NameError:\n        return x\n\n\n"
+        "def main():\n"
+        "    named = jax.pmap(mean, axis_name='qmc')\n"
+        "    nested = jax.pmap(jax.pmap(mean), 'other')(x.reshape(2, 4, 3))\n"
+        "    return named(x), jax.pmap(mean)(x), jax.pmap(mean, axis_name=None)(x), nested\n"
+    ),
+    "a bound method that is mapped again": _program(
+        "class Trainer:\n    rate = 0.5\n\n"
+        "    def make(self):\n        self.p_step = jax.pmap(self.step)\n\n"
+        "    def step(self, w):\n        return w - self.rate * w\n\n\n"
+        "def main():\n    trainer, w = Trainer(), x\n"
+        "    for _ in range(3):\n        trainer.make()\n"
+        "        w = trainer.p_step(trainer.p_step(w))\n        trainer.rate *= 0.1\n"
+        "    return w\n"
+    ),
+    "callables that are equal": _program(
+        "@dataclasses.dataclass(frozen=True)\nclass Scale:\n    name: str\n"
+        "    by: float = dataclasses.field(compare=False)\n\n"
+        "    def __call__(self, x):\n        return self.by * x\n\n\n"
+        "def main():\n    return [jax.pmap(f)(x) for f in (Scale('a', 2.0), Scale('a', 3.0))]\n",
+        f"import dataclasses\n{_HEAD}",
+    ),
     "a bound method kept on self": _program(
         "class Trainer:\n    def __init__(self):\n"
         "        self._step = jax.pmap(self._update, axis_name='i', donate_argnums=(0,))\n\n"
@@ -270,15 +294,9 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "def main():\n    p = jax.pmap(\n        lambda x: x + 1,  # one more\n"
         "        axis_name='i',  # the name\n    )\n    return p(x)\n"
     ),
-    "many processes": _program(
+    "a message of the first process": _program(
         "def main():\n    p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i', donate_argnums=())\n"
         "    if jax.process_index() == 0:\n        return p(x), jax.pmap(jnp.sin)(x)\n    return ()\n"
-    ),
-    "many processes, decorated and handed on": _program(
-        "@functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=1)\n"
-        "def f(x, n):\n    return jax.lax.psum(x, 'i') * n\n\n\n"
-        "pmap = functools.partial(jax.pmap, axis_name='j')\n\n\n"
-        "def main():\n    return f(x, jax.process_count()), pmap(jnp.cos)(x)\n"
     ),
     "a package with a wrapper": {
         "main.py": "import numpy as np\nfrom legacy_pkg.train import run\n\n\n"

@@ -3,9 +3,9 @@
     python run_global.py FOLDER
 
 In FOLDER each program has a folder with `before/` and, in a file `ways`, how to migrate it:
-`text`, without facts; `facts`, with those of its own run; `strict`, with check_vma as well;
-`exact`, with facts, and every bit the same. Prints one JSON object: for each program and way what
-went wrong (None if nothing did), how often the migrated program uses each helper, and the findings.
+`text`, without facts; `facts`, with those of its own run. Prints one JSON object: for each program
+and way what went wrong (None if nothing did), how often the migrated program uses each helper, and
+the findings.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from typing import Any
 
 from shardlift import legacy
 from shardlift.facts import Capture, Recorder
-from shardlift.migrate.changes import Decisions
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.helpers import catalogue
-from shardlift.source.settings import Settings
 from tests.migrate import run_programs
 from tests.migrate.captures import dated
 
@@ -45,12 +43,10 @@ def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
     """Write the migrated program beside the original; its sites by form, and its findings."""
     before = root / "before"
     paths = [str(path) for path in sorted(before.rglob("*.py"))]
-    decided = Decisions(strict_vma=way == "strict")
-    settings = Settings(exact=way == "exact")
     read = lambda path: Path(path).read_bytes()
     texts = {path: Path(path).read_text() for path in paths}
     captures = dated(facts, texts)
-    result = migrate(paths, read, os.path.exists, Goal.GLOBAL, decided, captures, settings)
+    result = migrate(paths, read, os.path.exists, Goal.GLOBAL, None, captures)
     texts |= {file.path: file.after for file in result.changed}
     for path, text in texts.items():
         target = root / way / Path(path).relative_to(before)
@@ -83,8 +79,7 @@ def verdict(folder: Path) -> dict[str, Any]:
             found[way] = migrated(folder, way, None if way == "text" else facts)
             with legacy():
                 got = run_programs.run(folder / way, before=False)
-            ulps = 0 if way == "exact" else ROUNDING
-            found[way]["wrong"] = run_programs.difference(expected, got, ulps)
+            found[way]["wrong"] = run_programs.difference(expected, got, ROUNDING)
         except Exception:
             found[way] = {"wrong": f"after, {way}: {traceback.format_exc()[-1500:]}"}
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardlift.migrate.call_format import CallText, Lines, Style, render
+from shardlift.migrate.call_format import CallText, Style, TextBlock, render
 
 _STYLE = Style(40, "    ", "'")
 _CALL = CallText("f", ("aaaa", CallText("g", ("bbbb", "cccc")), "dddd"))
@@ -27,7 +27,7 @@ def test_one_a_line_with_a_comma() -> None:
 
 
 def test_lines_move_with_the_call() -> None:
-    text = CallText("f", (Lines("lambda x: (\n    x\n)", ""), "'i'"))
+    text = CallText("f", (TextBlock("lambda x: (\n    x\n)", ""), "'i'"))
     assert render(text, _STYLE, "", 0) == "f(\n    lambda x: (\n        x\n    ),\n    'i',\n)"
 
 

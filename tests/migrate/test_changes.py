@@ -9,12 +9,13 @@ import pytest
 from shardlift.facts import Capture
 from shardlift.migrate import engine
 from shardlift.migrate.changes import Change, ChangeId, Decisions
-from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.program import FollowedProgram
 from shardlift.migrate.engine import ProjectMigration
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.results import Migration
 from shardlift.source.file import File
 from shardlift.source.model import Kind
+from tests.migrate.captures import all_proven, dated
 from tests.migrate.test_programs import PLACED
 
 FIRST = """\
@@ -48,8 +49,9 @@ SECOND = "import jax\n\nother = jax.pmap(h)\ny = jax.tree_map(f, tree)\n"
 
 
 def _project(goal: Goal = Goal.SHARD_MAP, **texts: str) -> ProjectMigration:
-    contents = {f"{name}.py": text.encode() for name, text in texts.items()}
-    return ProjectMigration(list(contents), contents.__getitem__, lambda _: False, goal)
+    files = {f"{name}.py": text for name, text in texts.items()}
+    read, facts = lambda path: files[path].encode(), dated(all_proven(files), files)
+    return ProjectMigration(list(files), read, lambda _: False, goal, facts)
 
 
 def _texts(migration: Migration) -> dict[str, str]:
@@ -88,7 +90,7 @@ def test_one_inside_of_another_is_left_by_its_own_identity() -> None:
     whole = project.render()
     read, site = (_change(whole, 4, kind) for kind in (Kind.READ, Kind.SITE))
     assert (
-        "float(unreplicate(jax.pmap(lambda x: x + 1)(x)))"
+        "float(first_row(jax.pmap(lambda x: x + 1)(x)))"
         in _texts(project.render(Decisions({site.id: ""})))["first.py"]
     )
     assert (
@@ -120,7 +122,7 @@ def test_values_are_followed_once_for_all_choices(monkeypatch: pytest.MonkeyPatc
     analysed: list[int] = []
     real = engine.analyse
 
-    def counted(files: Iterable[File], facts: Sequence[Capture]) -> Program:
+    def counted(files: Iterable[File], facts: Sequence[Capture]) -> FollowedProgram:
         analysed.append(1)
         return real(files, facts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.migrate.engine import migrate
-from shardlift.migrate.guarded_imports import is_optional
+from shardlift.migrate.imports import is_optional
 from tests import children
 
 

@@ -84,25 +84,6 @@ def test_reading_gives_the_first_row(emitted: Any, kind: str) -> None:
     _alike(row, shardlift.unreplicate(stacked))
 
 
-def test_reading_anything_else_is_what_it_was(emitted: Any) -> None:
-    split = jax.device_put(
-        jnp.arange(16.0).reshape(2, 8),
-        jax.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()), ("i",)), jax.P(None, "i")),
-    )
-    for x in (np.arange(6.0).reshape(2, 3), jnp.arange(6.0).reshape(2, 3), split):
-        got, wanted = emitted.unreplicate(x), x[0]
-        assert type(got) is type(wanted)
-        np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
-    assert emitted.unreplicate({"a": jnp.array(3), "b": np.float32(2)}) == {"a": 3, "b": 2}
-    assert jax.jit(emitted.unreplicate)(jnp.arange(3.0)) == 0
-    assert jax.eval_shape(emitted.unreplicate, jnp.ones((8, 2))).shape == (2,)
-
-
-def test_one_replica_of_several_is_read_and_no_other(emitted: Any) -> None:
-    rows = shardlift.device_put_sharded([jnp.full((2,), float(i)) for i in range(8)], jax.devices())
-    np.testing.assert_array_equal(np.asarray(emitted.unreplicate(rows)), np.zeros(2))
-
-
 def test_prefetching_keeps_order_and_looks_so_far_ahead(emitted: Any) -> None:
     taken: list[int] = []
 

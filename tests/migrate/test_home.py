@@ -16,6 +16,8 @@ import pytest
 from shardlift.migrate.engine import migrate
 from shardlift.migrate.home import find_homes
 from shardlift.migrate.layout import Layout
+from shardlift.source.project import Project
+from shardlift.source.text import Source
 from tests import children
 
 Files = dict[str, str]
@@ -25,7 +27,8 @@ def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
     """The path and the module of the home of each user."""
     texts = {f"/r/{path}": text for path, text in files.items()}
     folders = {str(above) for path in texts for above in Path(path).parents}
-    layout = Layout(texts, lambda path: texts.get(path, ""), (texts.keys() | folders).__contains__)
+    project = Project.of(*(Source(path, text) for path, text in texts.items()))
+    layout = Layout(project, (texts.keys() | folders).__contains__)
     found = find_homes([f"/r/{path}" for path in users], layout, lambda path: path in texts)
     return {
         path.removeprefix("/r/"): (home.path and home.path.removeprefix("/r/"), home.module)
@@ -54,6 +57,29 @@ def _site(imports: str = "") -> str:
         # A script that is not alone: beside what it imports, or what imports it.
         ({"m.py": "import n", "n.py": ""}, "m.py", ("_spmd.py", "_spmd")),
         ({"src/m.py": "", "src/main.py": "import m"}, "src/m.py", ("src/_spmd.py", "_spmd")),
+        # A relative import may not go beyond the topmost package, whose parent has modules, too.
+        (
+            {
+                "train.py": "",
+                "config.py": "",
+                "pkg/__init__.py": "",
+                "pkg/m.py": "import config\nfrom . import n",
+                "pkg/n.py": "",
+            },
+            "pkg/m.py",
+            ("_spmd.py", "_spmd"),
+        ),
+        # What a docstring shows is not imported, and defines nothing.
+        (
+            {"s/m.py": '"""\nfrom pkg.n import make\n"""', "pkg/__init__.py": "", "pkg/n.py": ""},
+            "s/m.py",
+            INSIDE,
+        ),
+        (
+            {"m.py": "from lib import n", "lib/__init__.py": '"""\ndef n(): pass\n"""'},
+            "m.py",
+            INSIDE,
+        ),
         # What one test needs is in the test.
         ({"tests/test_m.py": "import pkg", "pkg/__init__.py": ""}, "tests/test_m.py", INSIDE),
         ({"pkg/__init__.py": "", "pkg/m_test.py": ""}, "pkg/m_test.py", INSIDE),
@@ -352,6 +378,13 @@ def test_a_module_of_helpers_that_is_there_is_used() -> None:
     assert homes(files, "m.py")["m.py"] == ("_spmd.py", "_spmd")
 
 
+def test_an_import_that_leads_nowhere_is_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"m.py": "", "pkg/__init__.py": "", "pkg/n.py": "import m", "pkg/o.py": "import m"}
+    assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == ("_spmd.py", "_spmd")
+    monkeypatch.setattr("shardlift.migrate.home._is_relative", lambda *_: True)
+    assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == INSIDE
+
+
 # Files, the folders on sys.path, the modules to import, and the modules of helpers expected.
 LAYOUTS: dict[str, tuple[Files, list[str], list[str], list[str]]] = {
     "scripts of one folder": (
@@ -403,6 +436,29 @@ LAYOUTS: dict[str, tuple[Files, list[str], list[str], list[str]]] = {
         ["."],
         ["train", "eval", "lib.net"],
         ["lib/_spmd.py"],
+    ),
+    "a package between modules": (
+        {
+            "train.py": _site("import pkg.step"),
+            "evaluate.py": _site("import config"),
+            "config.py": "",
+            "pkg/__init__.py": "",
+            "pkg/util.py": "",
+            "pkg/step.py": _site("import config\nfrom . import util"),
+        },
+        ["."],
+        ["train", "evaluate", "pkg.step"],
+        ["_spmd.py"],
+    ),
+    "a docstring with imports": (
+        {
+            "pkg/__init__.py": "",
+            "pkg/steps.py": _site(),
+            "scripts/bench.py": '"""Use:\n\nfrom pkg.steps import make\n"""\n' + _site(),
+        },
+        ["scripts"],
+        ["bench"],
+        ["pkg/_spmd.py"],
     ),
     "only tests": (
         {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from shardlift.migrate.imports import add_imports
@@ -40,3 +42,17 @@ def test_a_name_that_typing_gives_is_not_imported_twice() -> None:
     text = "from typing import Callable, Sequence\n\ndef f(x: Callable) -> Sequence: ...\n"
     assert add_imports(text, {"from collections.abc import Callable"}) == text
     assert "Hashable" in add_imports(text, {"from collections.abc import Hashable"})
+
+
+def test_a_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '"""Doc."""\n\nimport sys\n\nimport numpy\n\nx = 1\n'
+    parsed: list[str] = []
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda source: parsed.append(source) or parse(source))
+    after = add_imports(text, {"import os", "import jax", "from a import b", "import functools"})
+    assert after == (
+        '"""Doc."""\n\nimport functools\nimport os\nimport sys\n\n'
+        "from a import b\nimport jax\nimport numpy\n\nx = 1\n"
+    )
+    assert parsed.count(text) == 1
+    assert max(len(source) for source in parsed if source != text) < 30

@@ -1,103 +1,124 @@
-"""A program of many processes, migrated: the same rows in each process as before."""
+"""A program of many processes keeps jax.pmap; what places and reads arrays is rewritten."""
 
 from __future__ import annotations
 
 import pytest
 
+from shardlift.migrate.helpers import emit
+from shardlift.source.model import HelperRequest
+from shardlift.source.settings import Settings
 from tests.migrate.test_programs import migrated
 from tests.processes.harness import run_processes
 
 PROGRAM = """
-import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-pmap = functools.partial(jax.pmap, axis_name="j")
+
+def train(s, b):
+    return s + lax.psum(b, "i"), lax.pmean(b.sum(), "i")
 
 
-@functools.partial(jax.pmap, axis_name="i", static_broadcasted_argnums=(0,))
-def scaled(n, x, *, y):
-    return lax.psum(x, "i") * n + y
+step = jax.pmap(train, axis_name="i", donate_argnums=(0,))
 
 
 def main():
     me, mine = jax.process_index(), jax.local_device_count()
     x = np.arange(me * mine * 3, (me + 1) * mine * 3, dtype=np.float32).reshape(mine, 3)
-    out = {}
-    out["sum"] = jax.pmap(lambda v: lax.psum(v, "i"), "i")(x)
-    out["index"] = jax.pmap(lambda v: v * 0 + lax.axis_index("i").astype(v.dtype), "i")(x)
-    out["one"] = jax.pmap(lambda v: lax.pmean(v, "i"), "i", out_axes=None)(x)
-    out["axes"] = jax.pmap(lambda v, w: v + w, in_axes=(1, None), out_axes=1)(x.T, np.float32(2))
-    out["number"] = jax.pmap(lambda v, n: v * n, in_axes=(0, None))(x, 3)
-    out["whole"] = jax.pmap(lambda v, w: v + w.sum(0), in_axes=(0, None))(x, out["sum"])
-    out["static"] = scaled(3.0, x, y=x)
-    out["handed on"] = pmap(lambda v: lax.all_gather(v, "j"))(x)
-    out["here"] = jax.pmap(lambda v: lax.psum(v, "i"), "i", devices=jax.local_devices())(x)
-    step = jax.pmap(lambda s, b: s + lax.pmean(b, "i"), axis_name="i", donate_argnums=(0,))
-    state = jnp.array(x)
-    for _ in range(3):
-        state = step(state, x)
-    out["fed back"] = state
-    keys = jax.random.split(jax.random.key(me), mine)
-    out["keys"] = jax.pmap(lambda k: jax.random.normal(k, (2,)))(keys)
-    assert all(leaf.is_fully_addressable for leaf in jax.tree.leaves(out))
-    return {name: np.asarray(value).tolist() for name, value in out.items()}
+    state = jax.device_put_replicated(jnp.zeros(3), jax.local_devices())
+    rows = jax.device_put_sharded(list(x), jax.local_devices())
+    losses = []
+    for batch in (rows, x, 2 * x):
+        state, loss = step(state, batch)
+        losses.append(float(loss[0]))
+    assert state.is_fully_addressable
+    return np.asarray(state).tolist(), losses
 """
-
-
-FIRST_AXIS = """
+BEFORE = """
 import jax
-import jax.numpy as jnp
+import shardlift
+
+jax.pmap = shardlift.pmap
+jax.device_put_replicated = shardlift.device_put_replicated
+jax.device_put_sharded = shardlift.device_put_sharded
+"""
+NAMES = ("replicate", "prefetch_to_device", "unreplicate")
+PLACING = """
+import jax
 import numpy as np
-from jax import lax
-
-step = jax.pmap(lambda s, b: s + lax.pmean(b, "i"), axis_name="i", donate_argnums=(0,))
-evaluate = jax.pmap(lambda s, *, b: {"sum": lax.psum(s["w"] * b, "j"), "mine": b}, "j")
-
 
 def main():
-    me, mine = jax.process_index(), jax.local_device_count()
-    x = np.arange(me * mine * 3, (me + 1) * mine * 3, dtype=np.float32).reshape(mine, 3)
-    state, kept = jnp.array(x), jnp.array(x)
-    out = {}
-    for k in range(3):
-        state = step(state, x)
-        out[f"evaluated {k}"] = evaluate({"w": state}, b=kept)
-        out[f"on one device {k}"] = evaluate({"w": jnp.array(x)}, b=x)
-    out["fed back"] = state
-    keys = jax.random.split(jax.random.key(me), mine)
-    out["keys"] = jax.pmap(lambda k: jax.random.normal(k, (2,)), "i")(keys)
+    mine = jax.local_device_count()
+    x = np.full((mine, 2), jax.process_index(), np.float32)
+    whole = replicate({"w": x[0], "n": 1})
+    fed = list(prefetch_to_device(iter([x, 2 * x]), 2))
+    out = whole, fed, unreplicate(whole)
     assert all(leaf.is_fully_addressable for leaf in jax.tree.leaves(out))
     return jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), out)
 """
-# How the helper makes global arrays: each leaf by its axes, or all of them in one call.
-PROGRAMS = {"_joined,": PROGRAM, "to_global(": FIRST_AXIS}
 
 
-def body(pairs):
-    import jax
+# Nothing in it shows that several processes run it: on a TPU pod nothing has to.
+UNSEEN = """
+import jax
+import numpy as np
 
-    import shardlift
+step = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
 
-    def result(text, pmap):
-        jax.pmap = pmap
+
+def main():
+    here = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i", devices=jax.local_devices())
+    x = np.ones(jax.local_device_count(), np.float32)
+    try:
+        return np.asarray(here(x)).tolist(), np.asarray(step(x)).tolist()
+    except RuntimeError as error:
+        return np.asarray(here(x)).tolist(), str(error)
+"""
+
+
+def body(texts):
+    def result(text):
         names = {"__name__": "program"}
         exec(text, names)
         return names["main"]()
 
-    return [(result(before, shardlift.pmap), result(after, None)) for before, after in pairs]
+    return [result(text) for text in texts]
 
 
 @pytest.mark.slow
-def test_each_process_gets_its_own_rows_as_before() -> None:
-    pairs = []
-    for sign, program in PROGRAMS.items():
-        after, result = migrated({"main.py": program})
-        assert not any(file.refused for file in result.files)
-        assert sign in after["main.py"]
-        pairs.append((program, after["main.py"]))
-    for process in run_processes(body, processes=2, devices=2, args=(pairs,)):
-        for expected, got in process.value:
-            assert got == expected
+def test_arrays_are_placed_and_read_in_each_process_as_before() -> None:
+    after, result = migrated({"main.py": PROGRAM})
+    text = after["main.py"]
+    assert "step = jax.pmap(train, " in text
+    assert "jax.device_put_" not in text
+    assert "float(first_row(loss))" in text
+    assert [choice.kept for choice in result.processes] == [True]
+    emitted = emit(map(HelperRequest, NAMES)) + PLACING
+    own = f"from shardlift import {', '.join(NAMES)}\n{PLACING}"
+    texts = [text, BEFORE + PROGRAM, emitted, own]
+    for process in run_processes(body, processes=2, devices=2, args=(texts,)):
+        got, expected, placed, wanted = process.value
+        assert got == expected
+        assert placed == wanted
+
+
+@pytest.mark.slow
+def test_a_program_that_was_written_for_one_process_raises() -> None:
+    after, _ = migrated({"main.py": UNSEEN})
+    for process in run_processes(body, processes=2, devices=2, args=([after["main.py"], UNSEEN],)):
+        got, before = process.value
+        assert before == [[2, 2], [4, 4]]
+        assert got == [[2, 2], "written for one process, not for several"]
+
+
+def test_sites_keep_pmap_and_all_else_is_rewritten() -> None:
+    text = "import jax\njax.distributed.initialize()\nf = jax.pmap(jax.tree_map)\n"
+    nested = "g = jax.pmap(jax.pmap(abs, 'j'), 'i')\nh = dict(p=jax.pmap)\n"
+    after, result = migrated({"main.py": text + nested})
+    assert after["main.py"] == (text + nested).replace("jax.tree_map", "jax.tree.map")
+    reasons = [change.reason for change in result.files[0].refused]
+    assert reasons == ["it keeps jax.pmap: several processes may run this program"] * len(reasons)
+    one = Settings(many_processes=False)
+    assert "spmd_map(jax.tree.map)" in migrated({"main.py": text}, settings=one)[0]["main.py"]

@@ -277,6 +277,28 @@ def test_refused_with_a_reason(text: str, reason: str) -> None:
     assert any(reason in said for said in refused(rewrite, text))
 
 
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("import jax\nnew = jax.core.gensym()\n", True),
+        ("import jax\nnew = jax.core.gensym([jaxpr])\n", False),
+        ("import jax\nnew = jax.core.gensym(*jaxprs)\n", False),
+        ("import jax\nnew = jax.core.gensym(suffix='_')\n", False),
+        ("from jax.core import gensym\nnew = gensym([jaxpr])\n", False),
+        ("from jax.core import gensym\nnew = gensym()\n", True),
+        ("from jax import core\nnew = core.gensym([jaxpr])\n", False),
+        ("from jax import core\nassert isinstance(v, core.Var)\n", True),
+        ("from jax import core\nv = core.Var('', aval)\n", False),
+        ("import jax.numpy as jnp\ny = jnp.fix(x, out=None)\n", False),
+    ],
+)
+def test_a_call_that_its_successor_does_not_take_stays(text: str, becomes: bool) -> None:
+    newest = Settings(target=(0, 12))
+    after = migrated(text, settings=newest)
+    assert ("jax.extend" in after) is becomes
+    assert all(match.edits for match in results(rewrite, text, settings=newest)) is becomes
+
+
 def test_an_unused_import_stays_where_another_file_uses_it() -> None:
     texts = {
         "pkg/a.py": "from jax.core import NamedShape\n",

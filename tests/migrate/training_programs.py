@@ -288,6 +288,32 @@ def main():
         state, metrics = p_step(state, shard(data(16)), times)
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
+    "Python numbers": _program("""
+p_scaled = jax.pmap(
+    lambda tree, x: {k: jax.lax.pmax(x * v, "batch") for k, v in tree.items()}, axis_name="batch"
+)
+N = jax.local_device_count()
+
+
+def by_type(x):
+    if isinstance(x, jax.Array):
+        return jnp.stack([x] * N)
+    return np.stack([x] * N)
+
+
+def main():
+    tree = {"int": 403, "float": 0.1, "weak": jnp.asarray(0.1), "flag": True, "own": np.int8(3)}
+    narrow = shard(jnp.ones((N, 1), jnp.int8))
+    stacked = [
+        jax.device_put_replicated(tree, jax.local_devices()),
+        jax.tree.map(lambda x: jnp.stack([x] * N), tree),
+        jax.tree.map(lambda x: np.stack([x] * N), tree),
+        jax.tree.map(by_type, tree),
+    ]
+    out = [p_scaled(one, narrow) for one in stacked]
+    out = jax.tree.map(lambda x: x[0], out)
+    return [[(key, str(x.dtype), np.asarray(x)) for key, x in one.items()] for one in out]
+"""),
     "a function on every leaf": _program("""
 p_step = jax.pmap(update, axis_name="batch")
 
@@ -327,7 +353,7 @@ def main():
 
 PARTLY: dict[str, tuple[str, dict[str, str]]] = {
     "static arguments, axes of None, a shared function and a tuple": (
-        "is returned by main",
+        "whose callers are not all known",
         _program("""
 def noisy(key, scale, times, rows):
     for _ in range(times):
@@ -359,7 +385,8 @@ def main():
         out.append(p_noisy(keys, 0.5, times, given(n)[1]))
         out.append(p_noisy(keys, 0.5, times, out[0][0]["rows"]))
         out.append(p_predict(params, given(n)[1]))
-    scaled = jax.pmap(lambda x, y: x * y)(*given(n))
+    x, y = given(n)
+    scaled = jax.pmap(lambda x, y: x * y)(*(x, y))
     alone = predict(init(), given(1)[1])
     return jax.device_get((out, scaled, alone))
 """),
@@ -383,45 +410,6 @@ def main():
         state, metrics = p_step(state, shard(data(16)))
     state["stats"] = p_mean(state["stats"])
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
-    "a state with a static field": (
-        "output[0]['stats'] of step keeps its device axis",
-        _program("""
-import dataclasses
-
-
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["params", "stats"], meta_fields=["rate"]
-)
-@dataclasses.dataclass(frozen=True)
-class State:
-    params: dict
-    stats: jax.Array
-    rate: float
-
-
-@functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))
-def step(state, batch):
-    new, metrics = update(state.params, batch)
-    stats = state.rate * state.stats + 0.1 * batch["x"].mean(0)
-    return dataclasses.replace(state, params=new, stats=stats), metrics
-
-
-@functools.partial(jax.pmap, axis_name="batch")
-def evaluate(state, batch):
-    return jax.lax.pmean(loss_fn(state.params, batch) + state.stats.sum(), "batch")
-
-
-def main():
-    state = replicate(State(init(), jnp.zeros(3), 0.9))
-    losses = []
-    for _ in range(3):
-        batch = shard(data(16))
-        state, metrics = step(state, batch)
-        losses.append(float(metrics["loss"][0]))
-        losses.append(float(evaluate(state, batch)[0]))
-    return losses, jax.device_get(unreplicate(state.params)), jax.device_get(state.stats)
 """),
     ),
     "the number of the device": (
@@ -574,7 +562,7 @@ def main():
 """),
     ),
     "fewer rows than devices": (
-        "comes from",
+        "a recorded run gives it fewer rows than there are devices",
         _program("""
 p_step = jax.pmap(update, axis_name="batch")
 

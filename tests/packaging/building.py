@@ -14,7 +14,7 @@ from tests import children
 
 ROOT = Path(__file__).resolve().parents[2]
 # What `pip install shardlift` brings with it, and what these need in turn.
-LIGHT = ("click", "packaging", "pathspec", "rich", "markdown_it", "mdurl", "pygments")
+LIGHT = ("click", "packaging", "rich", "markdown_it", "mdurl", "pygments")
 
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist"

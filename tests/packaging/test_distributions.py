@@ -78,7 +78,6 @@ def the_metadata_promises_what_is_there(built):
     assert sorted(r.partition(">")[0] for r in required) == [
         "click",
         "packaging",
-        "pathspec",
         "rich",
     ]
     assert "shardlift = shardlift.cli:main" in entry_points

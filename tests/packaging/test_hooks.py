@@ -18,7 +18,7 @@ from tests.packaging.building import ROOT
 
 HOOK = (ROOT / ".pre-commit-hooks.yaml").read_text()
 ACTION = (ROOT / "action.yml").read_text()
-OLD = "import jax\n\nstep = jax.pmap(lambda x: x)\n"
+OLD = "import jax\n\nstep = jax.tree_map(lambda x: x, {})\n"
 
 
 def declared(name: str) -> str:
@@ -36,7 +36,7 @@ def test_the_hook_finds_what_it_is_for(tmp_path, monkeypatch):
     assert program == "shardlift"
     result = CliRunner().invoke(main, [*options, "old.py", "new.py"])
     assert result.exit_code == 1
-    assert result.output.startswith("old.py:3:8: SL201 ")
+    assert result.output.startswith("old.py:3:8: SL105 ")
     assert CliRunner().invoke(main, [*options, "new.py"]).exit_code == 0
 
 
@@ -66,6 +66,14 @@ def test_the_action_installs_this_very_version():
     assert steps()[0].strip().endswith('pip install --quiet "$GITHUB_ACTION_PATH"')
 
 
+def test_the_action_and_the_hook_import_nothing_of_the_pull_request():
+    """By the installed command, or with -I: Python then does not look into the current folder."""
+    for script in steps():
+        assert re.findall(r"python3 -m|PYTHONPATH|pip install(?! --quiet)", script) == []
+        assert len(re.findall(r"python3 -I -m", script)) == 1
+    assert "python" not in declared("entry")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("paths", "fail", "status"),
@@ -74,17 +82,22 @@ def test_the_action_installs_this_very_version():
 def test_the_action_annotates(tmp_path, paths, fail, status):
     (tmp_path / "old.py").write_text(OLD)
     (tmp_path / "new.py").write_text("import jax\n")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    for name in ("pip", "shardlift", "runpy", "json", "click", "sitecustomize"):
+        (tmp_path / name).mkdir()
+        for file in ("__init__.py", "__main__.py"):
+            (tmp_path / name / file).write_text(f"open({str(tmp_path / 'trace')!r}, 'w')")
     env = {
         **os.environ,
-        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "RUNNER_TEMP": "/",
+        "GITHUB_ACTION_PATH": "/nowhere",
         "PATHS": paths,
-        "ARGS": "--select SL2",
+        "ARGS": "--select SL1",
         "FAIL": fail,
     }
+    installed = children.run(["bash", "-e", "-c", steps()[0]], cwd=tmp_path, env=env)
+    assert "/nowhere" in installed.stderr  # by the real pip, which has no such folder
     done = children.run(["bash", "-e", "-c", steps()[1]], cwd=tmp_path, env=env)
     assert done.returncode == status, done.stderr
-    assert ("::notice file=old.py,line=3" in done.stdout) == (status < 2), done.stdout
+    assert ("::error file=old.py,line=3" in done.stdout) == (status < 2), done.stdout
     assert not (tmp_path / "trace").exists()

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("pre_commit") is None, reason="needs pre-commit"),
 ]
 
-OLD = "import jax\n\nstep = jax.pmap(lambda x: x)\n"
+OLD = "import jax\n\nstep = jax.tree_map(f, x)\n"
 NEW = "import jax\n\nstep = jax.jit(lambda x: x)\n"
 IDENTITY = {
     f"GIT_{who}_{what}": text
@@ -84,7 +84,7 @@ def test_pre_commit(released: tuple[Path, str], repository: Path, tmp_path: Path
 
     first = run()
     assert first.returncode == 1, first.stdout + first.stderr
-    assert "src/old.py:3:8: SL201 a lambda is pmapped" in first.stdout
+    assert "src/old.py:3:8: SL105 jax.tree_map was removed" in first.stdout
     assert "README.md" not in first.stdout
     (hook,) = (tmp_path / "cache").glob("repo*/py_env*/bin/shardlift")
     check = [str(hook), "check", "--write-baseline"]
@@ -110,7 +110,7 @@ def test_the_steps_of_the_action(
     assert installed.returncode == 0, installed.stdout + installed.stderr
     failing = run(check)
     assert failing.returncode == 1, failing.stderr
-    assert failing.stdout.startswith("::notice file=src/old.py,line=3,col=8,")
+    assert failing.stdout.startswith("::error file=src/old.py,line=3,col=8,")
     assert run(check, FAIL="false").returncode == 0
     assert run(check, PATHS="src/new.py").returncode == 0
     assert run(check, ARGS="--select SL9").returncode == 2
@@ -126,4 +126,4 @@ def _check_sarif(document: Any, repository: Path) -> None:
     lines = (repository / place["artifactLocation"]["uri"]).read_text().splitlines()
     region = place["region"]
     text = lines[region["startLine"] - 1][region["startColumn"] - 1 : region["endColumn"] - 1]
-    assert (result["ruleId"], text) == ("SL201", "jax.pmap(lambda x: x)")
+    assert (result["ruleId"], text) == ("SL105", "jax.tree_map")

@@ -84,18 +84,29 @@ def run_processes(
 
 
 class Job(NamedTuple):
-    """Bodies that ran in one job: `Result.value` is by the name of the body."""
+    """Bodies that ran in one job, one after the other."""
 
     processes: int
     devices: int
     results: list[Result]
 
+    def values(self, body: Callable[..., Any]) -> list[Any]:
+        """What this body returned in each process; a list for a body with several arguments."""
+        return [result.value[body.__name__] for result in self.results]
 
-def job_of(*bodies: Callable[[], Any]) -> Callable[..., Job]:
-    """A fixture: one job for each shape, which runs all bodies in turn; most of it is its start."""
-    calls = ", ".join(f"{body.__name__!r}: {body.__name__}()" for body in bodies)
+
+def job_of(*bodies: Callable[..., Any], **arguments: Sequence[Any]) -> Callable[..., Job]:
+    """A fixture: one job for each shape, which runs all bodies in turn; most of it is its start.
+
+    A body that is named in ``arguments`` is called with each of them.
+    """
+    calls = []
+    for body in bodies:
+        name, given = body.__name__, arguments.get(body.__name__)
+        call = f"{name}()" if given is None else f"[{name}(each) for each in {list(given)!r}]"
+        calls.append(f"{name!r}: {call}")
     sources = [textwrap.dedent(inspect.getsource(body)) for body in bodies]
-    text = "\n".join([*sources, f"def main():\n    return {{{calls}}}\n"])
+    text = "\n".join([*sources, f"def main():\n    return {{{', '.join(calls)}}}\n"])
 
     @pytest.fixture(
         scope="module",

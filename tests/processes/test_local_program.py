@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .harness import run_processes
+from .harness import Job, job_of
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +21,8 @@ def shortcut(private):
     from shardlift import _compat
 
     taken, refused = [], []
+    make = _compat.runner
     if private:
-        make = _compat.runner
 
         def counting(*args):
             run = make(*args)
@@ -127,11 +127,15 @@ def shortcut(private):
     del kept
     gc.collect()
     ok["nothing is kept"] = gone() is None
+    _compat.runner = make
     return ok
 
 
+job = job_of(shortcut, shortcut=[True, False])
+
+
 @pytest.mark.parametrize("private", [True, False], ids=["shortcut", "converted"])
-@pytest.mark.parametrize("devices", [4, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_calls(devices, private):
-    for result in run_processes(shortcut, devices=devices, args=(private,)):
-        assert result.value == dict.fromkeys(result.value, True)
+def test_calls(job: Job, private: bool):
+    for with_shortcut, without in job.values(shortcut):
+        value = with_shortcut if private else without
+        assert value == dict.fromkeys(value, True)

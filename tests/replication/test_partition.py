@@ -9,7 +9,7 @@ import pytest
 
 from shardlift._replication.knowledge import (
     Cause,
-    Scope,
+    MapScope,
     Varying,
     all_of,
     apart,
@@ -105,5 +105,5 @@ def test_causes_are_told_in_terms_of_the_caller():
 
 
 def test_on_one_device_nothing_differs():
-    assert apart(Scope(Space(("i",), (1,))), Cause(0)) is None
-    assert apart(Scope(GRID), Cause(0)).classes == ALL_APART
+    assert apart(MapScope(Space(("i",), (1,))), Cause(0)) is None
+    assert apart(MapScope(GRID), Cause(0)).classes == ALL_APART

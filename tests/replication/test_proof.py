@@ -61,6 +61,13 @@ def test_a_single_output():
     assert str(found).endswith("\n  output: equal on all devices")
 
 
+def test_devices_given_to_the_pmap():
+    total = shardlift.pmap(lambda x: lax.psum(x, "i"), "i", devices=jax.devices()[::-1])
+    found = shardlift.replication(total, rows())
+    assert found.proven is True
+    assert dict(found.axes) == {"i": N}
+
+
 def test_no_outputs():
     found = shardlift.replication(shardlift.pmap(lambda x: (), "i"), rows())
     assert found.proven == ()

@@ -12,6 +12,7 @@ from shardlift.capture.schema import (
     Capture,
     Collective,
     Compile,
+    CompileReason,
     Distribution,
     Move,
     MovedBy,
@@ -19,7 +20,6 @@ from shardlift.capture.schema import (
     PlacementKind,
     Read,
     ReadBy,
-    Reason,
     ReasonKind,
     Times,
 )
@@ -30,10 +30,6 @@ from tests.capture.captures import DEVICE_3, FIRST, SPLIT, everything, leaf, pro
 
 ONE = Capture(processes=(process(),))
 MANY = Capture(processes=(process(0, 2), process(1, 2)))
-
-
-def kinds(capture=ONE, **changes):
-    return [finding.kind for finding in findings_of(site(**changes), capture)]
 
 
 QUIET = {
@@ -53,34 +49,46 @@ QUIET = {
         "reads": (Read("output", ReadBy.DEVICE_GET, "a.py", 1, 1, 4),),
     },
 }
+# Each kind of finding: the rules that its command names, and what it is found in.
 LOUD = {
-    "gradient": {"collectives": (Collective("psum", ("i",), 1, 4, gradient=True),)},
-    "replicas": {"outputs": (leaf(axis=None, equal=False, compared=1),)},
-    "transformed": {"transformed": {"vmap": 2}},
-    "compiles": {"compiles": (Compile(0, 0, 1, (FIRST,)),) * 3, "compile_count": 3},
-    "host inputs": {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)},
-    "moved inputs": {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)},
-    "donated": {"arguments": (leaf(donated=True, kept=1),)},
-    "equal": {"arguments": (leaf(equal=True, compared=3),)},
-    "read by index": {"reads": (Read("output", ReadBy.INDEX, "a.py", 1, 1, 4),)},
-    "read by unreplicate": {"reads": (Read("output", ReadBy.UNREPLICATE, "a.py", 1, 1, 4),)},
-    "read by device_get": {
-        "outputs": (leaf("output"),),
-        "reads": (Read("output", ReadBy.DEVICE_GET, "a.py", 1, 1, 4),),
-    },
-    "nested": {"nested": 1},
-    "failed": {"failed": 1},
+    "gradient": ("SL503", {"collectives": (Collective("psum", ("i",), 1, 4, gradient=True),)}),
+    "replicas": ("SL703", {"outputs": (leaf(axis=None, equal=False, compared=1),)}),
+    "transformed": ("SL205", {"transformed": {"vmap": 2}}),
+    "compiles": (
+        "SL206",
+        {"compiles": (Compile(0, 0, 1, (FIRST,)),) * 3, "compile_count": 3},
+    ),
+    "host inputs": ("SL3", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
+    "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
+    "donated": ("SL305", {"arguments": (leaf(donated=True, kept=1),)}),
+    "equal": ("SL301,SL504", {"arguments": (leaf(equal=True, compared=3),)}),
+    "read by index": ("SL401", {"reads": (Read("output", ReadBy.INDEX, "a.py", 1, 1, 4),)}),
+    "read by unreplicate": (
+        "SL402",
+        {"reads": (Read("output", ReadBy.UNREPLICATE, "a.py", 1, 1, 4),)},
+    ),
+    "read by device_get": (
+        "SL404",
+        {
+            "outputs": (leaf("output"),),
+            "reads": (Read("output", ReadBy.DEVICE_GET, "a.py", 1, 1, 4),),
+        },
+    ),
+    "nested": ("SL204", {"nested": 1}),
+    "failed": ("SL", {"failed": 1}),
 }
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_nothing_to_say(name):
-    assert kinds(**QUIET[name]) == []
+    assert findings_of(site(**QUIET[name]), ONE) == []
 
 
 @pytest.mark.parametrize("kind", LOUD)
 def test_something_to_say(kind):
-    assert kinds(**LOUD[kind]) == [kind]
+    rules, changes = LOUD[kind]
+    (finding,) = findings_of(site(**changes), ONE)
+    assert (finding.kind, finding.command.split()[-1]) == (kind, rules)
 
 
 def test_every_kind_is_tested():
@@ -92,47 +100,56 @@ def test_decisions_come_first():
     found = findings_of(everything().sites[0], everything())
     decisions = [finding.decision for finding in found]
     assert decisions == sorted(decisions, reverse=True)
-    assert {f.kind for f in found if f.decision} == {"gradient", "replicas"}
+    assert {f.kind for f in found if f.decision} == {"replicas"}  # migrate keeps the gradient
 
 
 def test_under_a_transformation_many_processes_need_a_decision():
     changes = {"transformed": {"vmap": 1}}
-    for capture, decision in ((ONE, False), (MANY, True)):
+    for capture, decision, fix, rule in (
+        (ONE, False, "Its cost there was not measured", "SL205"),
+        (MANY, True, "computes over one process only", "SL601"),
+    ):
         (finding,) = findings_of(site(**changes), capture)
         assert finding.decision is decision
+        assert fix in finding.fix
+        assert finding.command == f"shardlift rule {rule}"
 
 
 @pytest.mark.parametrize(
     ("reason", "words", "advice"),
     [
         (
-            Reason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"),
+            CompileReason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"),
             "x: float32[8,4] → float32[8,5]",
             "the same shape",
         ),
         (
-            Reason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),
+            CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),
             "static argument 0: 1 → 2",
             "as arrays",
         ),
         (
-            Reason(ReasonKind.WEAK_TYPE, "x", "weak", "strong"),
+            CompileReason(ReasonKind.WEAK_TYPE, "x", "weak", "strong"),
             "x: weakly typed before",
             "a dtype",
         ),
         (
-            Reason(ReasonKind.PLACEMENT, "x", "host", str(SPLIT)),
+            CompileReason(ReasonKind.PLACEMENT, "x", "host", str(SPLIT)),
             "x: host → P('i') on cpu:0-7",
             "jax.device_put",
         ),
-        (Reason(ReasonKind.SAME_ARGUMENTS), "given a new function", "outside the loop"),
-        (Reason(ReasonKind.STRUCTURE), "structure of the arguments changed", "the same structure"),
+        (CompileReason(ReasonKind.SAME_ARGUMENTS), "given a new function", "outside the loop"),
         (
-            Reason(ReasonKind.CONTEXT, "", "x64=False", "x64=True"),
+            CompileReason(ReasonKind.STRUCTURE),
+            "structure of the arguments changed",
+            "the same structure",
+        ),
+        (
+            CompileReason(ReasonKind.CONTEXT, "", "x64=False", "x64=True"),
             "x64=False → x64=True",
             "options",
         ),
-        (Reason(ReasonKind.UNKNOWN), "unknown change", "the same shape"),
+        (CompileReason(ReasonKind.UNKNOWN), "unknown change", "the same shape"),
     ],
 )
 def test_the_fix_follows_from_the_reason(reason, words, advice):
@@ -144,7 +161,7 @@ def test_the_fix_follows_from_the_reason(reason, words, advice):
 
 @pytest.mark.parametrize("name", ["batch", "host_batch", "x on y", "typed", "new function"])
 def test_the_advice_does_not_depend_on_the_names_of_arguments(name):
-    reason = Reason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]")
+    reason = CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]")
     compiles = (Compile(0, 0, 1, (FIRST,)), *[Compile(k, 0, 1, (reason,)) for k in (1, 2)])
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert "the same shape" in finding.fix
@@ -152,7 +169,10 @@ def test_the_advice_does_not_depend_on_the_names_of_arguments(name):
 
 
 def test_a_second_program_is_a_finding_when_it_took_long():
-    compiles = (Compile(0, 0, 4, (FIRST,)), Compile(1, 0, 4, (Reason(ReasonKind.STRUCTURE),)))
+    compiles = (
+        Compile(0, 0, 4, (FIRST,)),
+        Compile(1, 0, 4, (CompileReason(ReasonKind.STRUCTURE),)),
+    )
     slow = Times(compiling=Distribution(count=2, total=8.0, max=4.0))
     (finding,) = findings_of(site(compiles=compiles, compile_count=2, times=slow), ONE)
     assert (finding.kind, finding.seconds) == ("compiles", 4.0)

@@ -12,10 +12,13 @@ from hypothesis import given, settings
 from rich.console import Console
 
 from shardlift.capture import files
-from shardlift.capture.schema import Capture
+from shardlift.capture.schema import Capture, Times
 from shardlift.report import comparison, machine, markdown, terminal
+from shardlift.report.html import page
+from shardlift.report.numbers import total_parts
 from shardlift.report.view import overhead, view_of
-from tests.capture.captures import NASTY, any_capture, distribution, everything, site
+from tests.capture.captures import NASTY, any_capture, distribution, everything, leaf, site
+from tests.report.test_html import ALLOWED, read
 
 
 def printed(capture, width=100, colours=False):
@@ -35,13 +38,16 @@ def test_the_terminal_says_the_sentence_first():
     lines = printed(everything()).splitlines()
     assert lines[0] == view_of(everything(), "run.json").headline
     assert "jax 0.12.0" in lines[1]
+    assert lines[3].startswith("time of calls:")
+    assert "time of calls" not in printed(Capture())
 
 
 def test_the_terminal_shows_sites_by_cost_with_fix_and_command():
     text = printed(everything())
     assert text.index("train_step  train_step.py:12") < text.index("eval_step  train.py:40")
     assert "12 calls  p50 4" in text
-    assert "? a gradient passes through psum (train_step.py:8)" in text
+    assert "→ a gradient passes through psum (train_step.py:8)" in text
+    assert "? out_axes=None, but the devices disagree: output[1]" in text
     assert "$ shardlift rule SL503" in text
     assert "- train_step was not seen" in text
     assert "- train_step (train_step.py:12): something about train_step" in text
@@ -80,6 +86,7 @@ def test_markdown_is_a_table_and_escapes():
     cells = {line.replace("\\|", "").count("|") for line in rows}
     assert cells == {10}
     assert "**needs a decision:**" in text
+    assert " (200 ms). Take the first replica" in text  # what the finding costs
 
 
 def test_json():
@@ -91,12 +98,40 @@ def test_json():
     assert {f["kind"] for f in tree["sites"][0]["findings"]} >= {"gradient", "replicas"}
 
 
-@settings(deadline=None, max_examples=20)
+def test_of_thousands_of_sites_the_most_expensive_are_shown():
+    times = [
+        Times(dispatch=distribution(1.0 / (1 + k)), call=distribution(1.0)) for k in range(250)
+    ]
+    sites = [site(line=k, times=times[k], unseen=("x",)) for k in range(250)]
+    sites[200] = dataclasses.replace(
+        sites[200], outputs=(leaf(axis=None, equal=False, compared=3),)
+    )
+    text = printed(Capture(sites=tuple(sites)))
+    lines = re.findall(r"train_step  train.py:(\d+)", text)
+    assert lines == [*map(str, range(100)), "200"]
+    assert "and 149 sites that cost less (--format json has all)" in text
+    assert text.count("): x\n") == 100 // 2  # each site has two gaps
+    html = page(view_of(Capture(sites=tuple(sites)), "run.json"))
+    assert (html.count("<article"), html.count("Programs compiled")) == (250, 100)
+    assert "The 100 sites that cost most have details." in html
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 argument is"), (2, "2 arguments are")])
+def test_one_or_several_arguments(number, words):
+    capture = Capture(sites=(site(arguments=(leaf(),) * number),))
+    (text,) = view_of(capture, "").unseen
+    assert text == f"train_step (train.py:12): whether {words} the same on all devices"
+
+
+@settings(deadline=None, max_examples=40)
 @given(any_capture())
 def test_any_capture_has_every_form(text):
     capture = files.loads(text)
     view = view_of(capture, "run.json")
+    assert view.headline
+    assert all(part >= 0 for part in total_parts(capture))
     printed(capture)
+    assert set(read(page(view, capture)).tags) <= ALLOWED
     markdown.render(view)
     json.loads(machine.render(view))
     comparison.as_text(capture, capture)
@@ -134,6 +169,7 @@ def test_before_and_after():
     after = Capture(sites=(site(times=times), site(function="new", line=1)))
     text = comparison.as_text(Capture(sites=(site(),)), after)
     assert "p50                      4.00 ms     1.00 ms    0.25" in text
+    assert re.search(r"until ready +6.00 ms +6.00 ms +1.00", text)
     assert "new (train.py:1), only after" in text
     assert "| p50 | 4.00 ms | 1.00 ms |" in comparison.as_markdown(Capture(sites=(site(),)), after)
     first, second = comparison.as_tree(Capture(sites=(site(),)), after)

@@ -9,7 +9,10 @@ import pytest
 from shardlift.source.outputs import (
     device_index,
     fetched_argument,
+    is_array,
+    is_container,
     is_scalar,
+    may_have_rows,
     output_of,
     returned_at,
 )
@@ -31,6 +34,8 @@ HEAD = "import equinox, jax, numpy, objax\n"
         ("return x, *y", (0,), []),
         ("return x, y", (2,), []),
         ("return {'a': x}", ("c",), []),
+        ("return jax.lax.pmean((x, {'a': y}), 'i')", (1, "a"), ["y"]),
+        ("for _ in x:\n        w = jax.lax.pmean(w, 'i')\n    return w", (0,), []),
         ("return f(x)", (0,), []),
         ("yield x", (), []),
     ],
@@ -61,6 +66,7 @@ def test_an_unknown_function_returns_nothing_known() -> None:
         ("f = jax.pmap(lambda x: (x, x))\nf(x)[i]", None),
         ("f = jax.pmap(unknown)\nf(x)[0]", None),
         ("f = jax.pmap(g) if n else g\nf(x)", None),
+        ("def w(f):\n    if n:\n        return jax.jit(f)\n    return jax.pmap(f)\nw(g)(x)", None),
         ("f = jax.pmap(g, **options)\nf(x)", None),
         ("f = objax.Parallel(g)\nf(x)", None),
         ("@other\n@jax.pmap\ndef f(x): return x\nf(x)", None),
@@ -81,7 +87,10 @@ def test_outputs(text: str, path: tuple[int | str, ...] | None) -> None:
         ("f = jax.pmap(lambda x: x / 2, out_axes=1)\nf(x)[0]", False),
         ("f = jax.pmap(lambda x: x / 2, out_axes=axes)\nf(x)[0]", False),
         ("f = jax.pmap(lambda x: (x, x))\nf(x)[0]", False),
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:1]", False),
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:1]", True),
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[0:1]", True),
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:]", False),
+        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:n]", False),
         ("f = jax.pmap(lambda x: x / 2)\nf(x)[True]", False),
     ],
 )
@@ -90,6 +99,91 @@ def test_an_integer_selects_a_device(text: str, expected: bool) -> None:
     node = last_value(file)
     assert isinstance(node, ast.Subscript)
     assert (device_index(file, node) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ("x / 2", True),
+        ("-x", True),
+        ("x > y", True),
+        ("x + 1.0", True),
+        ("y * (x - 1)", True),
+        ("x.mean()", True),
+        ("jnp.square(x)", True),
+        ("jnp.sum(x)", True),
+        ("jax.lax.pmean(x.sum(), 'i')", True),
+        ("half(x)", True),
+        ("loss", True),
+        ("auxiliary_loss", True),
+        ("x", False),
+        ("x * 2", False),  # of a tuple, it is one
+        ("x + y", False),
+        ("x | y", False),
+        ("not x", False),
+        ("jax.lax.pmean(x, 'i')", False),
+        ("jnp.split(x, 2)", False),
+        ("pair(x)", False),
+        ("unknown(x)", False),
+        ("round(x)", False),
+        ("gradient", False),
+        ("both", False),
+        ("again(x)", False),
+        ("nothing(x)", False),
+    ],
+)
+def test_expressions_that_are_one_array(returned: str, expected: bool) -> None:
+    file = parse(
+        f"{HEAD}import jax.numpy as jnp\nhalf = lambda x: x / 2\npair = lambda x: (x, x)\n"
+        "def again(x):\n    return again(x)\n"
+        "def nothing(x):\n    pass\n"
+        "def f(x, y):\n    loss, gradient = jax.value_and_grad(h)(x)\n"
+        "    (auxiliary_loss, m), _ = jax.value_and_grad(h, has_aux=True)(x)\n"
+        "    both, _ = jax.value_and_grad(h, has_aux=True)(x)\n"
+        f"    return {returned}\njax.pmap(f)(x, y)"
+    )
+    output = output_of(file, last_value(file))
+    assert output is not None
+    assert is_array(output) is expected
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ("(x, x)", True),
+        ("[x for _ in y]", True),
+        ("{'a': x}", True),
+        ("jax.lax.pmean((x, x), 'i')", True),
+        ("(x, x) if y else [x]", False),  # not one display
+        ("x / 2", False),
+        ("g(x)", False),
+    ],
+)
+def test_tuples_that_are_written_out(returned: str, expected: bool) -> None:
+    file = parse(f"{HEAD}jax.pmap(lambda x, y: {returned})(x, y)")
+    node = last_value(file)
+    output = output_of(file, node)
+    assert output is not None
+    assert is_container(output) is expected
+    assert may_have_rows(file, node) is not expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f = jax.pmap(g)\ny = f(x) if c else z\ny", True),
+        ("f = jax.pmap(g, out_axes=0)\nf(x)", True),
+        ("f = jax.pmap(g, out_axes=axes)\nf(x)", False),
+        ("f = jax.pmap(g, out_axes=None)\nf(x)", False),
+        ("f = jax.pmap(lambda x: (x, x))\nf(x)[1]", True),
+        ("f = equinox.filter_pmap(g)\nf(x)", True),
+        ("f = objax.Parallel(g)\nf(x)", False),
+        ("f = jax.jit(g)\nf(x)", False),
+    ],
+)
+def test_what_may_have_rows(text: str, expected: bool) -> None:
+    file = parse(HEAD + text)
+    assert may_have_rows(file, last_value(file)) is expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shardlift.source.reaching import after_definition, all_reaching_bindings, reaching_bindings
+from shardlift.source.reaching import after_definition, reaching_bindings
 from shardlift.source.scopes import Index
 
 
@@ -73,21 +73,6 @@ def _lines(text: str, reaching: Callable[[Index, ast.Name], list[ast.AST]]) -> l
 )
 def test_reaching(text: str, lines: list[int]) -> None:
     assert _lines(text, reaching_bindings) == lines
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("x = 1\nx = 2\nx", [2]),
-        ("x = 1\ndef f():\n    return x\nx = 2", [1, 4]),
-        ("def f():\n    global x\n    x = 1\nx = 2\nx", [3, 4]),
-        ("x = 1\ndef f():\n    def g():\n        nonlocal x\n    x = 2\n    x", []),
-        ("x = 1\ny = [x for i in z]", [1]),
-        ("print(x)", []),
-    ],
-)
-def test_every_reaching(text: str, lines: list[int]) -> None:
-    assert _lines(text, all_reaching_bindings) == lines
 
 
 def test_a_long_chain_of_branches_is_not_too_deep() -> None:

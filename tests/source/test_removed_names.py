@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import inspect
 import pkgutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from shardlift.check.renames import importable
 from shardlift.check.rules.removed_option import GONE
 from shardlift.source.model import version
-from shardlift.source.removed_names import ALL, FLAX, ROWS, TABLE, Removed
+from shardlift.source.removed_names import ALL, FLAX, ROWS, TABLE, Removed, can_call
 
 jax = pytest.importorskip("jax")
 HERE = version(jax.__version__)
 
 
-def _is_there(name: str) -> bool:
+def _find(name: str) -> Any:
+    """What JAX has by a name; None if it has no such thing."""
     parts = name.split(".")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -29,13 +34,14 @@ def _is_there(name: str) -> bool:
                 found = importlib.import_module(".".join(parts[:count]))
             except ImportError:
                 continue
-            try:
-                for part in parts[count:]:
-                    found = getattr(found, part)
-            except AttributeError:
-                return False
-            return True
-    return False
+            return functools.reduce(
+                lambda held, part: getattr(held, part, None), parts[count:], found
+            )
+    return None
+
+
+def _is_there(name: str) -> bool:
+    return _find(name) is not None
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -58,6 +64,44 @@ def test_the_successor_is_there_on_every_line_of_jax(row: Removed) -> None:
 def test_what_migrate_imports_is_there(row: Removed) -> None:
     module, name = importable(row)
     assert hasattr(importlib.import_module(module), name) or _is_there(f"{module}.{name}")
+
+
+# Parameters that have another name in the successor, and the same meaning.
+SAME = {("fun", "f"), ("x", "dtype"), ("ar1", "element"), ("ar2", "test_elements"), ("x", "a")}
+SAME |= {("xs", "_"), ("layout", "major_to_minor"), ("jaxpr", "constvars"), ("consts", "invars")}
+OLD = Path(__file__).with_name("old_signatures.txt").read_text().splitlines()[1:]
+
+
+@pytest.mark.parametrize("line", OLD)
+def test_a_successor_can_be_called_as_migrate_writes_it(line: str) -> None:
+    """In every way in which the removed function could be called, except where a call stays."""
+    name, _, parameters = line.rstrip(")").partition("(")
+    (row,) = [row for row in ALL if row.name == name]
+    try:
+        new = inspect.signature(_find(row.successor)).parameters
+    except (TypeError, ValueError):
+        pytest.skip("the successor has no signature")
+    old = inspect.signature(eval(f"lambda {parameters}: 0")).parameters
+    by_position, by_name = _ways(new)
+    wide = {p.kind for p in new.values()}
+    for number, one in enumerate(_ways(old)[0], start=1):
+        if can_call(row, number, ()) and inspect.Parameter.VAR_POSITIONAL not in wide:
+            assert number <= len(by_position), f"{row.successor} takes {by_position}"
+            now = by_position[number - 1]
+            assert one == now or (one, now) in SAME
+    for one in _ways(old)[1]:
+        if can_call(row, 0, [one]) and inspect.Parameter.VAR_KEYWORD not in wide:
+            assert one in by_name
+
+
+def _ways(parameters: Mapping[str, inspect.Parameter]) -> tuple[list[str], list[str]]:
+    """The names of the parameters that can be given by position, and by name alone."""
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    alone = inspect.Parameter.KEYWORD_ONLY
+    return [n for n, k in kinds.items() if k in position], [
+        n for n, k in kinds.items() if k is alone
+    ]
 
 
 def test_no_name_has_a_removed_successor() -> None:

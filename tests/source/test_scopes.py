@@ -63,20 +63,6 @@ def test_the_scope_that_binds_a_name(text: str, owner: str | None, is_outer: boo
 
 
 @pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("x = 1\ndef f(x):\n    return x\nx", [1, 3, 4]),
-        ("y = 1\ndef f(x):\n    return x, x", [3, 3]),
-        ("x = 1\nclass C:\n    x = 2\n    def f(self):\n        return x", [1, 3, 5]),
-        ("print(x)\nx.y", [1, 2]),
-    ],
-)
-def test_uses_of_the_variable_of_the_last_name(text: str, lines: list[int]) -> None:
-    index = _index(text)
-    assert sorted(use.lineno for use in index.uses(_last_name(index, "x"))) == lines
-
-
-@pytest.mark.parametrize(
     ("text", "returned"),
     [
         ("def f():\n    return 1", ["1"]),

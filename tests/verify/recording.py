@@ -18,13 +18,13 @@ import shardlift
 from shardlift.capture import files
 from shardlift.capture.schema import Part, Sample, SiteKind
 from shardlift.facts import Recorder
-from shardlift.recording.site_records import Key
+from shardlift.recording.site_records import SiteKey
 from shardlift.recording.tape.host_arrays import read_array
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
 from shardlift.recording.tape.reference_run import ReferenceRun
 from shardlift.recording.tape.tape import Tape
+from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import SiteVerdict
 
 
@@ -32,13 +32,12 @@ def taped(
     program: Callable[[], Any],
     *,
     patch: bool = False,
-    oracle: str = "shardlift.pmap",
-    reference: Recorded | None = None,
+    reference: CapturedRun | None = None,
     keep: int = KEEP,
     tapped: int = TAPPED,
-) -> Recorded:
+) -> CapturedRun:
     """Run a program with its calls on tape; what it raises is passed over."""
-    options = TapeOptions(keep, keep, tapped, oracle)
+    options = TapeOptions(keep, keep, tapped)
     tape = Tape(options, ReferenceRun(*reference) if reference else None)
     recorder = Recorder(facts=False, tape=tape)
     with shardlift.legacy(patch=patch, recorder=recorder):
@@ -48,11 +47,11 @@ def taped(
     return recorded(recorder, tape)
 
 
-def recorded(recorder: Recorder, tape: Tape) -> Recorded:
-    return Recorded(files.loads(files.dumps(recorder.capture())), tape.arrays)
+def recorded(recorder: Recorder, tape: Tape) -> CapturedRun:
+    return CapturedRun(files.loads(files.dumps(recorder.capture())), tape.arrays)
 
 
-def before(program: Callable[[], Any], **options: Any) -> Recorded:
+def before(program: Callable[[], Any], **options: Any) -> CapturedRun:
     """The program before: pmap as it was."""
     return taped(program, patch=True, **options)
 
@@ -102,12 +101,12 @@ def by_hand(
     keep: int = KEEP,
     devices: int = 0,
     kind: SiteKind = SiteKind.PMAP,
-) -> Recorded:
+) -> CapturedRun:
     """A capture of sites and the outputs of their calls, by path."""
     tape = Tape(TapeOptions(keep, keep))
     recorder = Recorder(facts=False, tape=tape)
     for line, (name, outputs) in enumerate(calls.items()):
-        site = recorder._site(Key("by_hand.py", line + 1, name), kind)
+        site = recorder._site(SiteKey("by_hand.py", line + 1, name), kind)
         assert site is not None
         site.names[name] = None
         site.size = devices

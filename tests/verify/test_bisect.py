@@ -11,13 +11,19 @@ from hypothesis import strategies as st
 from shardlift.capture.schema import SiteKind
 from shardlift.verify.bisect import Trial, reached, search, trial_of, unstable_sites
 from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.verdicts import Outcome, Side, SiteVerdict, Verdict, in_one_only
-from shardlift.verify.compare.verdicts import Place as Called
+from shardlift.verify.compare.verdicts import (
+    ProgramVerdict,
+    Side,
+    SiteVerdict,
+    Verdict,
+    in_one_only,
+)
+from shardlift.verify.compare.verdicts import SitePlace as Called
 from tests.verify.recording import batch, by_hand
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SitePlace:
     path: str
     line: int
     is_site: bool = True
@@ -29,7 +35,7 @@ class Place:
         return (called.file, called.line) == (self.path, self.line)
 
 
-PLACES = [Place("a.py", line, is_site=line % 3 > 0) for line in range(12)]
+PLACES = [SitePlace("a.py", line, is_site=line % 3 > 0) for line in range(12)]
 
 
 def trials(bad, named=True):
@@ -76,7 +82,7 @@ def test_runs_are_few():
 def test_what_is_not_tried_is_said():
     attempt, _ = trials({PLACES[7]}, named=False)
     found = search(PLACES, attempt, 1)
-    assert set(found.out.values()) == {"not verified within 1 runs"}
+    assert set(found.out.values()) == {"not verified within 1 run"}
 
 
 # ---- what a comparison names
@@ -88,7 +94,7 @@ def site(name, verdict, line, itself=None, **options):
 
 
 def outcome(*sites, status=0):
-    return Outcome(Side("a"), Side("b", status=status, error="x\nError: no"), tuple(sites))
+    return ProgramVerdict(Side("a"), Side("b", status=status, error="x\nError: no"), tuple(sites))
 
 
 def test_who_differs_by_itself_is_named_first():
@@ -148,9 +154,9 @@ def test_which_sites_were_reached():
 
     rows = batch(np.random.default_rng(0), 8, 2)
     recorded = by_hand({"one": [{"x": rows}], "two": []})
-    found = Outcome(Side("a"), Side("b"), tuple(judge(recorded, recorded)))
-    places = [Place("by_hand.py", line) for line in (1, 2)]
-    value = Place("other.py", 1, by_value=True)
+    found = ProgramVerdict(Side("a"), Side("b"), tuple(judge(recorded, recorded)))
+    places = [SitePlace("by_hand.py", line) for line in (1, 2)]
+    value = SitePlace("other.py", 1, by_value=True)
     there = reached(found, recorded.capture, [*places, value])
     assert set(there) == {places[0]}
     assert there[places[0]].verdict == "identical"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.output_comparison import (
     Mask,
     OutputComparison,

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from shardlift.capture.parts import part_path
 from shardlift.capture.schema import Process, SiteKind
 from shardlift.facts import Capture, write
 from shardlift.launch import Program
 from shardlift.verify import runs
 from shardlift.verify.bisect import identify
-from shardlift.verify.compare.bits import Tolerance
-from shardlift.verify.compare.recorded import Recorded
-from shardlift.verify.compare.verdicts import Outcome, Place, Side, SiteVerdict, Verdict
+from shardlift.verify.compare.array_distance import Tolerance
+from shardlift.verify.compare.captured_run import CapturedRun
+from shardlift.verify.compare.verdicts import ProgramVerdict, Side, SitePlace, SiteVerdict, Verdict
+from shardlift.verify.program_output import ProgramOutput
 from shardlift.verify.runs import (
     CannotRunError,
+    ComparisonOptions,
     Run,
-    Settings,
+    RunSource,
     environment,
     judge_runs,
     parse_target,
+    record,
     settings_from_capture,
     with_determinism,
 )
@@ -35,9 +39,11 @@ def test_what_is_what(tmp_path, monkeypatch):
     assert parse_target("pkg.go --fast").program == Program("pkg.go", ("--fast",), module=True)
     assert parse_target("pytest -k x").program == Program("pytest", ("-k", "x"), module=True)
     assert parse_target("run.json").capture
-    for bad in ("nowhere.py", "no.such.thing", "  ", "./x y"):
-        with pytest.raises(CannotRunError, match="neither|no such file"):
+    for bad in ("no.such.thing", "  ", "./x y"):
+        with pytest.raises(CannotRunError, match="is neither"):
             parse_target(bad)
+    with pytest.raises(CannotRunError, match=r"no such file: nowhere\.py"):
+        parse_target("nowhere.py -x")
 
 
 def test_devices(monkeypatch):
@@ -54,18 +60,21 @@ def test_devices(monkeypatch):
     assert environment(None, {})["PYTHONHASHSEED"] == "0"
 
 
-def _capture(jax: str = "0.10.2", devices: int = 4, platform: str = "cpu") -> Capture:
-    process = Process(0, 1, "3.11", jax, "1.0", platform, platform, ("cpu",) * devices)
+def _capture(
+    jax: str = "0.10.2", devices: int = 4, platform: str = "cpu", index: int = 0, count: int = 1
+) -> Capture:
+    names = ("cpu",) * devices
+    process = Process(index, count, "3.11", jax, "1.0", platform, platform, names)
     return Capture(processes=(process,))
 
 
 def test_settings_from_a_capture(monkeypatch):
     monkeypatch.delenv(runs.THREEFRY, raising=False)
-    settings = Settings(Tolerance())
+    settings = ComparisonOptions(Tolerance())
     assert settings_from_capture(Capture(), settings) == (settings, [])
     assert settings_from_capture(_capture(), settings)[0].devices == 4
     assert settings_from_capture(_capture(platform="gpu"), settings)[0].devices is None
-    chosen = Settings(Tolerance(), devices=2)
+    chosen = ComparisonOptions(Tolerance(), devices=2)
     assert settings_from_capture(_capture(), chosen)[0].devices == 2
     old, (note,) = settings_from_capture(_capture(jax="0.4.30"), settings)
     assert old.environ == {runs.THREEFRY: "0"}
@@ -73,8 +82,46 @@ def test_settings_from_a_capture(monkeypatch):
 
 
 def _run(*captures: Capture) -> Run:
-    parts = {k: Recorded(capture, {}) for k, capture in enumerate(captures)}
+    parts = {k: CapturedRun(capture, {}) for k, capture in enumerate(captures)}
     return Run(Side("train.py"), parts, "run.json")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_a_run_records(tmp_path, monkeypatch, processes):
+    """The program is not started: what it is started with, and what is read afterwards."""
+    out, started = str(tmp_path / "after.json"), []
+
+    def run_program(source, options, settings, env):
+        started.append((options, env))
+        for k in range(processes):
+            part = _capture(index=k, count=processes)
+            write(part, part_path(out, k) if processes > 1 else out)
+        return 3, ProgramOutput({"stdout": "loss 1"}), "the end"
+
+    monkeypatch.setattr(runs, "run_program", run_program)
+    settings = ComparisonOptions(
+        Tolerance(), devices=2, processes=processes, environ={"ONLY_AFTER": "1"}
+    )
+    source = RunSource("train.py", Program("train.py"), environ=(("SEED", "7"),))
+    told = []
+    first = record(source, settings, out, told.append)
+    second = record(source, settings, out, told.append, before=first)
+    assert told == ["running before: train.py", "running after: train.py"]
+    assert (second.side.status, second.side.error, second.side.jax) == (3, "the end", "0.10.2")
+    assert (len(second.parts), second.output.streams) == (processes, {"stdout": "loss 1"})
+    (before, before_env), (after, after_env) = started
+    assert (before.patch, before.reference) == (True, None)
+    assert (after.patch, after.reference) == (False, first.path)
+    assert (before_env["SEED"], after_env["SEED"]) == ("7", "7")
+    assert ("ONLY_AFTER" in before_env, "ONLY_AFTER" in after_env) == (False, True)
+
+
+def test_a_program_without_a_call_has_nothing_to_compare(tmp_path, monkeypatch):
+    source = RunSource("train.py", Program("train.py"))
+    for status, how in ((1, "ended with status 1"), (-9, "was killed by signal 9")):
+        monkeypatch.setattr(runs, "run_program", lambda *_, s=status: (s, ProgramOutput(), "why"))
+        with pytest.raises(CannotRunError, match=f"{how} without a recorded call of JAX\nwhy"):
+            record(source, ComparisonOptions(Tolerance()), str(tmp_path / "x.json"), print)
 
 
 def test_jobs_of_different_sizes_cannot_be_compared():
@@ -90,14 +137,14 @@ def test_processes_are_compared_one_by_one():
 
 def test_the_result_of_two_runs_is_added():
     sites = tuple(
-        SiteVerdict(verdict, Place("m.py", line, "<lambda>", SiteKind.PMAP, 1), None)
+        SiteVerdict(verdict, SitePlace("m.py", line, "<lambda>", SiteKind.PMAP, 1), None)
         for line, verdict in (
             (1, Verdict.DIFFERENT),
             (2, Verdict.IDENTICAL),
             (3, Verdict.DIFFERENT),
         )
     )
-    outcome = Outcome(Side("a"), Side("b"), sites)
+    outcome = ProgramVerdict(Side("a"), Side("b"), sites)
     assert with_determinism(outcome, {}).notes == ("BEFORE gave the same numbers in two runs",)
     (first, _), (second, _), _ = identify(sites)
     unstable = with_determinism(outcome, {first: "f (m.py:1)", second: "g (m.py:2)"})

@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from shardlift.capture.schema import Part, SiteKind
-from shardlift.verify.compare.bits import Distance, Tolerance
+from shardlift.verify.compare.array_distance import Distance, Tolerance
 from shardlift.verify.compare.verdicts import (
-    Finding,
     Gap,
     GapKind,
-    Outcome,
-    Place,
+    LeafDifference,
+    ProgramVerdict,
     Side,
+    SitePlace,
     SiteVerdict,
     Verdict,
 )
@@ -35,26 +35,26 @@ from shardlift.verify.verdict_text import (
     show,
 )
 
-BEFORE = Place("train.py", 3, "step", SiteKind.PMAP, 2)
-AFTER = Place("new.py", 4, "step", SiteKind.SHARD_MAP, 2)
+BEFORE = SitePlace("train.py", 3, "step", SiteKind.PMAP, 2)
+AFTER = SitePlace("new.py", 4, "step", SiteKind.SHARD_MAP, 2)
 SMALL = Distance(1, 8, ulps=3, relative=1e-7, place=(0,), before="1.0", after="1.1")
 FAR = Distance(1, 8, ulps=None, relative=math.inf, place=(0,), before="1.0", after="nan")
 
 
 def _site(verdict: Verdict = Verdict.IDENTICAL, **fields: object) -> SiteVerdict:
-    return SiteVerdict(verdict, BEFORE, AFTER, calls=2, leaves=4, **fields)  # type: ignore[arg-type]
+    return SiteVerdict(verdict, BEFORE, AFTER, **{"calls": 2, "leaves": 4, **fields})  # type: ignore[arg-type]
 
 
-def _finding(distance: Distance | None = FAR, **fields: object) -> Finding:
+def _finding(distance: Distance | None = FAR, **fields: object) -> LeafDifference:
     given = {"path": "loss", "call": 1, "part": Part.OUTPUTS, "what": "differs", **fields}
-    return Finding(**given, distance=distance)  # type: ignore[arg-type]
+    return LeafDifference(**given, distance=distance)  # type: ignore[arg-type]
 
 
-def _outcome(*sites: SiteVerdict, **fields: object) -> Outcome:
-    return Outcome(Side("train.py", "0.10.2"), Side("new.py"), sites, **fields)  # type: ignore[arg-type]
+def _outcome(*sites: SiteVerdict, **fields: object) -> ProgramVerdict:
+    return ProgramVerdict(Side("train.py", "0.10.2"), Side("new.py"), sites, **fields)  # type: ignore[arg-type]
 
 
-def _shown(outcome: Outcome, quiet: bool = False) -> str:
+def _shown(outcome: ProgramVerdict, quiet: bool = False) -> str:
     console = Console(file=io.StringIO(), width=200)
     show(outcome, console, quiet)
     assert isinstance(console.file, io.StringIO)
@@ -81,6 +81,11 @@ def test_headline(sites: list[SiteVerdict], text: str) -> None:
     [
         (_site(), "4 outputs of 2 calls compared"),
         (
+            _site(calls=1, leaves=1, collectives=1, collective_calls=1, replays=1),
+            "1 output of 1 call and 1 result of collectives compared; "
+            "1 call run again on the inputs of the program before",
+        ),
+        (
             _site(collectives=3, collective_calls=1, replays=2),
             "4 outputs of 2 calls and 3 results of collectives in 1 call compared; "
             "2 calls run again on the inputs of the program before",
@@ -96,11 +101,11 @@ def test_headline(sites: list[SiteVerdict], text: str) -> None:
         (SiteVerdict(Verdict.NOT_COMPARED, BEFORE, AFTER), "no call was compared"),
         (SiteVerdict(Verdict.NOT_REACHED, BEFORE, None), "called 2 times before, and not after"),
         (
-            SiteVerdict(Verdict.NOT_REACHED, None, Place("a.py", 1, "f", SiteKind.PMAP, 1)),
+            SiteVerdict(Verdict.NOT_REACHED, None, SitePlace("a.py", 1, "f", SiteKind.PMAP, 1)),
             "called once after, and not before",
         ),
         (
-            SiteVerdict(Verdict.NOT_REACHED, Place("a.py", 1, "f", SiteKind.PMAP, 0), None),
+            SiteVerdict(Verdict.NOT_REACHED, SitePlace("a.py", 1, "f", SiteKind.PMAP, 0), None),
             "never called in this run",
         ),
     ],
@@ -128,7 +133,7 @@ def test_places() -> None:
         ),
     ],
 )
-def test_sentences(finding: Finding, text: str) -> None:
+def test_sentences(finding: LeafDifference, text: str) -> None:
     assert sentence(finding) == text
 
 
@@ -146,7 +151,7 @@ def test_differences_come_before_close_ones_and_few_are_shown() -> None:
     ("outcome", "option"),
     [
         (_outcome(_site()), None),
-        (Outcome(Side("a"), Side("b", status=1), ()), "--patch-after"),
+        (ProgramVerdict(Side("a"), Side("b", status=1), ()), "--patch-after"),
         (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(SMALL),))), "--tolerance"),
         (
             _outcome(
@@ -158,7 +163,7 @@ def test_differences_come_before_close_ones_and_few_are_shown() -> None:
         (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),), causes=("keys",))), None),
     ],
 )
-def test_advice(outcome: Outcome, option: str | None) -> None:
+def test_advice(outcome: ProgramVerdict, option: str | None) -> None:
     assert [option in text for text in advice(outcome) if option] == ([True] if option else [])
     assert option is not None or advice(outcome) == []
 
@@ -201,7 +206,7 @@ def test_text() -> None:
 
 
 def test_output_of_a_failed_program_is_shown_without_control_characters() -> None:
-    outcome = Outcome(Side("a"), Side("b\x1b", status=3, error="line\n\x1b[31mred"), ())
+    outcome = ProgramVerdict(Side("a"), Side("b\x1b", status=3, error="line\n\x1b[31mred"), ())
     text = _shown(outcome)
     assert "ended with status 3; calls up to then are compared" in text
     assert "\x1b" not in text

@@ -6,7 +6,7 @@ underscore because the public function `shardlift.legacy` has its plain name.
 =================  =============================================================================
 `names`            the table of restored names and modules, each with its release
 `modules`          looks them up when a program asks for them
-`adapters`         those that are more than another name
+`adapters`         functions that are more than a new name for their successor
 `pmaps`            `jax.pmap` with its old arguments and its old type
 `sharding`         `PmapSharding` and its specs
 `attributes`       `.device_buffers`, `.device()`
@@ -29,9 +29,9 @@ from typing import Any
 
 from shardlift._import_hook import AfterImport
 from shardlift._legacy.patches import Patches
-from shardlift._legacy.uses import Recorder, Uses
+from shardlift._legacy.uses import UseRecorder, Uses
 
-__all__ = ["Recorder", "Session", "Uses", "legacy"]
+__all__ = ["Session", "UseRecorder", "Uses", "legacy"]
 
 # JAX has the old names still (0.10.2, 0.12.0.1), but each call warns in a sentence that is garbled:
 # "jax.process_index has been renamed to jax.process_index". SL106 says it better.
@@ -45,10 +45,10 @@ _active: list[Session] = []
 
 
 class Session:
-    """Installs everything, for as long as somebody is inside."""
+    """Installs everything until the last ``exit``."""
 
     def __init__(
-        self, *, patch: bool = True, prepare: Callable[[], Recorder | None] | None = None
+        self, *, patch: bool = True, prepare: Callable[[], UseRecorder | None] | None = None
     ) -> None:
         """As ``legacy``; ``prepare`` returns the recorder once JAX has been imported."""
         self.patch, self.prepare = patch, prepare
@@ -73,7 +73,7 @@ class Session:
             return self.uses
 
     def exit(self) -> None:
-        """Uninstall everything, unless somebody else is still inside."""
+        """Uninstall everything, unless another session has not exited yet."""
         with _lock:
             outermost = _active[0]
             if outermost._depth:
@@ -108,11 +108,10 @@ def _install(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool
 
     recorder, stock = uses.recorder, jax.pmap
     if patch:
-        here = version(jax.__version__)
-        modules.restore(patches, uses, here)
-        options.restore(patches, uses, here)
+        modules.restore(patches, uses, version(jax.__version__))
+        options.restore(patches, uses)
         attributes.restore(patches, uses)
-        keywords.restore(patches, uses, here)
+        keywords.restore(patches, uses)
         for old, new in _RENAMED.items():
             if hasattr(jax, old):
                 patches.set(jax, old, getattr(jax, new))
@@ -132,7 +131,7 @@ def _install(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool
 
 
 @contextlib.contextmanager
-def legacy(*, patch: bool = True, recorder: Recorder | None = None) -> Iterator[Uses]:
+def legacy(*, patch: bool = True, recorder: UseRecorder | None = None) -> Iterator[Uses]:
     """Run pmap programs of earlier JAX inside: with pmap as it was, and the removed names.
 
     Args:

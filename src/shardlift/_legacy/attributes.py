@@ -21,7 +21,7 @@ __all__ = ["restore"]
 
 
 def restore(patches: Patches, uses: Uses) -> None:
-    """Restore them; JAX 0.4.27 removed those of arrays, 0.10 those of shardings."""
+    """Restore them; JAX removed them from arrays in 0.4.27, and from shardings in 0.10."""
 
     def device_buffers(array: Any) -> list[jax.Array]:
         """The buffers of this process; for an output of a pmap, its rows."""

@@ -1,4 +1,4 @@
-"""Removed keywords: passed on as the arguments that took their place."""
+"""Removed keywords, passed on as the arguments that replaced them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import jax
 from shardlift._legacy.modules import when_imported
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
-from shardlift.source.model import Version
 
 __all__ = ["KEYWORDS", "restore"]
 
-_METHOD = ((0, 8), {"interpolation": "method"})
+_METHOD = {"interpolation": "method"}  # removed in 0.8
 
-# Function -> the release that removed the keywords, and what each is called now; "" is the
-# first argument, which can be given by position only.
-KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
-    "clip": ((0, 10), {"a": "", "a_min": "min", "a_max": "max"}),
-    "reshape": ((0, 4, 36), {"newshape": "shape"}),
+# Function -> each removed keyword, and its name now; "" is the first argument, which can be given
+# by position only.
+KEYWORDS: dict[str, dict[str, str]] = {
+    "clip": {"a": "", "a_min": "min", "a_max": "max"},  # removed in 0.10
+    "reshape": {"newshape": "shape"},  # removed in 0.4.36
     "quantile": _METHOD,
     "percentile": _METHOD,
     "nanquantile": _METHOD,
@@ -30,12 +29,11 @@ KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
 }
 
 
-def restore(patches: Patches, uses: Uses, here: Version) -> None:
+def restore(patches: Patches, uses: Uses) -> None:
     """Let functions of ``jax.numpy``, and ``ClosedJaxpr``, take their old keywords."""
-    for name, (gone, renamed) in KEYWORDS.items():
-        if gone <= here:
-            wrapper = _accept_old(getattr(jax.numpy, name), renamed, f"jax.numpy.{name}", uses)
-            patches.set(jax.numpy, name, wrapper)
+    for name, renamed in KEYWORDS.items():
+        wrapper = _accept_old(getattr(jax.numpy, name), renamed, f"jax.numpy.{name}", uses)
+        patches.set(jax.numpy, name, wrapper)
     _restore_closed_jaxpr(patches, uses)
 
 

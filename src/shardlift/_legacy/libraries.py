@@ -11,7 +11,7 @@ import jax
 from shardlift._legacy.indexing import first_row, row_buffers
 from shardlift._legacy.modules import when_imported
 from shardlift._legacy.patches import Patches
-from shardlift.arrays.reads import observe_reads
+from shardlift.arrays.reads import is_concrete, observe_reads
 
 __all__ = ["restore"]
 
@@ -54,7 +54,7 @@ def _first_rows(tree: Any) -> Any:
 def _first_of(leaf: Any) -> Any:
     if getattr(leaf, "ndim", 1) == 0:
         return leaf
-    return first_row(leaf) if _is_placed(leaf) else leaf[0]
+    return first_row(leaf) if is_concrete(leaf) else leaf[0]
 
 
 def _report_reads(
@@ -68,7 +68,3 @@ def _report_reads(
             read(array, how, nbytes)
 
     return observe_reads(function, how, tell)
-
-
-def _is_placed(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)

@@ -24,13 +24,12 @@ __all__ = ["restore", "when_imported"]
 
 def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
     """Restore every name that JAX of version ``here`` does not have."""
-    removed: dict[str, dict[str, Any]] = {module: {} for module in names.homes()}
+    removed: dict[str, dict[str, Any]] = {module: {} for module in names.HOMES}
     for row in names.rows():
         if row.gone <= here:
             module, _, name = row.name.rpartition(".")
             removed.setdefault(module, {})[name] = row.successor
-    gone = {name: home for name, (when, home) in names.modules().items() if when <= here}
-    for name, home in gone.items():
+    for name, (_, home) in names.MODULES.items():  # JAX 0.10 has none of them
         stub = _stub(name, home, removed.pop(name, {}), uses)
         patches.item(sys.modules, name, stub)
         parent, _, child = name.rpartition(".")
@@ -52,7 +51,7 @@ def when_imported(name: str, patches: Patches, then: Callable[[types.ModuleType]
 def _extend(patches: Patches, uses: Uses, paths: dict[str, Any], module: types.ModuleType) -> None:
     """Let an existing module return its removed names."""
     own = vars(module).get("__getattr__")
-    finder = _Finder(module.__name__, paths, names.homes().get(module.__name__, ""), uses, own)
+    finder = _Finder(module.__name__, paths, names.HOMES.get(module.__name__, ""), uses, own)
     patches.set(module, "__getattr__", finder.find)
 
 
@@ -93,7 +92,7 @@ class _Finder:
         return value
 
     def _is_stub(self) -> bool:
-        return self.module in names.modules()
+        return self.module in names.MODULES
 
     def _all(self) -> list[str]:
         """The names for ``from stax import *``."""
@@ -116,7 +115,7 @@ class _Finder:
             home = names.resolve(self.home) if self.home and name[0] != "_" else None
             if not hasattr(home, name):
                 raise
-        # For a removed module, its own use is noted, not that of each of its names.
+        # A use of a removed module is noted under the module's name, not under each name in it.
         self.uses.note(self.module if self._is_stub() else f"{self.module}.{name}")
         return getattr(home, name)
 

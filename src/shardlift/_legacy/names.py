@@ -1,6 +1,6 @@
 """The table of restored names: each with the release that removed it, and its successor.
 
-Most rows are those of the linter (`shardlift.source.removed_names`), which a test checks against
+Most rows come from the linter (`shardlift.source.removed_names`), and a test checks them against
 the installed JAX. Rows are added here where the linter only describes the successor and this
 package has an adapter for it, and where JAX removed a whole module.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from shardlift.source.model import Version, version
 from shardlift.source.removed_names import ROWS, Removed
 
-__all__ = ["Removed", "Version", "homes", "modules", "resolve", "rows", "version"]
+__all__ = ["HOMES", "MODULES", "Removed", "Version", "resolve", "rows", "version"]
 
 # Private paths are text here, not in `_compat`, which imports JAX: a program chooses when JAX is
 # imported. They are looked up only for programs that ask for a name which lived there.
@@ -25,7 +25,7 @@ def _ours(file: str, parent: str, names: str) -> dict[str, str]:
     return {f"{parent}.{name}": f"{_OURS}.{file}.{name}" for name in names.split()}
 
 
-# Name -> its replacement. The release that removed it is in the linter's table, or in _MORE.
+# Name -> its replacement. The release that removed it is in the linter's table, or in MODULES.
 _ADAPTED = {
     "jax.device_put_sharded": "shardlift.arrays.device_put_sharded",
     "jax.device_put_replicated": "shardlift.arrays.device_put_replicated",
@@ -73,14 +73,8 @@ _ADAPTED = {
     "jaxlib.xla_extension.DeviceArray": "jax.Array",
 }
 
-# Names that the linter's table does not have. The releases are those of JAX's change log.
-_MORE = (
-    Removed("jaxlib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
-    Removed("jax.lib.xla_extension.DeviceArray", (0, 4, 14), "jax.Array"),
-)
-
 # Removed modules: the release, and the module that has their contents now, if there is one.
-_MODULES: dict[str, tuple[Version, str]] = {
+MODULES: dict[str, tuple[Version, str]] = {
     "jax.config": ((0, 4, 25), ""),
     "jax.experimental.maps": ((0, 4, 31), ""),
     "jax.experimental.stax": ((0, 3, 16), "jax.example_libraries.stax"),
@@ -98,9 +92,9 @@ _MODULES: dict[str, tuple[Version, str]] = {
     "jax.util": ((0, 8), "jax._src.util"),
 }
 
-# Public modules that used to export the names of a module that was made private in 0.4.x and later:
-# names that they no longer export are looked up in the private module.
-_HOMES = {
+# Public modules, and the private module whose names each exported until 0.4.x or later: names that
+# they no longer export are looked up there.
+HOMES = {
     "jax.core": "jax._src.core",
     "jax.api_util": "jax._src.api_util",
     "jax.interpreters.ad": "jax._src.interpreters.ad",
@@ -113,26 +107,14 @@ _HOMES = {
 
 def rows() -> Iterator[Removed]:
     """Every restored name with the dotted path of its replacement."""
-    for row in (*ROWS, *_MORE):
+    for row in ROWS:
         if row.name in _ADAPTED:
             yield Removed(row.name, row.gone, _ADAPTED[row.name])
-        elif row.same and row.name not in _MODULES and row.gone != (0,):
+        elif row.same and row.name not in MODULES and row.gone != (0,):
             yield row
-    known = {row.name for row in (*ROWS, *_MORE)}
-    for name, path in _ADAPTED.items():
-        module = name.rpartition(".")[0]
-        if name not in known:  # a name of a removed module
-            yield Removed(name, _MODULES[module][0], path)
-
-
-def modules() -> dict[str, tuple[Version, str]]:
-    """Every restored module: the release that removed it, and where its contents live now."""
-    return _MODULES
-
-
-def homes() -> dict[str, str]:
-    """Public modules, and the private module from which each exported names."""
-    return _HOMES
+    in_removed_modules = _ADAPTED.keys() - {row.name for row in ROWS}
+    for name in sorted(in_removed_modules):
+        yield Removed(name, MODULES[name.rpartition(".")[0]][0], _ADAPTED[name])
 
 
 def resolve(path: str) -> Any:

@@ -13,22 +13,21 @@ from typing import Any
 from shardlift import _compat
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
-from shardlift.source.model import Version
 
 __all__ = ["OPTIONS", "restore"]
 
-# Option -> the release that removed it, and its default.
-OPTIONS: dict[str, tuple[Version, Any]] = {
-    "jax_pmap_shmap_merge": ((0, 10), False),
-    "jax_pmap_no_rank_reduction": ((0, 9), True),
-    "jax_array": ((0, 4, 14), True),
-    "jax_jit_pjit_api_merge": ((0, 4, 14), True),
-    "jax_parallel_functions_output_gda": ((0, 4, 26), False),
-    "jax_eager_pmap": ((0, 6), True),
-    "jax_spmd_mode": ((0, 6), "allow_jit"),
-    "jax_coordination_service": ((0, 4, 16), True),
-    "jax_enable_memories": ((0, 5), True),
-    "jax_omnistaging": ((0, 4), True),
+# Option -> its default. The comment is the release that removed it.
+OPTIONS: dict[str, Any] = {
+    "jax_pmap_shmap_merge": False,  # 0.10
+    "jax_pmap_no_rank_reduction": True,  # 0.9
+    "jax_array": True,  # 0.4.14
+    "jax_jit_pjit_api_merge": True,  # 0.4.14
+    "jax_parallel_functions_output_gda": False,  # 0.4.26
+    "jax_eager_pmap": True,  # 0.6
+    "jax_spmd_mode": "allow_jit",  # 0.6
+    "jax_coordination_service": True,  # 0.4.16
+    "jax_enable_memories": True,  # 0.5
+    "jax_omnistaging": True,  # 0.4
 }
 
 
@@ -54,13 +53,9 @@ class Option:
         self.set_to = value
 
 
-def restore(
-    patches: Patches, uses: Uses, here: Version, environ: Mapping[str, str] = os.environ
-) -> None:
+def restore(patches: Patches, uses: Uses, environ: Mapping[str, str] = os.environ) -> None:
     """Restore the options, with the values of their environment variables."""
-    for name, (gone, value) in OPTIONS.items():
-        if gone > here:
-            continue
+    for name, value in OPTIONS.items():
         note = uses.counter(f"jax.config.{name}")
         variable = environ.get(name.upper())
         if variable is not None:

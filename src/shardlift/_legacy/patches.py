@@ -29,8 +29,8 @@ class Patches:
     def set(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of a module, class or object.
 
-        Undoing it restores what the owner's own dictionary held, unless somebody else has set
-        the attribute in the meantime.
+        Undoing it restores what the owner's own dictionary held, unless other code has set the
+        attribute in the meantime.
         """
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)

@@ -17,6 +17,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from shardlift.arrays.reads import is_concrete
+
 __all__ = [
     "Chunked",
     "NoSharding",
@@ -241,8 +243,7 @@ def sharding_spec(sharding: NamedSharding) -> ShardingSpec:
 
 class _IsSharded(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        is_array = isinstance(instance, jax.Array) and not isinstance(instance, jax.core.Tracer)
-        return is_array and isinstance(instance.sharding, PmapSharding)
+        return is_concrete(instance) and isinstance(instance.sharding, PmapSharding)
 
 
 class ShardedDeviceArray(metaclass=_IsSharded):

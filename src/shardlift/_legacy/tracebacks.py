@@ -10,8 +10,8 @@ __all__ = ["without_our_frames", "without_package"]
 def without_our_frames(error: BaseException | None) -> None:
     """Remove the frames that plain python does not have from an error's traceback.
 
-    These are the frames at the start that ran the program, and those of a pmap; the errors that
-    led to this one are treated too.
+    These are the first frames, which ran the program, and the frames of a pmap. The errors that
+    led to this one are changed in the same way.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ["Recorder", "Uses"]
+__all__ = ["UseRecorder", "Uses"]
 
 
-class Recorder(Protocol):
+class UseRecorder(Protocol):
     """An observer of a program, such as `shardlift.facts.Recorder`."""
 
     def pmap(self, pmap: Callable[..., Any], /) -> Callable[..., Any]:
@@ -24,6 +24,9 @@ class Recorder(Protocol):
     def used(self, name: str, /) -> None:
         """A restored name was used."""
 
+    def is_apart(self) -> bool:
+        """Does the recorder itself run a function of the program in this thread?"""
+
 
 class Uses(Counter[str]):
     """Name -> how often it was looked up; for a function of this package, called.
@@ -34,13 +37,15 @@ class Uses(Counter[str]):
     {'jax.tree_map': 1}
     """
 
-    recorder: Recorder | None = None
+    recorder: UseRecorder | None = None
 
     def note(self, name: str) -> None:
-        """Count one more use."""
-        self[name] += 1
+        """Count one more use, if it is the program's own."""
         if self.recorder is not None:
+            if self.recorder.is_apart():
+                return
             self.recorder.used(name)
+        self[name] += 1
 
     def counter(self, name: str) -> Callable[[], None]:
         """A function that notes one more use of ``name``."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from shardlift._compat import collective_axes
 from shardlift._replication.interpreter import Interpreter, Rule, opaque
-from shardlift._replication.knowledge import Cause, Scope, Value, all_of, used, varying
+from shardlift._replication.knowledge import Cause, MapScope, Value, all_of, used, varying
 from shardlift._replication.partition import Classes, Groups, coordinates, groups_of, partition
 
 # The result on a device, as a value to compare: from the classes of the inputs of its group, from a
@@ -20,7 +20,7 @@ from shardlift._replication.partition import Classes, Groups, coordinates, group
 Key = Callable[[tuple[int, ...], int, int], Hashable]
 
 
-def _groups(eqn: Any, scope: Scope) -> Groups:
+def _groups(eqn: Any, scope: MapScope) -> Groups:
     given = eqn.params.get("axis_index_groups")
     given = None if given is None else tuple(map(tuple, given))
     return groups_of(scope.space, collective_axes(eqn), given)
@@ -46,7 +46,7 @@ def _in_step(groups: Groups, control: Classes | None) -> bool:
 def _collective(key: Key, why: str) -> Rule:
     """A collective of each operand by itself."""
 
-    def rule(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+    def rule(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> list[Value]:
         names = collective_axes(eqn)
         if not names:  # over dimensions of the operand only
             return [used(operand, eqn) for operand in operands]
@@ -71,7 +71,7 @@ def _list_names(names: tuple[Hashable, ...]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _extent(eqn: Any, scope: Scope) -> str:
+def _extent(eqn: Any, scope: MapScope) -> str:
     """Over which devices a collective goes that does not go over all."""
     groups = eqn.params.get("axis_index_groups")
     if groups is not None:
@@ -81,7 +81,7 @@ def _extent(eqn: Any, scope: Scope) -> str:
     return f"goes over {_list_names(names)} only, not over {_list_names(rest)}"
 
 
-def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list[Value]:
+def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: MapScope) -> list[Value]:
     names = collective_axes(eqn)
     if any(name not in scope.space.names for name in names):
         return opaque(eqn, scope, f"asks for {_list_names(names)}, which is not mapped here")
@@ -89,7 +89,7 @@ def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: Scope) -> list
     return [varying(coordinates(scope.space, names), cause)]
 
 
-def _ppermute(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+def _ppermute(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> list[Value]:
     source = {to: of for of, to in eqn.params["perm"]}
 
     def key(given: tuple[int, ...], _: int, place: int) -> Hashable:
@@ -101,12 +101,12 @@ def _ppermute(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> 
     return list(_collective(key, why)(_, eqn, operands, scope))
 
 
-def _pbroadcast(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+def _pbroadcast(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> list[Value]:
     source = eqn.params["source"]
     return list(_collective(lambda given, *_: given[source], "")(_, eqn, operands, scope))
 
 
-def _ragged(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+def _ragged(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> list[Value]:
     """All operands together decide each device's result."""
     every = all_of(operands)
     return list(_by_place(_, eqn, [every] * len(eqn.outvars), scope))

@@ -9,7 +9,7 @@ from shardlift import _compat
 from shardlift._replication.interpreter import Interpreter, Rule, opaque
 from shardlift._replication.knowledge import (
     Cause,
-    Scope,
+    MapScope,
     Value,
     Varying,
     all_of,
@@ -22,7 +22,7 @@ from shardlift._replication.partition import Space, coordinates, lift, meet, pro
 from shardlift._replication.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, is_jax_primitive
 
 
-def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
     inner = called_jaxpr(eqn)
     if inner is None:
         return opaque(eqn, scope, "calls a function in an unknown way")
@@ -39,7 +39,7 @@ def called_jaxpr(eqn: Any) -> Any:
 
 
 def _high_level(
-    walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
 ) -> Sequence[Value]:
     axes = list(zip(scope.space.names, scope.space.sizes, strict=True))
     inner = walk.once(eqn, lambda: _compat.expand(eqn, axes))
@@ -66,7 +66,7 @@ def _fixed_point(start: list[Value], step: Callable[[list[Value]], list[Value]])
         carry = after
 
 
-def _scan(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+def _scan(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
     parts = _compat.scan_parts(eqn)
     if parts is None:
         return opaque(eqn, scope, "has an unknown form")
@@ -80,7 +80,7 @@ def _scan(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> S
     return [*carry, *body(carry)[n_carry:]]
 
 
-def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
     """Devices with equal predicates run equally many turns; the others diverge here."""
     params = eqn.params
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
@@ -97,11 +97,11 @@ def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> 
     return [both(value, predicate) for value in carry]
 
 
-def _under(scope: Scope, predicate: Value) -> Scope:
+def _under(scope: MapScope, predicate: Value) -> MapScope:
     if predicate is None:
         return scope
     control = meet(scope.control, predicate.classes)
-    return Scope(scope.space, control, scope.torn or predicate.torn)
+    return MapScope(scope.space, control, scope.torn or predicate.torn)
 
 
 def _blame(predicate: Value, eqn: Any) -> Value:
@@ -115,7 +115,7 @@ def _blame(predicate: Value, eqn: Any) -> Value:
 # ---- branches
 
 
-def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
     index, rest = _blame(used(operands[0], eqn), eqn), operands[1:]
     branches = eqn.params["branches"]
     inside = _under(scope, index)
@@ -141,7 +141,7 @@ def _same_input(branches: Sequence[Any], k: int) -> bool:
 
 
 def _linear_solve(
-    walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
 ) -> Sequence[Value]:
     """Runs the function ``solve``, on its own constants and the right-hand side."""
     lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
@@ -153,14 +153,14 @@ def _linear_solve(
 
 
 def _with_function(
-    _: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+    _: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
 ) -> Sequence[Value]:
     if not _made_of(eqn.params, PLAIN):
         return opaque(eqn, scope, "is given a function that does more than compute")
     return [used(all_of(operands), eqn)] * len(eqn.outvars)
 
 
-def _kernel(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> Sequence[Value]:
+def _kernel(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
     if not _made_of(eqn.params, PLAIN | IN_KERNEL | WITH_FUNCTION):
         return opaque(eqn, scope, "is a kernel that does more than compute on its own device")
     return [used(all_of(operands), eqn)] * len(eqn.outvars)
@@ -178,7 +178,7 @@ def _made_of(params: Any, names: frozenset[str]) -> bool:
 
 
 def _nested_map(
-    walk: Interpreter, eqn: Any, operands: list[Value], scope: Scope
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
 ) -> Sequence[Value]:
     """A map inside a map: a value outside is all of its parts inside."""
     axes = _compat.map_axes(eqn)
@@ -192,7 +192,7 @@ def _nested_map(
         enter_map(value, spec, outer, inner, Cause(None, eqn, "splits its operand over devices"))
         for value, spec in zip(operands, eqn.params["in_specs"], strict=True)
     ]
-    outputs = walk.run(eqn.params["jaxpr"], inputs, Scope(inner, control))
+    outputs = walk.run(eqn.params["jaxpr"], inputs, MapScope(inner, control))
     return [
         leave_map(value, spec, outer, inner)
         for value, spec in zip(outputs, eqn.params["out_specs"], strict=True)

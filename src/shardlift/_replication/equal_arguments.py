@@ -31,8 +31,8 @@ def equal_leaves(
     named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
     if not all(type(name) in (int, str) for name in named):
         flags = _spread(equal, fun, args, dynamic)
-        named_ones = {k: arg for k, arg in kwargs.items() if k not in static}
-        return flags + [False] * len(jax.tree.leaves(named_ones))
+        keywords = {k: arg for k, arg in kwargs.items() if k not in static}
+        return flags + [False] * len(jax.tree.leaves(keywords))
     chosen = {_argument(fun, args, kwargs, name) for name in named}
     flags = []
     for key, arg in [*enumerate(args), *sorted(kwargs.items())]:

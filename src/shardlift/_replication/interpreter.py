@@ -12,7 +12,7 @@ from typing import Any
 
 from shardlift._replication.knowledge import (
     Cause,
-    Scope,
+    MapScope,
     Value,
     Varying,
     all_of,
@@ -23,7 +23,7 @@ from shardlift._replication.knowledge import (
 )
 from shardlift._replication.primitives import OPAQUE, PLAIN, is_jax_primitive
 
-Rule = Callable[["Interpreter", Any, list[Value], Scope], Sequence[Value]]
+Rule = Callable[["Interpreter", Any, list[Value], MapScope], Sequence[Value]]
 
 
 class Interpreter:
@@ -37,7 +37,7 @@ class Interpreter:
         self._seen: dict[Any, tuple[Any, list[Value]]] = {}
         self._cache: dict[int, tuple[Any, Any]] = {}
 
-    def run(self, jaxpr: Any, inputs: Sequence[Value], scope: Scope) -> list[Value]:
+    def run(self, jaxpr: Any, inputs: Sequence[Value], scope: MapScope) -> list[Value]:
         """The outputs' values, with causes in terms of the inputs' own causes."""
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
         given = [value and (value.classes, value.torn) for value in inputs]
@@ -55,7 +55,7 @@ class Interpreter:
             self._cache[id(eqn)] = (eqn, make())
         return self._cache[id(eqn)][1]
 
-    def _walk(self, jaxpr: Any, inputs: Sequence[Value], scope: Scope) -> list[Value]:
+    def _walk(self, jaxpr: Any, inputs: Sequence[Value], scope: MapScope) -> list[Value]:
         known: dict[int, Varying] = {
             id(var): value
             for var, value in zip(jaxpr.invars, inputs, strict=True)
@@ -93,12 +93,12 @@ class Interpreter:
         return rule
 
 
-def opaque(eqn: Any, scope: Scope, why: str) -> list[Value]:
+def opaque(eqn: Any, scope: MapScope, why: str) -> list[Value]:
     """Every output of ``eqn`` may differ on every device."""
     return [apart(scope, Cause(None, eqn, why))] * len(eqn.outvars)
 
 
-def _unknown(_: Interpreter, eqn: Any, operands: list[Value], scope: Scope) -> list[Value]:
+def _unknown(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> list[Value]:
     why = OPAQUE.get(eqn.primitive.name, "is an unknown primitive")
     torn = next((value for value in operands if value is not None and value.torn), None)
     return [both(torn, value) for value in opaque(eqn, scope, why)]

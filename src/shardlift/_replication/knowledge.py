@@ -32,7 +32,7 @@ class Varying(NamedTuple):
 Value = Varying | None  # None: equal everywhere
 
 
-class Scope(NamedTuple):
+class MapScope(NamedTuple):
     """The maps and predicates around an equation."""
 
     space: Space
@@ -45,14 +45,14 @@ def varying(classes: Classes | None, cause: Cause) -> Value:
     return None if classes is None else Varying(classes, cause)
 
 
-def apart(scope: Scope, cause: Cause) -> Value:
+def apart(scope: MapScope, cause: Cause) -> Value:
     """A value that may differ on every device."""
     size = scope.space.size
     return Varying(tuple(range(size)), cause) if size > 1 else None
 
 
 def both(first: Value, second: Value) -> Value:
-    """A function of two values; its cause is that of the first."""
+    """The result of a function of two values; it has the cause of the first."""
     if second is None or first is second:
         return first
     if first is None:
@@ -72,7 +72,7 @@ def same_devices(first: Value, second: Value) -> bool:
 
 
 def all_of(values: Iterable[Value]) -> Value:
-    """A function of all these values."""
+    """The result of a function of all these values."""
     result: Value = None
     for value in values:
         result = both(result, value)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class SourceLine:
     """A line of the user's code."""
 
     file: str
@@ -24,7 +24,7 @@ class Equation:
     """A primitive, and the line that used it, if JAX knows it."""
 
     primitive: str
-    source: Source | None
+    source: SourceLine | None
 
     def __str__(self) -> str:
         return self.primitive + (f" at {self.source}" if self.source else "")

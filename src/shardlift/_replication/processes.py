@@ -22,9 +22,9 @@ _comparisons = itertools.count()
 
 
 def find_difference(jaxpr: Any) -> str:
-    """Why this program is not surely that of all processes; empty in a job of one process.
+    """Why other processes may run another program; empty if they run the same, or for one process.
 
-    Waits for the other processes, all of which have to call it.
+    Waits for the other processes: all of them have to call it.
     """
     client, seconds = _compat.coordination(), timeout()
     if client is None or seconds <= 0 or jax.process_count() == 1:
@@ -45,7 +45,7 @@ def find_difference(jaxpr: Any) -> str:
 
 
 def _digest(jaxpr: Any) -> str:
-    """Of the text, without addresses of Python objects, and of the constants."""
+    """Digest of the jaxpr's text (addresses removed) and of its constants."""
     text = re.sub(r"\b0x[0-9a-f]{6,}", "0x", str(jaxpr))
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for const in jaxpr.consts:

@@ -17,12 +17,12 @@ from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import given_local_devices, in_context_mesh
 from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import map_block
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 
-class Program(NamedTuple):
+class MappedProgram(NamedTuple):
     """A traced function that maps over devices."""
 
     name: str
@@ -32,8 +32,8 @@ class Program(NamedTuple):
     static: tuple[int | str, ...]  # positions and names of static arguments
 
 
-class Result(NamedTuple):
-    """An output of a map: the number of the map, and that of the output."""
+class MapOutput(NamedTuple):
+    """An output of a map: the number of the map, and the number of the output."""
 
     map: int
     number: int
@@ -42,11 +42,11 @@ class Result(NamedTuple):
 class Computed(NamedTuple):
     """A value that is computed outside the maps, and the results of maps that it depends on."""
 
-    results: frozenset[Result] = frozenset()
+    results: frozenset[MapOutput] = frozenset()
     unknown: bool = False  # it may depend on results of maps that are not among those
 
 
-Origin = int | Result | Computed  # int: the number of an input of the program
+Origin = int | MapOutput | Computed  # int: the number of an input of the program
 
 
 class Map(NamedTuple):
@@ -59,7 +59,9 @@ class Map(NamedTuple):
 # ---- tracing
 
 
-def trace_site(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+def trace_site(
+    site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> MappedProgram:
     """Trace a pmap for these arguments. Uses no devices: there may be fewer than rows."""
     call = site.take_apart(args, kwargs)
     rows = call.size * _processes(site.options)
@@ -74,11 +76,11 @@ def trace_site(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pro
             inner = (*inner, need.axis)
         else:
             names = list(site.names(call))
-            return Program(site.name, jaxpr, names, output, site.options.static)
+            return MappedProgram(site.name, jaxpr, names, output, site.options.static)
 
 
 def _trace_block(
-    site: Site, call: Call, leaves: list[Any], rows: int, inner: InnerAxes
+    site: MappedFunction, call: Call, leaves: list[Any], rows: int, inner: InnerAxes
 ) -> tuple[Any, Any]:
     label = label_of(site.options.axis_name)
     axes = ((label, rows), *inner)
@@ -98,8 +100,8 @@ def _trace_block(
         return jax.make_jaxpr(program, return_shape=True)(leaves)
 
 
-def _processes(options: Options) -> int:
-    """The number of processes that bring rows: each brings those of its own call."""
+def _processes(options: PmapOptions) -> int:
+    """The number of processes that bring rows; each brings the rows of its own call."""
     if options.view == "global":
         return 1
     if options.devices is None:
@@ -117,7 +119,7 @@ def _abstract(leaf: Any, axis: int | None, rows: int) -> jax.ShapeDtypeStruct:
 
 def trace_function(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Program:
+) -> MappedProgram:
     """Trace a function that maps over devices itself, by ``jax.pmap`` or ``jax.shard_map``."""
     name = getattr(fun, "__name__", type(fun).__name__)
     dynamic = [k for k, arg in enumerate(args) if not _is_static(arg)]
@@ -138,7 +140,7 @@ def trace_function(
             f"shardlift.replication({name}, *args, axis_name=...)."
         )
         raise
-    return Program(
+    return MappedProgram(
         name, jaxpr, argument_names(fun, tuple(leaves), named, dynamic), output, tuple(static)
     )
 
@@ -167,7 +169,7 @@ def _traceable(leaf: Any) -> bool:
 # ---- the maps of a program
 
 
-def find_results(program: Program) -> tuple[list[Map], list[Origin]]:
+def find_results(program: MappedProgram) -> tuple[list[Map], list[Origin]]:
     """The maps, each after those that it depends on, and the origin of each output."""
     jaxpr = program.jaxpr.jaxpr
     maps: list[Map] = []
@@ -187,14 +189,14 @@ def _outputs(eqn: Any, operands: list[Origin], maps: list[Map]) -> Sequence[Orig
     name = eqn.primitive.name if is_jax_primitive(eqn.primitive) else ""
     if name == "shard_map" and _compat.map_axes(eqn):
         maps.append(Map(eqn, operands))
-        return [Result(len(maps) - 1, k) for k in range(len(eqn.outvars))]
+        return [MapOutput(len(maps) - 1, k) for k in range(len(eqn.outvars))]
     inner = called_jaxpr(eqn) if name in CALLS else None
     if inner is not None and len(inner.outvars) == len(eqn.outvars):
         return _origins(inner, operands, maps)
-    results = frozenset(one for one in operands if isinstance(one, Result))
-    computed = [one for one in operands if isinstance(one, Computed)]
-    unknown = any(one.unknown for one in computed) or _has_map(eqn)
-    output = Computed(results.union(*(one.results for one in computed)), unknown)
+    results = frozenset(origin for origin in operands if isinstance(origin, MapOutput))
+    computed = [origin for origin in operands if isinstance(origin, Computed)]
+    unknown = any(origin.unknown for origin in computed) or _has_map(eqn)
+    output = Computed(results.union(*(origin.results for origin in computed)), unknown)
     return [output] * len(eqn.outvars)
 
 

@@ -12,16 +12,16 @@ from shardlift import _compat
 from shardlift._replication import collectives, control
 from shardlift._replication.equal_arguments import equal_leaves
 from shardlift._replication.interpreter import Interpreter
-from shardlift._replication.knowledge import Cause, Scope, Value, Varying
-from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, Source
+from shardlift._replication.knowledge import Cause, MapScope, Value, Varying
+from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, SourceLine
 from shardlift._replication.partition import Space, along, members
 from shardlift._replication.processes import find_difference
 from shardlift._replication.program import (
     Computed,
     Map,
+    MapOutput,
+    MappedProgram,
     Origin,
-    Program,
-    Result,
     find_results,
     trace_function,
     trace_site,
@@ -29,7 +29,7 @@ from shardlift._replication.program import (
 from shardlift.arrays.paths import leaf_paths
 from shardlift.mapping.options import check_options
 from shardlift.mapping.registry import site_behind
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 RULES = {**collectives.RULES, **control.RULES}
 
@@ -97,25 +97,25 @@ def _trace(
     axis_name: Hashable | None,
     in_axes: Any,
     axis_size: int | None,
-) -> Program:
+) -> MappedProgram:
     site = site_behind(fun)
     bare = axis_name is not None or axis_size is not None or in_axes != 0
     if site is not None and bare:
         raise ValueError(
-            f"{site.name} is already mapped: axis_name, in_axes and axis_size are those of its "
-            "pmap. Leave them out here, or pass the function without its pmap."
+            f"{site.name} is already mapped: axis_name, in_axes and axis_size are given to "
+            "its pmap. Leave them out here, or pass the function without its pmap."
         )
     if site is None and bare:
         options = check_options(
             fun, axis_name=axis_name, in_axes=in_axes, axis_size=axis_size, view="global"
         )
-        site = Site(lambda: fun, getattr(fun, "__name__", type(fun).__name__), options)
+        site = MappedFunction(lambda: fun, getattr(fun, "__name__", type(fun).__name__), options)
     if site is not None:
         return trace_site(site, args, kwargs)
     return trace_function(fun, args, kwargs)
 
 
-def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
+def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
     """Prove it for a traced program; ``equal`` has a flag for each leaf of its arguments."""
     maps, origins = find_results(program)
     if not maps:
@@ -132,7 +132,7 @@ def prove(program: Program, equal: list[bool], pure: Iterable[str] = ()) -> Repl
             _input_value(mapped, origin, spec, equal, torn)
             for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
         ]
-        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, Scope(_space(mapped))))
+        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, MapScope(_space(mapped))))
     outcomes = [_outcome(program, origin, maps, values) for origin in origins]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)
@@ -148,20 +148,20 @@ def _space(mapped: Map) -> Space:
     return Space(tuple(axes), tuple(axes.values()))
 
 
-def _torn_results(maps: list[Map], values: list[list[Value]]) -> set[Result]:
+def _torn_results(maps: list[Map], values: list[list[Value]]) -> set[MapOutput]:
     """The results of maps whose copies may be different, by their ``out_specs``."""
-    torn: set[Result] = set()
+    torn: set[MapOutput] = set()
     for number, outputs in enumerate(values):
         space, specs = _space(maps[number]), maps[number].eqn.params["out_specs"]
         for k, (value, spec) in enumerate(zip(outputs, specs, strict=True)):
             outside = control.leave_map(value, spec, Space(), space)
             if outside is not None and outside.torn:
-                torn.add(Result(number, k))
+                torn.add(MapOutput(number, k))
     return torn
 
 
 def _input_value(
-    mapped: Map, origin: Origin, spec: Any, equal: list[bool], torn: set[Result]
+    mapped: Map, origin: Origin, spec: Any, equal: list[bool], torn: set[MapOutput]
 ) -> Value:
     """An operand as the body of the map sees it."""
     if isinstance(origin, int) and equal[origin]:
@@ -169,7 +169,7 @@ def _input_value(
     space = _space(mapped)
     if isinstance(origin, int):
         return control.enter_map(None, spec, Space(), space, Cause(origin))
-    results = {origin} if isinstance(origin, Result) else origin.results
+    results = {origin} if isinstance(origin, MapOutput) else origin.results
     if results & torn or (isinstance(origin, Computed) and origin.unknown):
         why = "comes from a map that may leave different values where its out_specs say copies"
         value: Value = Varying((0,), Cause(None, None, why), torn=True)
@@ -180,15 +180,15 @@ def _input_value(
 
 
 def _outcome(
-    program: Program, origin: Origin, maps: list[Map], values: list[list[Value]]
+    program: MappedProgram, origin: Origin, maps: list[Map], values: list[list[Value]]
 ) -> Proven | NotProven:
-    if not isinstance(origin, Result):
+    if not isinstance(origin, MapOutput):
         return NotProven(None, None, "is computed outside the map", None, (), ())
     value = values[origin.map][origin.number]
     return Proven() if value is None else _reason(program, value, _space(maps[origin.map]))
 
 
-def _reason(program: Program, value: Varying, space: Space) -> NotProven:
+def _reason(program: MappedProgram, value: Varying, space: Space) -> NotProven:
     cause, classes = value.cause, tuple(range(space.size)) if value.torn else value.classes
     return NotProven(
         argument=None if cause.input is None else program.inputs[cause.input],
@@ -207,4 +207,4 @@ def _equation(eqn: Any) -> Equation | None:
     line = _compat.source_line(eqn)
     if line is None and eqn.primitive.name == "broadcast_in_dim":
         return None
-    return Equation(eqn.primitive.name, None if line is None else Source(*line))
+    return Equation(eqn.primitive.name, None if line is None else SourceLine(*line))

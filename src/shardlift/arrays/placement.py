@@ -153,7 +153,7 @@ def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:
 def _add_axis_on_device(new: jax.Array, leaf: Any) -> jax.Array:
     """``new``, which is ``leaf`` after it was put on a device, with a leading axis of 1.
 
-    If that made a copy, nobody else uses the copy, and its buffer is donated.
+    If that made a copy, nothing else uses the copy, and its buffer is donated.
     """
     moved = isinstance(leaf, jax.Array) and leaf.devices() != new.devices()
     return _expand_donated(new) if moved and new.size else _expand(new)

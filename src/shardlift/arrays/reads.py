@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["Tell", "observe_reads"]
+__all__ = ["Tell", "is_concrete", "observe_reads"]
 
 Tell = Callable[[jax.Array, str, int, float], None]  # array, how, bytes, seconds
 
@@ -22,7 +22,7 @@ def observe_reads(function: Callable[..., Any], how: str, tell: Tell) -> Callabl
         start = time.perf_counter()
         out = function(tree, *args, **kwargs)
         seconds = time.perf_counter() - start
-        arrays = [leaf for leaf in jax.tree.leaves(tree) if _is_array(leaf)]
+        arrays = [leaf for leaf in jax.tree.leaves(tree) if is_concrete(leaf)]
         for leaf in arrays:
             tell(leaf, how, _read_bytes(leaf, how), seconds / len(arrays))
         return out
@@ -31,8 +31,8 @@ def observe_reads(function: Callable[..., Any], how: str, tell: Tell) -> Callabl
     return read
 
 
-def _is_array(leaf: Any) -> bool:
-    """Is this an array that holds values?"""
+def is_concrete(leaf: Any) -> bool:
+    """Is this an array that holds values, not a traced one?"""
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import os
 import stat
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, Capture
-from shardlift.capture.version1 import upgrade
+from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, ArrayForm, Capture, Values
 
 LARGEST_STREAM = 256 * 2**20  # bytes that are read of what is no file
 LARGEST_NUMBER = 2**63
@@ -49,11 +49,12 @@ def loads(data: bytes | str) -> Capture:
         why = str(error).partition("\n")[0][:200]
         raise CaptureError(f"is damaged, or is not a capture: {why}") from None
     _check_head(tree)
-    if tree["version"] == 1:
-        upgrade(tree)
-    capture = _decode(Capture, tree, "")
+    try:
+        capture: Capture = _decoder(Capture)(tree)
+    except _WrongValueError as error:
+        raise CaptureError(f"is damaged: {error.where or 'it'} should be {error}") from None
     _check_sense(capture)
-    return typing.cast("Capture", capture)
+    return capture
 
 
 def _refuse_constant(name: str) -> Any:
@@ -73,7 +74,7 @@ def _check_head(tree: Any) -> None:
         )
 
 
-def _check_sense(capture: Any) -> None:
+def _check_sense(capture: Capture) -> None:
     """Check that references inside the capture are valid."""
     for event in capture.timeline:
         if event.site >= len(capture.sites):
@@ -91,110 +92,146 @@ def _check_sense(capture: Any) -> None:
                 raise CaptureError(f"is damaged: times.{name} of {site.file} has a strange bucket")
 
 
-def _fits(values: Any, forms: Any) -> bool:
+def _fits(values: Values, forms: Sequence[Sequence[ArrayForm]]) -> bool:
     return values.forms < len(forms) and len(values.digests) == len(forms[values.forms])
 
 
-def _decode(wanted: Any, value: Any, where: str) -> Any:
-    """Convert ``value`` to ``wanted``, a type of the schema."""
+class _WrongValueError(Exception):
+    """A value that is not of the type of its field."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(wanted)
+        self.where = ""
+
+    def inside(self, place: str) -> _WrongValueError:
+        """Prepend a place: the error is on its way to the outermost value."""
+        self.where = f"{place}{'.' if self.where[:1] not in ('', '[') else ''}{self.where}"
+        return self
+
+
+@functools.cache
+def _decoder(wanted: Any) -> Callable[[Any], Any]:
+    """The function that converts a value to ``wanted``, a type of the schema.
+
+    Types are looked at once, and places are only put together for an error: a capture may have
+    millions of values.
+    """
     if dataclasses.is_dataclass(wanted):
-        return _decode_part(typing.cast("type", wanted), value, where)
-    origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
+        return _part_decoder(typing.cast("type", wanted))
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is types.UnionType:
-        return None if value is None else _decode(inner[0], value, where)
+        decode = _decoder(arguments[0])
+        return lambda value: None if value is None else decode(value)
     if origin is tuple:
-        return _decode_tuple(inner, value, where)
+        return _tuple_decoder(arguments)
     if origin is dict:
-        _demand(isinstance(value, dict), where, "an object")
-        return {
-            escape_control(key): _decode(inner[1], item, f"{where}.{escape_control(key)}")
-            for key, item in value.items()
-        }
+        return _dict_decoder(_decoder(arguments[1]))
     if issubclass(wanted, StrEnum):
-        _demand(value in [*wanted], where, f"one of {', '.join(wanted)}")
-        return wanted(value)
-    return _SCALARS[wanted](value, where)
+        return _enum_decoder(wanted)
+    return _SCALARS[wanted]
 
 
-def _decode_part(part: type, value: Any, where: str) -> Any:
-    _demand(isinstance(value, dict), where, "an object")
-    given = {}
-    for name, (kind, needed) in _fields(part).items():
-        if name in value:
-            given[name] = _decode(kind, value[name], f"{where}.{name}" if where else name)
-        else:
-            _demand(not needed, where, f"an object with {name}")
-    return part(**given)
+def _part_decoder(part: type) -> Callable[[Any], Any]:
+    hints = typing.get_type_hints(part)
+    fields = [(f.name, _decoder(hints[f.name])) for f in dataclasses.fields(part)]
+    needed = [
+        f.name
+        for f in dataclasses.fields(part)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+
+    def decode(value: Any) -> Any:
+        _demand(isinstance(value, dict), "an object")
+        for name in needed:
+            _demand(name in value, f"an object with {name}")
+        return part(**{name: _at(name, d, value[name]) for name, d in fields if name in value})
+
+    return decode
 
 
-def _decode_tuple(inner: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
-    _demand(isinstance(value, list), where, "a list")
-    if inner[-1] is Ellipsis:
-        return tuple(_decode(inner[0], item, f"{where}[{k}]") for k, item in enumerate(value))
-    _demand(len(value) == len(inner), where, f"a list of {len(inner)}")
-    return tuple(_decode(kind, item, where) for kind, item in zip(inner, value, strict=True))
+def _at(place: str, decode: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return decode(value)
+    except _WrongValueError as error:
+        raise error.inside(place) from None
 
 
-_known: dict[type, dict[str, tuple[Any, bool]]] = {}
+def _tuple_decoder(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
+    is_open = arguments[-1] is Ellipsis
+    decoders = [_decoder(kind) for kind in arguments if kind is not Ellipsis]
+
+    def decode(value: Any) -> tuple[Any, ...]:
+        _demand(isinstance(value, list), "a list")
+        if is_open:
+            return tuple(_at(f"[{k}]", decoders[0], item) for k, item in enumerate(value))
+        _demand(len(value) == len(decoders), f"a list of {len(decoders)}")
+        return tuple(d(item) for d, item in zip(decoders, value, strict=True))
+
+    return decode
 
 
-def _fields(part: type) -> dict[str, tuple[Any, bool]]:
-    """The type of each field, and whether it is required."""
-    if part not in _known:
-        hints = typing.get_type_hints(part)
-        _known[part] = {
-            f.name: (
-                hints[f.name],
-                f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
-            )
-            for f in dataclasses.fields(part)
-        }
-    return _known[part]
+def _dict_decoder(decode_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decode(value: Any) -> dict[str, Any]:
+        _demand(isinstance(value, dict), "an object")
+        items = [(escape_control(key), item) for key, item in value.items()]
+        return {key: _at(key, decode_value, item) for key, item in items}
+
+    return decode
 
 
-def _text(value: Any, where: str) -> str:
-    _demand(isinstance(value, str), where, "text")
+def _enum_decoder(words: type[StrEnum]) -> Callable[[Any], Any]:
+    members = {word.value: word for word in words}
+    wanted = f"one of {', '.join(words)}"
+
+    def decode(value: Any) -> StrEnum:
+        _demand(isinstance(value, str) and value in members, wanted)
+        return members[value]
+
+    return decode
+
+
+def _text(value: Any) -> str:
+    _demand(isinstance(value, str), "text")
     return escape_control(value)  # whoever shows it need not think of what a terminal would obey
 
 
-def _flag(value: Any, where: str) -> bool:
-    _demand(isinstance(value, bool), where, "true or false")
+def _flag(value: Any) -> bool:
+    _demand(isinstance(value, bool), "true or false")
     return bool(value)
 
 
-def _whole(value: Any, where: str) -> int:
-    _demand(type(value) is int and 0 <= value < LARGEST_NUMBER, where, "a count")
+def _whole(value: Any) -> int:
+    _demand(type(value) is int and 0 <= value < LARGEST_NUMBER, "a count")
     return int(value)
 
 
-def _real(value: Any, where: str) -> float:
-    fine = type(value) in (int, float) and 0 <= value < LARGEST_NUMBER and math.isfinite(value)
-    _demand(fine, where, "a number that is not negative")
+def _real(value: Any) -> float:
+    is_number = type(value) in (int, float) and 0 <= value < LARGEST_NUMBER and math.isfinite(value)
+    _demand(is_number, "a number that is not negative")
     return float(value)
 
 
-_SCALARS: dict[Any, Callable[[Any, str], Any]] = {
-    str: _text, bool: _flag, int: _whole, float: _real,
-}  # fmt: skip
+_SCALARS: dict[Any, Callable[[Any], Any]] = {str: _text, bool: _flag, int: _whole, float: _real}
 
 
-def _demand(fine: bool, where: str, what: str) -> None:
-    if not fine:
-        raise CaptureError(f"is damaged: {where or 'it'} should be {what}")
+def _demand(is_right: bool, wanted: str) -> None:
+    if not is_right:
+        raise _WrongValueError(wanted)
 
 
 def dumps(capture: Capture) -> str:
     """Convert a capture to JSON on one line, times rounded to a nanosecond."""
-    tree = dataclasses.asdict(capture)
-    return json.dumps(_round(tree), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(_tree(capture), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _round(tree: Any) -> Any:
-    if isinstance(tree, float):
-        return round(tree, 9) if math.isfinite(tree) else 0.0
-    if isinstance(tree, dict):
-        return {key: _round(value) for key, value in tree.items()}
-    return [_round(value) for value in tree] if isinstance(tree, (list, tuple)) else tree
+def _tree(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 9) if math.isfinite(value) else 0.0
+    if isinstance(value, (list, tuple)):
+        return [_tree(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        value = vars(value)
+    return {key: _tree(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def write(capture: Capture, path: str | os.PathLike[str]) -> None:

@@ -37,8 +37,8 @@ class Histogram:
         mantissas, exponents = np.frexp(times)
         buckets = PER_OCTAVE * (exponents - 2 - LOWEST) + (2 * PER_OCTAVE * mantissas).astype(int)
         buckets[times < 2.0**LOWEST] = 0
-        found, counts = np.unique(np.minimum(buckets, BUCKETS - 1), return_counts=True)
-        for bucket, count in zip(found.tolist(), counts.tolist(), strict=True):
+        numbers, counts = np.unique(np.minimum(buckets, BUCKETS - 1), return_counts=True)
+        for bucket, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             self._count(bucket, count)
 
     def _count(self, bucket: int, count: int) -> None:
@@ -67,14 +67,11 @@ def bucket_of(seconds: float) -> int:
 
 def added(distributions: Iterable[Distribution]) -> Distribution:
     """The sum of several distributions."""
-    found = list(distributions)
-    buckets: dict[int, int] = {}
-    for one in found:
-        for bucket, count in one.buckets:
-            buckets[bucket] = buckets.get(bucket, 0) + count
-    return Distribution(
-        sum(one.count for one in found),
-        sum(one.total for one in found),
-        max((one.max for one in found), default=0.0),
-        tuple(sorted(buckets.items())),
-    )
+    total = Histogram()
+    for part in distributions:
+        total.count += part.count
+        total.total += part.total
+        total.max = max(total.max, part.max)
+        for bucket, count in part.buckets:
+            total._count(bucket, count)
+    return total.freeze()

@@ -1,8 +1,8 @@
 """One array in two layouts: stacked (n, b, ...), global (n * b, ...), one copy (...) or n of them.
 
-Stacking along an axis and joining along it give the same bytes in C order, so a digest of the
-bytes does not tell the two apart. Copies are told apart by a second digest, that of the `root`:
-the array without its leading axis wherever all its rows are the same.
+Stacking along an axis and joining along it give the same bytes in C order, and so the same digest.
+Copies have a second digest, of their `root`: the array without leading axes along which all rows
+are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Axes = tuple[int | None, int | None]  # of the devices, before and after
 
 
 def digest_of(array: Array, axis: int | None = None) -> str:
-    """The digest of an array: of its bytes, and of its root if that is smaller.
+    """The digest of an array's bytes, and the digest of its root if that is smaller.
 
     >>> one, eight = np.arange(3.0), np.stack([np.arange(3.0)] * 8)
     >>> digest_of(eight).partition("/")[2] == digest_of(one)
@@ -108,9 +108,8 @@ def layout_of(
 ) -> LayoutChange | None:
     """How two shapes hold the same array.
 
-    Only the axis of the devices may be joined with the next one, or left out: ``axes`` has it for
-    each side, the first by default. Where maps are nested, it is several axes, of ``devices`` in
-    all.
+    Only the device axis may be joined with the next axis, or left out. ``axes`` has it for both
+    sides; by default it is the first axis. Nested maps have several, with ``devices`` in all.
 
     >>> layout_of((8, 4, 3), (32, 3))
     <LayoutChange.JOINED: 'joined'>
@@ -132,7 +131,7 @@ def _by_length(before: Shape, after: Shape, axes: Axes) -> tuple[Shape, Shape, i
 
 
 def _candidates(shape: Shape, axis: int | None) -> list[int]:
-    """The axes that may be that of the devices."""
+    """The axes that may be the device axis."""
     return [k for k in dict.fromkeys((axis or 0, 0)) if k < len(shape)]
 
 

@@ -11,10 +11,11 @@ from shardlift.capture.histogram import added
 from shardlift.capture.schema import (
     Capture,
     Event,
-    Leaf,
+    LeafFacts,
     Overhead,
+    Process,
     Proof,
-    Site,
+    SiteFacts,
     Times,
 )
 
@@ -27,29 +28,33 @@ def merge(captures: Iterable[Capture]) -> Capture:
     A leaf is equal on all devices if it was in every process, with the same value. The arrays of
     calls stay in the captures of the processes.
     """
-    found = sorted(captures, key=lambda one: min((p.index for p in one.processes), default=0))
-    if not found:
+    parts = sorted(captures, key=lambda part: min(map(_index, part.processes), default=0))
+    if not parts:
         raise ValueError("merge needs at least one capture")
-    if len(found) == 1:
-        return found[0]
-    sites: dict[Any, list[Site]] = {}
-    for capture in found:
+    if len(parts) == 1:
+        return parts[0]
+    sites: dict[Any, list[SiteFacts]] = {}
+    for capture in parts:
         for site in capture.sites:
             sites.setdefault(site.key, []).append(site)
     order = {key: k for k, key in enumerate(sites)}
     return dataclasses.replace(
-        found[0],
-        started=min(one.started for one in found),
-        seconds=max(one.seconds for one in found),
-        processes=tuple(sorted((p for one in found for p in one.processes), key=lambda p: p.index)),
+        parts[0],
+        started=min(part.started for part in parts),
+        seconds=max(part.seconds for part in parts),
+        processes=tuple(sorted((p for part in parts for p in part.processes), key=_index)),
         sites=tuple(_site(group) for group in sites.values()),
-        timeline=_timeline(found, order),
-        stride=max(one.stride for one in found),
-        used=_sum(one.used for one in found),
-        overhead=_overhead([one.overhead for one in found]),
-        unseen=_all(one.unseen for one in found),
-        sources=_same([one.sources for one in found]),
+        timeline=_timeline(parts, order),
+        stride=max(part.stride for part in parts),
+        used=_sum(part.used for part in parts),
+        overhead=_overhead([part.overhead for part in parts]),
+        unseen=_all(part.unseen for part in parts),
+        sources=_same([part.sources for part in parts]),
     )
+
+
+def _index(process: Process) -> int:
+    return process.index
 
 
 def _same(sides: Sequence[dict[str, str]]) -> dict[str, str]:
@@ -62,20 +67,20 @@ def _same(sides: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def _timeline(captures: Sequence[Capture], order: dict[Any, int]) -> tuple[Event, ...]:
-    start = min(one.started for one in captures)
+    start = min(capture.started for capture in captures)
     events = [
         dataclasses.replace(
             event,
-            site=order[one.sites[event.site].key],
-            start=event.start + one.started - start,
+            site=order[capture.sites[event.site].key],
+            start=event.start + capture.started - start,
         )
-        for one in captures
-        for event in one.timeline
+        for capture in captures
+        for event in capture.timeline
     ]
     return tuple(sorted(events, key=lambda event: event.start))
 
 
-def _site(sites: Sequence[Site]) -> Site:
+def _site(sites: Sequence[SiteFacts]) -> SiteFacts:
     looked = max(sites, key=lambda site: site.looked)
     return dataclasses.replace(
         looked,
@@ -85,12 +90,8 @@ def _site(sites: Sequence[Site]) -> Site:
         times=_times([site.times for site in sites]),
         arguments=_leaves([site.arguments for site in sites]),
         outputs=_leaves([site.outputs for site in sites]),
-        moves=_merge_groups(
-            (m for s in sites for m in s.moves), ("path", "source", "target", "by")
-        ),
-        reads=_merge_groups(
-            (r for s in sites for r in s.reads), ("path", "others", "how", "file", "line")
-        ),
+        moves=_merge_groups((move for site in sites for move in site.moves), _MOVE_KEY),
+        reads=_merge_groups((read for site in sites for read in site.reads), _READ_KEY),
         unseen=_all(site.unseen for site in sites),
         proofs=_proofs([site.proofs for site in sites if site.calls]),
         forms=(),
@@ -104,7 +105,7 @@ def _proofs(sides: Sequence[tuple[Proof, ...]]) -> tuple[Proof, ...]:
 
 
 def _conditions(proofs: Sequence[Proof]) -> list[object]:
-    return [(proof.path, proof.needs, proof.fields) for proof in proofs]
+    return [(proof.path, proof.needs, proof.arrays) for proof in proofs]
 
 
 _MOVE_KEY = ("path", "source", "target", "by")
@@ -114,18 +115,18 @@ _ADDED = ("made", "calls", "failed", "nested", "looked")
 
 def _times(times: Sequence[Times]) -> Times:
     names = [f.name for f in dataclasses.fields(Times)]
-    return Times(**{name: added(getattr(one, name) for one in times) for name in names})
+    return Times(**{name: added(getattr(part, name) for part in times) for name in names})
 
 
-def _leaves(sides: Sequence[Sequence[Leaf]]) -> tuple[Leaf, ...]:
-    groups: dict[str, list[Leaf]] = {}
+def _leaves(sides: Sequence[Sequence[LeafFacts]]) -> tuple[LeafFacts, ...]:
+    groups: dict[str, list[LeafFacts]] = {}
     for side in sides:
         for leaf in side:
             groups.setdefault(leaf.path, []).append(leaf)
     return tuple(map(_leaf, groups.values()))
 
 
-def _leaf(leaves: Sequence[Leaf]) -> Leaf:
+def _leaf(leaves: Sequence[LeafFacts]) -> LeafFacts:
     verdicts = [leaf.equal for leaf in leaves]
     digests = {leaf.digest for leaf in leaves}
     equal = None if None in verdicts else all(verdicts) and len(digests) == 1
@@ -141,18 +142,18 @@ def _leaf(leaves: Sequence[Leaf]) -> Leaf:
 
 def _merge_groups(parts: Iterable[T], by: tuple[str, ...]) -> tuple[T, ...]:
     """Merge the parts that agree in the fields ``by``; their other fields are added."""
-    found: dict[Any, Any] = {}
+    merged: dict[Any, Any] = {}
     for part in parts:
         key = tuple(getattr(part, name) for name in by)
-        if key in found:
+        if key in merged:
             sums = {
-                f.name: getattr(found[key], f.name) + getattr(part, f.name)
+                f.name: getattr(merged[key], f.name) + getattr(part, f.name)
                 for f in dataclasses.fields(part)  # type: ignore[arg-type]
                 if f.name not in by
             }
             part = dataclasses.replace(part, **sums)  # type: ignore[type-var]
-        found[key] = part
-    return tuple(found.values())
+        merged[key] = part
+    return tuple(merged.values())
 
 
 def _overhead(parts: Sequence[Overhead]) -> Overhead:

@@ -1,7 +1,7 @@
 """The parts of a capture: each process of a job writes its own, beside the file of the whole.
 
 A part is a capture itself, ``FILE.3`` for process 3, or whatever ``{process}`` in FILE makes of
-it. Parts become one capture when the job ends, or whenever somebody reads FILE.
+it. Parts are merged into one capture when the job ends, and whenever FILE is read.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _has_ended(part: Capture) -> bool:
 
 
 def _merged_before(record: str) -> list[Capture]:
-    """What parts of the same job may have been merged into; anything else is replaced."""
+    """The capture that other parts of the job were merged into; other files are replaced."""
     try:
         whole = read(record)
     except (OSError, CaptureError):
@@ -152,21 +152,23 @@ def _of_newest_job(captures: Sequence[Capture]) -> list[Capture]:
 
 
 def _once(captures: Sequence[Capture]) -> list[Capture]:
-    """Without captures of a process that another one has as well.
+    """The captures without those whose processes are in another capture.
 
-    Of one job, the merged capture counts; of jobs without a name, the newest.
+    The merged capture of a job comes first; of jobs without a name, the newest one.
     """
-    order = sorted(captures, key=lambda one: (-len(one.processes) if one.job else 0, -one.started))
+    order = sorted(captures, key=lambda c: (-len(c.processes) if c.job else 0, -c.started))
     kept: list[Capture] = []
+    taken: set[int] = set()
     for capture in order:
-        taken = {process.index for one in kept for process in one.processes}
-        if not taken.intersection(process.index for process in capture.processes):
+        processes = {process.index for process in capture.processes}
+        if not taken & processes:
             kept.append(capture)
+            taken |= processes
     return kept
 
 
 def _refuse_separate_programs(record: str, parts: dict[int, Capture]) -> None:
-    """Several programs that the scheduler started side by side are no job of JAX."""
+    """Refuse parts of programs that a scheduler started side by side, without a job of JAX."""
     alone = [k for k, part in parts.items() if all(p.count == 1 for p in part.processes)]
     if len(alone) > 1:
         names = ", ".join(part_path(record, k) for k in alone[:4])

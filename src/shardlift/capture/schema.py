@@ -7,12 +7,11 @@ raised and older readers refuse the file.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 SCHEMA = "shardlift.capture"
-VERSION = 2  # `version1` reads captures of version 1
+VERSION = 1
 
 # A distribution of times keeps a count for each of these buckets: 16 to each doubling, from a
 # nanosecond to twelve days. The middle of a bucket is within 3.2 % of anything in it.
@@ -35,7 +34,7 @@ class Distribution:
         return self.total / self.count if self.count else 0.0
 
     def quantile(self, q: float) -> float:
-        """The time below which a part ``q`` of the times lies; 0 if there are none.
+        """The time that a share ``q`` of the times does not exceed; 0 if there are none.
 
         >>> Distribution(3, 6.0, 4.0, ((480, 2), (512, 1))).quantile(0.5)
         1.03125
@@ -71,7 +70,7 @@ class Process:
 
 
 class PlacementKind(StrEnum):
-    """How an array lies on devices."""
+    """How an array is placed on devices."""
 
     IN_PLACE = "in place"  # where the site wants it
     HOST = "host"
@@ -82,7 +81,7 @@ class PlacementKind(StrEnum):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where an array lies.
+    """Where an array is.
 
     >>> str(Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')"))
     "P('i') on cpu:0-7"
@@ -104,7 +103,7 @@ IN_PLACE, HOST = Placement(PlacementKind.IN_PLACE), Placement(PlacementKind.HOST
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafFacts:
     """An argument or an output of a site."""
 
     path: str
@@ -131,9 +130,7 @@ class Proof:
     leaf: str = ""
     why: str = ""
     varying: tuple[str, ...] = ()  # what of it is not proven, as `leaf` is, if the rest of it is
-    # For each field of a state what its equality needs: arguments, "1", or fields of them,
-    # "0.params". None if it is not proven for any arguments.
-    fields: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    arrays: tuple[str, ...] = ()  # its leaves in every program; () if they differ, or are many
 
 
 class ReasonKind(StrEnum):
@@ -151,7 +148,7 @@ class ReasonKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reason:
+class CompileReason:
     """What differs from the most similar call before."""
 
     kind: ReasonKind
@@ -167,7 +164,7 @@ class Compile:
     call: int
     at: float
     seconds: float
-    reasons: tuple[Reason, ...]
+    reasons: tuple[CompileReason, ...]
     reasons_left_out: int = 0
 
 
@@ -209,7 +206,7 @@ class Read:
     count: int
     nbytes: int
     seconds: float = 0.0
-    others: int = 0  # outputs of the same type, any of which it may have been
+    others: int = 0  # other outputs of the same type, which it may have been instead
 
 
 @dataclass(frozen=True)
@@ -225,14 +222,38 @@ class Collective:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class LargerMesh:
-    """The program of a site, lowered for more devices than it was run on."""
+class Untried(StrEnum):
+    """Why a step was not tried on the whole batch."""
 
-    mesh: dict[str, int]
-    collectives: tuple[Collective, ...] = ()
-    outputs: int = 0
+    ONE_DEVICE = "one device"
+    MANY_PROCESSES = "many processes"
+    NO_COLLECTIVE = "no collective"
+    COLLECTIVE = "collective"  # one that does not reduce over all devices, or is not followed
+    SIDE_EFFECTS = "side effects"
+    EQUAL_ROWS = "equal rows"  # each argument is the same on all devices, which shows nothing
+    RANDOM_KEYS = "random keys"  # one per device
+    NO_ROWS = "no rows"  # an argument that differs between devices has no axis to join
+    TOO_LARGE = "too large"
+    TOO_SLOW = "too slow"  # to compile
+    FAILED = "failed"  # with an error, on the whole batch
+
+
+@dataclass(frozen=True)
+class WholeBatchTrial:
+    """A step that was run once on the rows of all devices, and how far apart the numbers were."""
+
+    untried: Untried | None = None
     error: str = ""
+    joined: tuple[int, ...] = ()
+    arrays: int = 0
+    difference: float = 0.0
+    bound: float = 0.0
+    at: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the step computed the same, to rounding."""
+        return self.untried is None and self.difference <= self.bound
 
 
 @dataclass(frozen=True)
@@ -252,14 +273,13 @@ class ArrayRole(StrEnum):
     """What an array is to the call it belongs to."""
 
     LEAF = "leaf"  # of the arguments or of the output
-    OPERAND = "operand"  # of a collective
     RESULT = "result"  # of a collective
     RANDOM_KEY = "random key"  # that numbers are drawn from
     AXIS_INDEX = "axis_index"  # computed from the index of the device
 
 
 @dataclass(frozen=True)
-class Form:
+class ArrayForm:
     """Name, type and role of an array of a call."""
 
     path: str
@@ -316,7 +336,7 @@ class SiteKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteFacts:
     """One place in the source where a function is pmapped, and what its calls did."""
 
     file: str
@@ -334,8 +354,8 @@ class Site:
     transformed: dict[str, int] = field(default_factory=dict)
     times: Times = field(default_factory=Times)
     looked: int = 0
-    arguments: tuple[Leaf, ...] = ()
-    outputs: tuple[Leaf, ...] = ()
+    arguments: tuple[LeafFacts, ...] = ()
+    outputs: tuple[LeafFacts, ...] = ()
     leaves_left_out: int = 0
     compiles: tuple[Compile, ...] = ()
     compile_count: int = 0
@@ -345,10 +365,10 @@ class Site:
     unseen: tuple[str, ...] = ()
     kind: SiteKind = SiteKind.PMAP
     names: tuple[str, ...] = ()
-    forms: tuple[tuple[Form, ...], ...] = ()
+    forms: tuple[tuple[ArrayForm, ...], ...] = ()
     samples: tuple[Sample, ...] = ()
     proofs: tuple[Proof, ...] = ()
-    larger: tuple[LargerMesh, ...] = ()
+    whole_batch: WholeBatchTrial | None = None
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -388,7 +408,7 @@ class Capture:
     started: float = 0.0
     seconds: float = 0.0
     processes: tuple[Process, ...] = ()
-    sites: tuple[Site, ...] = ()
+    sites: tuple[SiteFacts, ...] = ()
     timeline: tuple[Event, ...] = ()
     stride: int = 1
     used: dict[str, int] = field(default_factory=dict)
@@ -409,16 +429,3 @@ class Capture:
 
 
 MOST_PROCESSES = 100_000  # more than any job has
-
-
-def parts_of_schema() -> list[type]:
-    """Every dataclass of the schema, the outermost first."""
-    return [
-        Capture, Process, Site, Times, Distribution, Leaf, Placement, Proof, Compile, Reason, Move,
-        Read, Collective, LargerMesh, Form, Values, Sample, Event, Overhead,
-    ]  # fmt: skip
-
-
-def field_names(part: type) -> list[str]:
-    """The fields of a part of the schema."""
-    return [f.name for f in dataclasses.fields(part)]

@@ -21,7 +21,7 @@ class BaselineError(ValueError):
     """A file is not a baseline; the message says why."""
 
 
-class Key(NamedTuple):
+class FindingKey(NamedTuple):
     """What identifies a finding; `path` is relative to the folder of the baseline."""
 
     path: str
@@ -37,7 +37,7 @@ class Coverage:
     codes: frozenset[str]
     exists: Callable[[str], bool]
 
-    def includes(self, key: Key) -> bool:
+    def includes(self, key: FindingKey) -> bool:
         """Whether the rule was selected, and the file was checked or does not exist any more."""
         return key.code in self.codes and (key.path in self.paths or not self.exists(key.path))
 
@@ -46,7 +46,7 @@ class Coverage:
 class Baseline:
     """How often each finding is known."""
 
-    known: Counter[Key] = field(default_factory=Counter)
+    known: Counter[FindingKey] = field(default_factory=Counter)
 
     def new(self, findings: Iterable[Finding], relative: Callable[[str], str]) -> list[Finding]:
         """The findings that are not known, in order. `relative` makes the path of a key."""
@@ -71,9 +71,9 @@ class Baseline:
         return Baseline(found.known + Counter(kept))
 
 
-def key_of(finding: Finding, relative: Callable[[str], str]) -> Key:
+def key_of(finding: Finding, relative: Callable[[str], str]) -> FindingKey:
     """What identifies a finding."""
-    return Key(relative(finding.path), finding.code, finding.text)
+    return FindingKey(relative(finding.path), finding.code, finding.text)
 
 
 def baseline_of(findings: Iterable[Finding], relative: Callable[[str], str]) -> Baseline:
@@ -98,7 +98,7 @@ def parse(text: str) -> Baseline:
             raise BaselineError(f"version {document['version']!r} of the format is not known")
         known = Counter(
             {
-                Key(str(path), str(entry["code"]), str(entry["text"])): int(entry["count"])
+                FindingKey(str(path), str(entry["code"]), str(entry["text"])): int(entry["count"])
                 for path, entries in document["findings"].items()
                 for entry in entries
             }

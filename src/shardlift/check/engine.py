@@ -6,9 +6,8 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from pathlib import PurePath
 
-from shardlift.check.noqa import find_suppressions, suppress
+from shardlift.check.noqa import by_line, find_suppressions, suppress
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
@@ -16,6 +15,7 @@ from shardlift.source.model import Finding, Match, Span, Version
 from shardlift.source.modules import module_parts
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
+from shardlift.source.shard_maps import HELPERS, count_migrated
 from shardlift.source.sites import Role
 from shardlift.source.text import Source, UnreadableError, read_source
 from shardlift.source.values import Known, Mapped, Value
@@ -27,7 +27,7 @@ _LONGEST_TEXT = 200  # characters of a line that a finding keeps
 
 
 @dataclass(frozen=True)
-class Options:
+class RuleSelection:
     """The rules to run. Codes may be prefixes, such as `SL4`."""
 
     select: tuple[str, ...] = ("SL",)
@@ -39,7 +39,7 @@ class Options:
         ignored = self.ignore + tuple(
             code
             for pattern, codes in self.per_file_ignores.items()
-            if fnmatch(path, pattern) or PurePath(path).match(pattern)
+            if fnmatch(path, pattern) or fnmatch(path, f"*/{pattern}")
             for code in codes
         )
         return tuple(
@@ -61,7 +61,8 @@ class FileReport:
     unreadable: str | None = None  # why the file could not be checked
     broken_cells: tuple[int, ...] = ()
     suppressed: int = 0
-    sites: int = 0
+    sites: int = 0  # pmapped
+    migrated: int = 0  # mapped by shard_map
     size: int = 0
     # Module-level names that are pmap or pmapped functions, which other files may import.
     exports: frozenset[Export] = frozenset()
@@ -75,7 +76,7 @@ def check_file(
     project: Project,
     path: str,
     content: bytes,
-    options: Options,
+    options: RuleSelection,
     exports: frozenset[Export] = frozenset(),
     parse_always: bool = False,
 ) -> FileReport:
@@ -84,11 +85,11 @@ def check_file(
     codes = active_codes(content, selected, path.endswith(".ipynb"))
     if parse_always or any(_may_import(content, *export) for export in exports):
         codes = selected
-    if not codes:
+    if not codes and not any(word.encode() in content for word in ("shard_map", *HELPERS)):
         return FileReport(path, size=len(content))
     try:
         source = read_source(path, content)
-        file = project.file(path, source)
+        file = project.fresh().file(path, source)
         return _check(file, source, codes, selected, len(content))
     except UnreadableError as error:
         return FileReport(path, unreadable=str(error), size=len(content))
@@ -98,7 +99,7 @@ def check_file(
 
 def check_text(
     text: str,
-    options: Options = Options(),
+    options: RuleSelection = RuleSelection(),
     path: str = "example.py",
     settings: Settings = Settings(),
 ) -> FileReport:
@@ -108,7 +109,7 @@ def check_text(
 
 def check_texts(
     texts: Mapping[str, str],
-    options: Options = Options(),
+    options: RuleSelection = RuleSelection(),
     settings: Settings = Settings(),
 ) -> dict[str, FileReport]:
     """Check several texts that may import each other."""
@@ -159,6 +160,7 @@ def _check(
         broken_cells=source.cells.broken if source.cells else (),
         suppressed=suppressed,
         sites=_count_sites(file),
+        migrated=count_migrated(file),
         size=size,
         exports=_exports(file),
     )
@@ -181,7 +183,8 @@ def _find(
         return set(), 0
     # A code that this run does not check may suppress something in another run.
     comments = find_suppressions(file.source.text, excused=all_rules().keys() - selected)
-    kept = [(code, match) for code, match in matches if not suppress(comments, match.node, code)]
+    lines = by_line(comments)
+    kept = [(code, match) for code, match in matches if not suppress(lines, match.node, code)]
     suppressed = len(matches) - len(kept)
     unused = [comment for comment in comments if comment.unused]
     for code, visit in visits:

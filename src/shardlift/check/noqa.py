@@ -6,7 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from shardlift.source.model import Suppression
 
@@ -40,15 +40,16 @@ def find_suppressions(text: str, excused: Collection[str] = ()) -> list[Suppress
     return suppressions
 
 
-def suppress(suppressions: Iterable[Suppression], node: ast.AST, code: str) -> bool:
+def by_line(suppressions: Iterable[Suppression]) -> dict[int, Suppression]:
+    """The comments by their lines, each of which has at most one."""
+    return {getattr(one.node, "lineno", 0): one for one in suppressions}
+
+
+def suppress(comments: Mapping[int, Suppression], node: ast.AST, code: str) -> bool:
     """Whether a comment on the first or last line of a node suppresses a code; marks it as used."""
-    lines = (getattr(node, "lineno", 1), getattr(node, "end_lineno", 1))
-    hits = [
-        suppression
-        for suppression in suppressions
-        if getattr(suppression.node, "lineno", 0) in lines
-        and (not suppression.codes or code in suppression.codes)
-    ]
+    lines = {getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)}
+    on_lines = [comments[line] for line in lines if line in comments]
+    hits = [one for one in on_lines if not one.codes or code in one.codes]
     for suppression in hits:
         suppression.used.add(code)
     return bool(hits)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
-from shardlift.source.model import Effect, Example, Rule
+from shardlift.source.model import Example, Level, Rule
 
-_EFFECTS = {
-    Effect.REMOVED: "using the removed name raises an error",
-    Effect.BROKEN: "raises an error, or hangs",
-    Effect.WRONG: "runs, but the numbers differ from those of pmap",
-    Effect.SLOW: "runs, but moves or copies more data than necessary",
-    Effect.OLD: "runs; `shardlift migrate` rewrites it",
+MEANING = {
+    Level.BROKEN: "raises an error, hangs, or computes other numbers than pmap did",
+    Level.SLOW: "runs, but moves or copies more data than necessary",
+    Level.NOTE: "works, and is the old way to write it",
 }
 
 
@@ -20,7 +18,7 @@ def page(rule: Rule) -> str:
     since = "" if rule.since == (0,) else f", since JAX {'.'.join(map(str, rule.since))}"
     parts = [
         f"# {rule.code} {rule.name}",
-        f"**{rule.effect.value}**: {_EFFECTS[rule.effect]}{since}.",
+        f"**{rule.level.value}**: {MEANING[rule.level]}{since}.",
         *(_wrap(part) for part in rule.explain.strip().split("\n\n")),
         _wrap(f"What to do: {rule.advice}"),
         f"Reference: <{rule.reference}>",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -38,7 +39,9 @@ def pmap_bodies(file: File) -> Iterator[tuple[Function, frozenset[str]]]:
     if not file.shard_maps:
         return
     pmapped = {site.function.node for site in file.sites if site.function is not None}
-    calls = list(shard_map_calls(file))
+    calls: defaultdict[ast.AST, list[ast.Call]] = defaultdict(list)
+    for call, called in shard_map_calls(file):
+        calls[called.node].append(call)
     for shard_map in file.shard_maps:
         body = shard_map.function
         if body is None:
@@ -46,7 +49,7 @@ def pmap_bodies(file: File) -> Iterator[tuple[Function, frozenset[str]]]:
         names = positional(body)
         mapped = {n for n in names if (shard_map.spec_of(n) or (None,))[0] is not None}
         if body not in pmapped:
-            mapped &= _stacked_names(file, names, [c for c, s in calls if s is shard_map])
+            mapped &= _stacked_names(file, names, calls[shard_map.node])
         kept = frozenset(name for name in mapped if not _removes_axis(file, body, name))
         if kept:
             yield body, kept

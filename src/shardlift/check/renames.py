@@ -5,15 +5,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from shardlift.check.successor_calls import is_rewritten_along, renamed_for, successor_call
 from shardlift.source.file import File
 from shardlift.source.guarded import guard_of
-from shardlift.source.imported_names import is_new_name, is_unused, uses_of
-from shardlift.source.imports import bound_name, drop_names, move_names
+from shardlift.source.imports import (
+    bound_name,
+    drop_names,
+    is_new_name,
+    is_unused,
+    move_names,
+    uses_of,
+)
 from shardlift.source.model import Edit, Match
 from shardlift.source.reaching import reaching_bindings
-from shardlift.source.removed_names import ALL, Removed, is_gone, sentence
+from shardlift.source.removed_names import ALL, Removed, can_call, is_gone, sentence
+from shardlift.source.settings import Settings
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
@@ -94,9 +102,9 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
     name = bound_name(alias)
     if not isinstance(statement, ast.ImportFrom | ast.Import) or name == "jax":
         return _NO_FIX
-    rows = {r.name: r for r in ALL if r.same and is_gone(r, file.project.settings)}
+    rows = {name: row for name, row in _gone(file.project.settings).items() if row.same}
     imports: set[str] = set()
-    uses = [node for node in file.index.nodes(ast.Name) if node.id == name]
+    uses = file.index.names.get(name, [])
     for use in uses:
         parent = file.index.parents[use]
         row = rows.get(file.name(parent) or "")
@@ -119,7 +127,7 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row
             return _NO_FIX
         new = row.successor + module[len(row.name) :]
         return (Edit(file.stretch(*start, *end), new),), frozenset()
-    rows = {r.name: r for r in ALL if is_gone(r, file.project.settings)}
+    rows = _gone(file.project.settings)
     moves: dict[ast.alias, _Move] = {}
     for alias in statement.names:
         removed = rows.get(f"{module}.{alias.name}") or _inside(f"{module}.{alias.name}", rows)
@@ -133,6 +141,12 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row
     edits = [edit for move in moves.values() for edit in move.edits]
     imports = frozenset(line for move in moves.values() for line in move.imports)
     return (*move_names(file, statement, to, called), *edits), imports
+
+
+@cache
+def _gone(settings: Settings) -> dict[str, Removed]:
+    """The removed names of a target."""
+    return {row.name: row for row in ALL if is_gone(row, settings)}
 
 
 @dataclass(frozen=True)
@@ -152,6 +166,8 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
     if every and not uses:
         return _Move()
     if row.same and row.name.endswith(f".{alias.name}"):
+        if not all(_fits(file, use, row) for use in uses):
+            return None
         module, name = importable(row)
         if module == "functools":  # among the imports of the standard library
             bound = f" as {alias.asname}" if alias.asname else ""
@@ -195,6 +211,8 @@ def importable(row: Removed) -> tuple[str, str]:
 
 def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor by a name that the file already has, or by its full one with an import."""
+    if not _fits(file, node, row):
+        return _NO_FIX
     old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
     written = file.text(node.value)
     if new_base == old_base:
@@ -221,13 +239,22 @@ def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     return (file.replace(node, row.successor),), imports
 
 
+def _fits(file: File, use: ast.AST, row: Removed) -> bool:
+    """Whether the successor takes the arguments that a removed function is called with here."""
+    call = file.index.parents.get(use)
+    if not isinstance(call, ast.Call) or call.func is not use:
+        return True
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    positional = 99 if starred else len(call.args)  # `f(*args)`: any number
+    return can_call(row, positional, [keyword.arg or "**" for keyword in call.keywords])
+
+
 def _known_as(file: File, node: ast.AST, path: str) -> str | None:
     """What a file calls a module, or a name of one, at the place of a node: `jnp`."""
-    for name, bound in file.index.module.names.items():
-        if len(bound) == 1 and isinstance(bound[0], ast.alias) and bound[0].name != "jax":
-            is_it = file.resolver.bound(bound[0]) == (External(path),)
-            if is_it and not _is_local(file, node, name):
-                return name
+    for alias in file.index.only_imports:
+        is_it = alias.name != "jax" and file.resolver.bound(alias) == (External(path),)
+        if is_it and not _is_local(file, node, bound_name(alias)):
+            return bound_name(alias)
     return None
 
 
@@ -241,15 +268,26 @@ def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, 
         return ()
     if alias.name != new.rpartition(".")[2] or statement.level:
         return ()
-    settings = file.project.settings
-    moves = {r.name: r.successor for r in ALL if r.same and is_gone(r, settings)}
-    for use in file.index.nodes(ast.Name):
-        if use.id == bound_name(alias):
-            parent = file.index.parents[use]
-            ending = getattr(parent, "attr", "")
-            if moves.get(file.name(parent) or "") != f"{new}.{ending}":
-                return ()
+    if not _all_move(file, bound_name(alias), new):
+        return ()
     return move_names(file, statement, {alias: (new.rpartition(".")[0], alias.name)})
+
+
+def _all_move(file: File, name: str, new: str) -> bool:
+    """Whether all that a file uses of a module is in another one now, and called as it is here."""
+    key = _all_move, name, new
+    if key not in file.memo:
+        rows = _gone(file.project.settings)
+        parents = [file.index.parents[use] for use in file.index.names.get(name, ())]
+        moves = [(parent, rows.get(file.name(parent) or "")) for parent in parents]
+        file.memo[key] = all(
+            row is not None
+            and row.same
+            and row.successor == f"{new}.{getattr(use, 'attr', '')}"
+            and _fits(file, use, row)
+            for use, row in moves
+        )
+    return bool(file.memo[key])
 
 
 def _is_local(file: File, node: ast.AST, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import io
 import os
@@ -12,24 +13,33 @@ from typing import Any
 import click
 
 from shardlift import __version__
+from shardlift._escape import escape_control
 from shardlift.cli.stop import stop
 
-# Command -> module and function.
-COMMANDS = {
-    "demo": "shardlift.cli.demo:demo",
-    "run": "shardlift.cli.run:run",
-    "report": "shardlift.cli.report:report",
-    "plan": "shardlift.cli.plan:plan",
-    "check": "shardlift.cli.check:check",
-    "migrate": "shardlift.cli.migrate:migrate_command",
-    "rule": "shardlift.cli.rule:rule_command",
-    "verify": "shardlift.cli.verify:verify",
-    "status": "shardlift.cli.status:status",
-    "lsp": "shardlift.cli.lsp:lsp",
-    "record-legacy": "shardlift.cli.record_legacy:record_legacy",
-    "env": "shardlift.cli.env:env",
-    "doctor": "shardlift.cli.doctor:doctor",
+# Heading in `--help` -> command -> module and function.
+GROUPS = {
+    "Start": {
+        "demo": "shardlift.cli.demo:demo",
+        "doctor": "shardlift.cli.doctor:doctor",
+    },
+    "Use": {
+        "run": "shardlift.cli.run:run",
+        "check": "shardlift.cli.check:check",
+        "fix": "shardlift.cli.fix:fix",
+        "migrate": "shardlift.cli.migrate:migrate_command",
+        "verify": "shardlift.cli.verify:verify",
+        "report": "shardlift.cli.report:report",
+        "rule": "shardlift.cli.rule:rule_command",
+    },
+    "As a team": {
+        "status": "shardlift.cli.status:status",
+    },
+    "For tools": {
+        "lsp": "shardlift.cli.lsp:lsp",
+        "record-legacy": "shardlift.cli.record_legacy:record_legacy",
+    },
 }
+COMMANDS = {name: where for group in GROUPS.values() for name, where in group.items()}
 
 
 class Interrupted(BaseException):
@@ -52,6 +62,22 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the nearest command for one that does not exist."""
+        nearest = difflib.get_close_matches(args[0], COMMANDS, 1)
+        if args[0] not in COMMANDS and nearest:
+            ctx.fail(f"No such command '{escape_control(args[0])}'. Did you mean '{nearest[0]}'?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands under their headings, each with its whole summary."""
+        for heading, names in GROUPS.items():
+            commands = [command for name in names if (command := self.get_command(ctx, name))]
+            with formatter.section(heading):
+                formatter.write_dl([(c.name or "", c.get_short_help_str(200)) for c in commands])
+
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command. Like python, and unlike click, end by SIGINT on an uncaught Ctrl-C."""
         try:
@@ -67,9 +93,10 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
+    epilog="Begin with: shardlift demo, or shardlift run train.py",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
-@click.version_option(__version__, prog_name="shardlift")
+@click.version_option(__version__, "-V", "--version", prog_name="shardlift")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """The way off jax.pmap: run it, check it, rewrite it, prove it."""

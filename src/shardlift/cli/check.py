@@ -1,4 +1,4 @@
-"""`shardlift check`: what is removed, broken, slow or dangerous, one rule code per line."""
+"""`shardlift check`: what is broken, slow or the old way, one rule code per line."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from shardlift._escape import escape_control
-from shardlift.check.engine import FileReport, Options
+from shardlift.check.engine import FileReport, RuleSelection
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_baseline import DEFAULT, BaselineFile, find_baseline
 from shardlift.cli.check_pool import run
 from shardlift.cli.check_report import Report
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.console import console as make_console
+from shardlift.cli.console import progress_console
 from shardlift.cli.files import SUFFIXES, Passed, find_files
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.input_files import read_bytes
 from shardlift.cli.stop import stop
 from shardlift.report.numbers import count
 from shardlift.source.edits import split_lines
-from shardlift.source.model import Finding
+from shardlift.source.model import Finding, Level
 from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST
 from shardlift.source.text import read_source
@@ -49,6 +49,12 @@ _MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
 )
 @click.option("--select", multiple=True, metavar="CODES", help="Only these, e.g. SL1,SL402.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([level.value for level in Level]),
+    default=Level.SLOW.value,
+    help="Exit 1 for findings of this level, or of a worse one.",
+)
 @click.option("--target-jax", metavar="V", help="The JAX to check for, e.g. 0.10.2.")
 @click.option(
     "--baseline",
@@ -72,6 +78,7 @@ def check(
     style: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    fail_on: str,
     target_jax: str | None,
     baseline: str | None,
     no_baseline: bool,
@@ -80,11 +87,11 @@ def check(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Look for what is removed, broken, slow or dangerous in pmap code.
+    """Look for what is broken or slow on today's JAX, and note what is the old way.
 
     Reads .py and .ipynb under each PATH (the current folder if none is given) and imports
-    nothing of them. With a baseline, only findings that are not in it count. Exits 0 without
-    findings, 1 with, 2 if there was a file or folder that it
+    nothing of them. With a baseline, only findings that are not in it count. Exits 0 if nothing
+    is broken or slow (see --fail-on), 1 if something is, 2 if there was a file or folder that it
     could not look at, findings in others or not.
     """
     paths = paths or (".",)
@@ -126,7 +133,7 @@ def check(
         click.echo(_MACHINE[style](report))
     else:
         _print(report, style, quiet, verbose)
-    sys.exit(2 if report.unreadable else int(bool(report.findings)))
+    sys.exit(2 if report.unreadable else int(report.fails(Level(fail_on))))
 
 
 def _find_baseline(
@@ -166,9 +173,9 @@ def _write_baseline(
 
 
 def _look(
-    files: list[str], options: Options, settings: Settings, jobs: int, quiet: bool
+    files: list[str], options: RuleSelection, settings: Settings, jobs: int, quiet: bool
 ) -> list[FileReport]:
-    errors = Console(stderr=True)
+    errors = progress_console()
     if quiet or not errors.is_terminal or len(files) < 200:
         return run(files, options, settings, jobs)
     columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
@@ -177,13 +184,13 @@ def _look(
         return run(files, options, settings, jobs, lambda: progress.advance(task))
 
 
-def _options(config: Config, select: tuple[str, ...], ignore: tuple[str, ...]) -> Options:
+def _options(config: Config, select: tuple[str, ...], ignore: tuple[str, ...]) -> RuleSelection:
     wanted = _codes(select) or config.select or ("SL",)
     unwanted = _codes(ignore) or config.ignore
     for code in (*wanted, *unwanted):
         if not any(known.startswith(code) for known in all_rules()):
             raise ValueError(f"no rule starts with {code!r}; `shardlift rule` lists them")
-    return Options(tuple(wanted), tuple(unwanted), config.per_file_ignores)
+    return RuleSelection(tuple(wanted), tuple(unwanted), config.per_file_ignores)
 
 
 def _codes(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from shardlift.check.engine import CheckPath, Export, FileReport, Options, check_file, check_paths
+from shardlift.check.engine import (
+    CheckPath,
+    Export,
+    FileReport,
+    RuleSelection,
+    check_file,
+    check_paths,
+)
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
@@ -23,7 +30,7 @@ _look_here: CheckPath | None = None
 
 def run(
     paths: Sequence[str],
-    options: Options,
+    options: RuleSelection,
     settings: Settings = Settings(),
     jobs: int = 0,
     tick: Callable[[], None] = lambda: None,
@@ -64,7 +71,7 @@ def _safe_path() -> Iterator[None]:
             os.environ[name] = before
 
 
-def _looker(paths: Sequence[str], options: Options, settings: Settings) -> CheckPath:
+def _looker(paths: Sequence[str], options: RuleSelection, settings: Settings) -> CheckPath:
     project = Project(paths, _read, settings)
 
     def look(path: str, also: frozenset[Export]) -> FileReport:
@@ -92,7 +99,7 @@ def failure_text(error: Exception) -> str:
     return f"shardlift failed on it, please report it: {type(error).__name__}: {error} ({where})"
 
 
-def _start(paths: Sequence[str], options: Options, settings: Settings) -> None:
+def _start(paths: Sequence[str], options: RuleSelection, settings: Settings) -> None:
     global _look_here
     gc.disable()
     _look_here = _looker(paths, options, settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
 from shardlift.report.numbers import count
-from shardlift.source.model import Finding, Version
+from shardlift.source.model import Finding, Level, Version
 from shardlift.source.target import NEWEST
 
 
@@ -40,10 +40,15 @@ class Report:
         return [file for file in self.files if file.broken_cells]
 
     @property
-    def effects(self) -> Counter[str]:
-        """How many findings of each effect."""
+    def levels(self) -> Counter[Level]:
+        """How many findings of each level."""
         rules = all_rules()
-        return Counter(rules[finding.code].effect.value for finding in self.findings)
+        return Counter(rules[finding.code].level for finding in self.findings)
+
+    def fails(self, least: Level) -> bool:
+        """Whether there is a finding of this level, or of a worse one."""
+        levels = list(Level)
+        return any(self.levels[level] for level in levels[: levels.index(least) + 1])
 
     def _versions(self) -> str:
         here, newest = (".".join(map(str, number)) for number in (self.target, NEWEST))

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +22,7 @@ class Done(NamedTuple):
     """A process that has ended."""
 
     status: int
-    output: str  # standard output and error, interleaved
-    seconds: float
+    output: str  # standard output and error, interleaved; empty if they were not captured
 
 
 def run_python(
@@ -33,23 +31,23 @@ def run_python(
     *,
     cwd: Path | None = None,
     timeout: float | None = None,
+    captured: bool = True,
 ) -> Done:
     """Run this interpreter. Raises ``subprocess.TimeoutExpired`` after ``timeout`` seconds."""
-    start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE if captured else None,
+        stderr=subprocess.STDOUT if captured else None,
         start_new_session=True,  # `_no_survivors` passes Ctrl-C on to the whole group
         encoding="utf-8",
         errors="replace",
     )
     with _no_survivors(process):
         output, _ = process.communicate(timeout=timeout)
-    return Done(process.returncode, output, time.perf_counter() - start)
+    return Done(process.returncode, output or "")
 
 
 def plain_environment(devices: int | None) -> dict[str, str]:

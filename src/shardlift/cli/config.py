@@ -15,7 +15,7 @@ from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
-_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "captures", "verified"}
+_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "captures"}
 
 
 class ConfigError(ValueError):
@@ -36,8 +36,9 @@ class Config:
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
     baseline: str | None = None  # a file, relative to the root
-    captures: tuple[str, ...] = ()  # patterns of files that `run --record` wrote
-    verified: tuple[str, ...] = ()  # patterns of files that `verify --format json` wrote
+    captures: tuple[
+        str, ...
+    ] = ()  # files that `run --record` wrote; the last part may be a pattern
 
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
@@ -106,7 +107,6 @@ def read_config(path: Path) -> Config:
         root=path.parent,
         baseline=_file_name(path, "baseline", table.get("baseline")),
         captures=_strings(path, "captures", table.get("captures", []), "file patterns"),
-        verified=_strings(path, "verified", table.get("verified", []), "file patterns"),
     )
     return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
 
@@ -124,6 +124,9 @@ def _strings(path: Path, key: str, value: Any, what: str) -> tuple[str, ...]:
 def _file_name(path: Path, key: str, value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or not value):
         raise ConfigError(f"{path}: {key} is the name of a file, not {value!r}")
+    # It may be written, and the repository chose it.
+    if value and not (path.parent / value).resolve().is_relative_to(path.parent.resolve()):
+        raise ConfigError(f"{path}: {key} is outside of the project: {value!r}")
     return value
 
 

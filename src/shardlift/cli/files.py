@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
+from shardlift.cli.ignore import IgnorePattern, decide, parse_patterns
 from shardlift.cli.input_files import read_bytes, reason
 
 SUFFIXES = (".py", ".ipynb")
@@ -110,29 +107,17 @@ class _Ignore:
         self.folder = folder.resolve()
 
     @cached_property
-    def spec(self) -> GitIgnoreSpec:
+    def patterns(self) -> list[IgnorePattern]:
         try:
             content = read_bytes(str(self.folder / ".gitignore"))
         except OSError:
             content = b""
-        lines = content.decode(errors="surrogateescape").splitlines()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `[[...]]`: "possible nested set"
-            return GitIgnoreSpec.from_lines(filter(_is_pattern, lines))
+        return parse_patterns(content.decode(errors="surrogateescape").splitlines())
 
     def decide(self, path: Path, is_folder: bool) -> bool | None:
         """Whether these patterns ignore the path; None if none of them matches."""
-        if not self.spec.patterns:
+        if not self.patterns:
             return None
         full = path.parent.resolve() / path.name
         relative = full.relative_to(self.folder).as_posix()
-        return self.spec.check_file(relative + "/" * is_folder).include
-
-
-def _is_pattern(line: str) -> bool:
-    """False for lines such as `!` and `[z-a]`: like git, pass over them."""
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except (ValueError, re.error):
-        return False
-    return True
+        return decide(self.patterns, relative + "/" * is_folder)

@@ -73,8 +73,8 @@ def _list(rules: dict[str, Rule], quiet: bool) -> None:
                 table.add_row("", "", "")
             family = rule.code[2]
             table.add_row(Text(f"{family}xx", style="bold"), "", Text(FAMILIES[family], "bold"))
-        effect = Text(rule.effect.value, style=COLOURS[rule.effect])
-        table.add_row(rule.code, effect, rule.summary)
+        level = Text(rule.level.value, style=COLOURS[rule.level])
+        table.add_row(rule.code, level, rule.summary)
     console.print(table)
     console.print()
     console.print("`shardlift rule CODE` explains a rule with examples.")

@@ -16,12 +16,11 @@ from shardlift.cli.needs_jax import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
 from shardlift.launch import (
     STUCK_STATUS,
-    Diagnosis,
     Failure,
     Member,
     Program,
     RunOptions,
-    StuckOptions,
+    StuckJob,
     WhenStuck,
     launch,
     report_uncaught,
@@ -31,6 +30,8 @@ from shardlift.recording.tape.options import TapeOptions
 
 __all__ = ["run"]
 
+_STUCK_AFTER = 60.0  # seconds
+
 _HELP = """Run a pmap program written for an earlier JAX, unmodified, on the installed JAX.
 
 While the program runs, jax.pmap behaves as it did before JAX 0.8, and the names that JAX has
@@ -39,8 +40,8 @@ python. A notebook runs too, one code cell after the other.
 
 With several processes, each line of output begins with the number of the process that printed it.
 The first process that fails is shown as the root cause, the others are stopped, and its exit
-status is returned. If no process uses the CPU or prints anything for a while, shardlift says once
-what each of them waits for.
+status is returned. If no process uses the CPU or prints anything for a while, shardlift prints once
+where each of them waits.
 """
 
 
@@ -66,14 +67,6 @@ what each of them waits for.
     help="With --record: also record the inputs and outputs of every call, for `verify`: "
     "digests of all arrays, and up to BYTES of their values.",
 )
-@click.option(
-    "--plan-for",
-    type=click.IntRange(1),
-    multiple=True,
-    metavar="DEVICES",
-    help="With --record: also lower every program for so many devices, for `plan`. Each pmapped "
-    "function is traced once more.",
-)
 @click.option("--no-patch", is_flag=True, help="Restore nothing; only run and record.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
 @click.option(
@@ -86,11 +79,9 @@ what each of them waits for.
 @click.option(
     "--stuck-after",
     type=click.FloatRange(0),
-    default=60,
-    show_default=True,
     metavar="SECONDS",
-    help="In a job of many processes: after how long without CPU use and output to say what each "
-    "process waits for; 0 turns it off.",
+    help="In a job of many processes: after how long without CPU use and output to print where "
+    "each process waits; 0 turns it off.  [default: 60 with --processes, 0 under a scheduler]",
 )
 @click.option(
     "--end-when-stuck",
@@ -105,11 +96,10 @@ def run(
     processes: int,
     record: str | None,
     record_inputs: int | None,
-    plan_for: tuple[int, ...],
     no_patch: bool,
     quiet: bool,
     start_timeout: int,
-    stuck_after: float,
+    stuck_after: float | None,
     end_when_stuck: bool,
     module: bool,
     program: str,
@@ -126,8 +116,8 @@ def run(
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and record is None:
         raise click.UsageError("--record-inputs needs --record")
-    if plan_for and record is None:
-        raise click.UsageError("--plan-for needs --record")
+    if stuck_after is None:
+        stuck_after = _STUCK_AFTER if processes > 1 else 0.0
     if end_when_stuck and not stuck_after:
         raise click.UsageError("--end-when-stuck needs --stuck-after above 0")
     stop_if_jax_is_too_old()
@@ -135,32 +125,29 @@ def run(
     tape = None
     if record_inputs is not None:
         tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs, jit=False)
-    options = RunOptions(
-        patch=not no_patch, record=record, quiet=quiet, tape=tape, plan_for=plan_for
-    )
+    options = RunOptions(patch=not no_patch, record=record, quiet=quiet, tape=tape)
+    # Of several local processes, the outcome tells of a stuck job that was ended.
+    report = functools.partial(_report, ended=end_when_stuck and processes == 1)
+    when_stuck = WhenStuck(stuck_after, report, end_when_stuck) if stuck_after else None
     if processes == 1:
-        stuck = StuckOptions(stuck_after, _report, end_when_stuck) if stuck_after else None
-        run_here(what, devices, options, stuck)
+        run_here(what, devices, options, when_stuck)
     else:
-        report = functools.partial(_report, ended=False)
-        when_stuck = WhenStuck(stuck_after, report, end_when_stuck) if stuck_after else None
         run_many(what, processes, devices, start_timeout, options, when_stuck)
 
 
 def run_here(
-    program: Program, devices: int | None, options: RunOptions, stuck: StuckOptions | None = None
+    program: Program, devices: int | None, options: RunOptions, when_stuck: WhenStuck | None = None
 ) -> None:
     """Run the program in this process, and exit with its status.
 
-    It may be one of many in a job; ``stuck`` says what to do if that is stuck.
+    It may be one of many in a job; ``when_stuck`` is for that.
     """
     if devices is not None:
         virtual_devices(devices, os.environ)
         _tell_jax(devices)
     session = options.begin(program)
-    member = Member(session, stuck)
+    member = Member(session, when_stuck)
     status: Any = 0
-    raised: BaseException | None = None
     try:
         program.run()
     except SystemExit as error:
@@ -169,10 +156,9 @@ def run_here(
         report_uncaught(error)
         raise Interrupted from None
     except BaseException as error:
-        member.wait_if_ending()
-        status, raised = report_uncaught(error)[0], error
+        status = report_uncaught(error)[0]
     finally:
-        written = member.end(status, raised)
+        written = member.end(status)
     sys.exit(status if status or written else 2)
 
 
@@ -217,27 +203,28 @@ def run_many(
         click.echo(explain_stuck(outcome.stuck, ended=True), err=True)
     elif outcome.interrupted:
         click.echo(f"shardlift: interrupted; all {processes} processes were stopped", err=True)
-    if options.record is not None:
-        _merge(options.record, processes, options)
-    sys.exit(outcome.status)
+    merged = options.record is None or _merge(options.record, processes, options)
+    sys.exit(outcome.status if outcome.status or merged else 2)
 
 
-def _merge(record: str, processes: int, options: RunOptions) -> None:
+def _merge(record: str, processes: int, options: RunOptions) -> bool:
+    """Merge the parts of the record; False if that fails."""
     # With the arrays of calls the parts stay: `verify` reads them there.
     read = merge_parts if options.tape is None else read_whole
     try:
         present = bool(find_parts(record)) and len(read(record).processes)
     except (ValueError, OSError) as error:
         click.echo(f"shardlift: the records could not be merged: {error}", err=True)
-        return
+        return False
     if present < processes:
         click.echo(f"shardlift: {int(present)} of {processes} processes wrote a record", err=True)
     if present and not options.quiet:
         click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
+    return True
 
 
-def _report(diagnosis: Diagnosis, ended: bool) -> None:
-    click.echo(explain_stuck(diagnosis, ended=ended), err=True)
+def _report(stuck: StuckJob, ended: bool) -> None:
+    click.echo(explain_stuck(stuck, ended=ended), err=True)
 
 
 def _emit(process: int, stream: str, line: str) -> None:

@@ -1,52 +1,55 @@
-"""`shardlift status`: how far a migration is."""
+"""`shardlift status`: how far a migration is, from what `check` counts."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, astuple, dataclass, fields
+from pathlib import Path, PurePath
 
 import click
+from rich.table import Table
+from rich.text import Text
 
+from shardlift._escape import escape_control
+from shardlift.check.engine import FileReport, RuleSelection
+from shardlift.check.rules import all_rules
+from shardlift.cli.check_pool import run
 from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.console import console
 from shardlift.cli.files import Passed, find_files
-from shardlift.cli.formats import status as formats
-from shardlift.cli.progress import measure
 from shardlift.cli.stop import stop
-from shardlift.cli.verified import read_verified
+from shardlift.report.numbers import count, percent
+from shardlift.source.model import Level
 
-_MACHINE = {"json": formats.machine, "svg": formats.svg, "shields": formats.shields}
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of sites and of findings."""
+
+    pmap: int = 0  # sites that are left
+    migrated: int = 0
+    broken: int = 0  # findings: removed names, errors, other numbers
+    slow: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 @click.command(
     short_help="Show how far a migration is, by folder.",
-    epilog="Example: shardlift status src/ --verified verify.json",
+    epilog="Example: shardlift status src/",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
-@click.option(
-    "--verified",
-    multiple=True,
-    metavar="FILE",
-    show_default="`verified` in [tool.shardlift]",
-    help="What `verify` or `migrate --verify` wrote with --format json; may be repeated.",
-)
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", *_MACHINE]),
-    default="text",
-    help="svg is a badge, shields the JSON of a shields.io endpoint badge.",
-)
-@click.option("--json", "style", flag_value="json", help="Short for --format json.")
-def status(paths: tuple[str, ...], verified: tuple[str, ...], style: str) -> None:
-    """Count the sites that still use pmap, that are migrated, and that are verified.
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
+def status(paths: tuple[str, ...], style: str) -> None:
+    """Count by folder the sites that use pmap and that are migrated, and the findings of `check`.
 
     A site is migrated if it maps a function with jax.shard_map, or with a helper that `shardlift
-    migrate` wrote. It is verified if `verify` or `migrate --verify` found the same numbers, and its
-    file has not changed since. Nothing is imported or run. Exits 2 if there was a file that could
-    not be looked at, else 0.
+    migrate` wrote. Nothing is imported or run. Exits 2 if there was a file that could not be
+    looked at, else 0.
     """
     paths = paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
@@ -57,15 +60,71 @@ def status(paths: tuple[str, ...], verified: tuple[str, ...], style: str) -> Non
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     try:
-        config = find_config(Path(paths[0]))
-        progress = measure(files, config.settings(), read_verified(config, verified))
+        reports = run(files, RuleSelection(), find_config(Path(paths[0])).settings())
     except (ConfigError, ValueError) as error:
         stop(str(error))
     except BrokenProcessPool:
         stop("a worker process was killed, possibly out of memory")
-    progress = replace(progress, unreadable=(*progress.unreadable, *passed.failed))
-    if style == "text":
-        formats.table(progress, console(piped=100))
+    failed = [*((r.path, r.unreadable) for r in reports if r.unreadable), *passed.failed]
+    folders = _by_folder(reports)
+    total = sum(folders.values(), Counts())
+    if style == "json":
+        click.echo(_machine(folders, total, failed))
     else:
-        click.echo(_MACHINE[style](progress))
-    sys.exit(2 if progress.unreadable else 0)
+        _print(folders, total, failed)
+    sys.exit(2 if failed else 0)
+
+
+def _by_folder(reports: list[FileReport]) -> dict[str, Counts]:
+    """The counts of each folder that has any."""
+    folders: dict[str, Counts] = {}
+    for report in reports:
+        levels = [all_rules()[finding.code].level for finding in report.findings]
+        bad = levels.count(Level.BROKEN), levels.count(Level.SLOW)
+        counts = Counts(report.sites, report.migrated, *bad)
+        if counts != Counts():
+            folder = PurePath(os.path.dirname(report.path) or ".").as_posix()
+            folders[folder] = folders.get(folder, Counts()) + counts
+    return dict(sorted(folders.items()))
+
+
+def _print(folders: dict[str, Counts], total: Counts, failed: list[tuple[str, str]]) -> None:
+    out = console(piped=100)
+    rows = Table(box=None, pad_edge=False)
+    rows.add_column("folder", overflow="fold")
+    for column in fields(Counts):
+        rows.add_column(column.name, justify="right")
+    for folder, counts in folders.items():
+        rows.add_row(Text(escape_control(folder)), *map(str, astuple(counts)))
+    if len(folders) > 1:
+        rows.add_row("total", *map(str, astuple(total)), style="bold")
+    if folders:
+        out.print(rows)
+    for line in _sentences(total, failed):
+        out.print(Text(escape_control(line)), soft_wrap=True)
+
+
+def _sentences(total: Counts, failed: list[tuple[str, str]]) -> list[str]:
+    """The result, what could not be looked at, and the next command."""
+    sites = total.pmap + total.migrated
+    lines = ["There is no pmap site, and no shard_map site."]
+    if sites:
+        share = percent(total.migrated / sites)
+        lines = [f"{total.migrated} of {count(sites, 'site')} migrated ({share})."]
+    lines += [f"NOT looked at: {path}: {why}" for path, why in failed]
+    if total.broken:
+        lines.append("Next: shardlift check PATH   (shows what breaks)")
+    elif total.pmap:
+        lines.append("Next: shardlift migrate PATH   (shows how the rest would be rewritten)")
+    return lines
+
+
+def _machine(folders: dict[str, Counts], total: Counts, failed: list[tuple[str, str]]) -> str:
+    """One JSON document; `version` is the version of its schema."""
+    document = {
+        "version": 1,
+        **asdict(total),
+        "folders": {folder: asdict(counts) for folder, counts in folders.items()},
+        "not_looked_at": [{"path": path, "reason": why} for path, why in failed],
+    }
+    return json.dumps(document, indent=2)

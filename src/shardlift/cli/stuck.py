@@ -1,210 +1,105 @@
-"""What is said of a stuck job."""
+"""The stacks of a stuck job as text: which processes wait where."""
 
 from __future__ import annotations
 
+import linecache
 import os
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
-from shardlift.launch import Cause, Diagnosis, Frame, Mapped, ProcessState, Stack, Wait
+from shardlift.launch import StackFrame, StuckJob, StuckProcess, ThreadStack
 
 __all__ = ["explain_error", "explain_stuck"]
 
-_MOST_LINES = 8  # of a stack
-_NAMED = 3  # processes that are described in one sentence
-_MOST_NAMES, _MOST_PROCESSES = 16, 8  # processes that are named, and whose stacks are shown
-_WIDEST = 60  # letters of an expression
-
-_WAITS = {
-    Wait.CALL: "is in a call that runs on the devices",
-    Wait.VALUE: "waits for the value of an array",
-    Wait.JAX: "waits inside JAX",
-    Wait.AGREEMENT: "waits for the others to compile the same pmap",
-    Wait.BARRIER: "waits for the others at a barrier",
-    Wait.START: "waits for the others to import jax",
-    Wait.END: "has come to the end of the program and waits for the others",
-    Wait.SLEEP: "sleeps",
-    Wait.INPUT: "waits for input",
-    Wait.SUBPROCESS: "waits for a process that it started",
-    Wait.QUEUE: "waits for a queue",
-    Wait.FILE_LOCK: "waits for a lock on a file",
-    Wait.LOCK: "waits for a lock",
-    Wait.THREAD: "waits for a thread",
-    Wait.EVENTS: "waits for events, in asyncio",
-    Wait.NETWORK: "waits for the network",
-    Wait.FILE: "waits for a file or a pipe",
-    Wait.UNKNOWN: "waits",
-    Wait.NO_ANSWER: "does not say what it waits for",
-    Wait.GONE: "has ended",
-    Wait.FAILED: "has failed",
-}
-_NOT_IN_STEP = (
-    "one process skipped a call, or made one more: look for `if jax.process_index() == ...:`, for "
-    "an early `continue`, `break` or `return`, and for an exception that was caught",
-    "the processes make different numbers of steps: batches that do not divide evenly, or a loop "
-    "that ends by a value that differs between them",
-    "the processes run different programs: other arguments, files or environment variables",
-)
-_TOO_MANY_STEPS = (
-    "many steps at once on few cores: call jax.block_until_ready on a result of every step, or "
-    "use fewer --devices",
-)
+_MOST_FRAMES = 6  # of a stack
+_MOST_NAMES = 16  # processes that are named
+_WIDEST = 80  # letters of a line of the program
 _IN_STEP = (
     "every process must make the same calls in the same order; print and save under "
     "`if jax.process_index() == 0:`, but compute outside of it"
 )
-_WAYS_OUT = {
-    Wait.SLEEP: "a sleep ends by itself, unless it is in a loop; --stuck-after can be longer",
-    Wait.INPUT: "the processes of a job have no terminal: pass what is asked for as an argument",
-    Wait.SUBPROCESS: "look at what that process waits for",
-    Wait.QUEUE: "nothing is put into the queue: did the thread or process that fills it fail?",
-    Wait.FILE_LOCK: "if a process that waits for this one in JAX holds the lock, neither can go "
-    "on: hold no lock during a collective",
-    Wait.LOCK: "look at the threads above for the one that holds the lock",
-    Wait.THREAD: "look at the threads above",
-    Wait.NO_ANSWER: "is it stopped, by a debugger or SIGSTOP?",
-}
 
 
-def explain_stuck(diagnosis: Diagnosis, *, ended: bool) -> str:
-    """Everything that is known of a job that `run` found stuck, for people."""
-    count = len(diagnosis.states)
-    # What a process prints, a launcher sees; a scheduler does not tell.
-    printed = "" if any(state.host for state in diagnosis.states) else " or printed anything"
-    first = (
-        f"shardlift: for {diagnosis.seconds:.0f} s none of the {count} processes has used the CPU"
-        f"{printed}"
+def explain_stuck(stuck: StuckJob, *, ended: bool) -> str:
+    """Where the processes of a stuck job wait, and what becomes of it."""
+    if len(stuck.states) == stuck.processes:
+        who = f"none of the {stuck.processes} processes has used the CPU or printed anything"
+    else:  # under a scheduler each process speaks for itself
+        who = f"process {stuck.states[0].process} of {stuck.processes} has not used the CPU"
+    pid = stuck.states[0].pid
+    last = (
+        "the job was ended, because of --end-when-stuck"
+        if ended
+        else "the job is left as it is: Ctrl-C ends it, and --end-when-stuck does it by itself. "
+        f"To see C++ frames too: py-spy dump --native --pid {pid}"
     )
-    last = f"shardlift: {_next(diagnosis, ended)}"
-    return "\n".join([first, *_explain_states(diagnosis), last])
+    first = f"shardlift: for {stuck.seconds:.0f} s {who}"
+    return "\n".join([first, *_explain_states(stuck.states), f"shardlift: {last}"])
 
 
 def explain_error(error: Exception) -> str:
-    """Why a program could not be compared; if it was stuck, with what each process waited for."""
-    diagnosis = getattr(error, "diagnosis", None)
-    return "\n".join([str(error), *(_explain_states(diagnosis) if diagnosis else ())])
+    """Why a program could not be compared; if it was stuck, with where each process waited."""
+    stuck: StuckJob | None = getattr(error, "stuck", None)
+    return "\n".join([str(error), *(_explain_states(stuck.states) if stuck else ())])
 
 
-def _explain_states(diagnosis: Diagnosis) -> Iterator[str]:
-    among = set(diagnosis.apart)
-    apart = [state for state in diagnosis.states if state.process in among]
-    rest = [state for state in diagnosis.states if state.process not in among]
-    # Of those that are apart, and of those that are not.
-    kept = sorted(apart[:_MOST_PROCESSES] + rest[:_MOST_PROCESSES], key=lambda s: s.process)
-    for state in kept:
-        yield from _describe(state)
-    if more := len(diagnosis.states) - len(kept):
-        yield f"  ... and {more} more processes"
-    yield f"shardlift: {_summary(diagnosis)}"
-    yield from _advice(diagnosis)
+def _explain_states(states: Sequence[StuckProcess]) -> Iterator[str]:
+    groups: dict[object, list[StuckProcess]] = {}
+    for state in states:
+        groups.setdefault(_place(state), []).append(state)
+    for group in sorted(groups.values(), key=len, reverse=True):  # the odd ones come last
+        yield from _explain_group(group)
+    if len(groups) > 1:
+        yield f"shardlift: {_IN_STEP}"
 
 
-def _describe(state: ProcessState) -> Iterator[str]:
-    where = f"pid {state.pid} on {state.host}" if state.host else f"pid {state.pid}"
-    error = f": {state.error}" if state.error else ""
-    yield f"  process {state.process} ({where}) {_WAITS[state.wait]}{error}{_result(state)}"
-    if state.main and state.main.own:
-        yield from _stack(state.main)
-    for stack in state.threads:
-        yield f"    its thread {stack.thread}"
-        yield from _stack(stack)
+def _place(state: StuckProcess) -> object:
+    """The line of the program in which a process waits."""
+    return (state.ended, not state.stacks, state.stacks and state.main.own[:1])
 
 
-def _result(state: ProcessState) -> str:
-    if not state.mapped:
-        return ""
-    names = " or ".join(map(_describe_mapped, state.mapped))
-    certain = state.wait in (Wait.CALL, Wait.AGREEMENT)
-    return f": {names}" if certain else f", perhaps a result of {names}"
+def _explain_group(group: Sequence[StuckProcess]) -> Iterator[str]:
+    first, one = group[0], len(group) == 1
+    names = f"  {_name(group)}"
+    if first.ended:
+        yield f"{names} {'has' if one else 'have'} ended"
+    elif not first.stacks:
+        yield f"{names} {'does' if one else 'do'} not answer: stopped by a debugger or SIGSTOP?"
+    elif not first.main.own:
+        yield f"{names} {'has' if one else 'have'} come to the end of the program"
+    else:
+        wait = "waits" if one else "wait"
+        yield from _explain_stack(f"{names} {wait}", first.main)
+    for thread in first.threads:
+        yield from _explain_stack("    another thread is", thread)
 
 
-def _describe_mapped(mapped: Mapped) -> str:
-    where = f", {relative_path(mapped.file)}:{mapped.line}" if mapped.file else ""
-    return f"the {mapped.kind} `{mapped.name}` ({mapped.function}{where})"
+def _name(group: Sequence[StuckProcess]) -> str:
+    if len(group) == 1:
+        return f"process {group[0].process} (pid {group[0].pid})"
+    more = f" and {len(group) - _MOST_NAMES} more" if len(group) > _MOST_NAMES else ""
+    return f"processes {', '.join(str(state.process) for state in group[:_MOST_NAMES])}{more}"
 
 
-def _stack(stack: Stack) -> Iterator[str]:
-    """Innermost first; frames of libraries are folded."""
-    lines = [
-        f"      {line}"
-        for library, frames in groupby(stack.frames, lambda frame: frame.library)
-        for line in _fold(library, list(frames))
-    ]
-    yield from lines[:_MOST_LINES]
-    if len(lines) > _MOST_LINES:
-        yield f"      ... and {len(lines) - _MOST_LINES} more"
+def _explain_stack(who: str, stack: ThreadStack) -> Iterator[str]:
+    """The frames of the program, innermost first, and the one of a library that they are in."""
+    inside = stack.inside
+    within = f" (inside {inside.function}, {_show_file(inside)})" if inside else ""
+    innermost, *outer = stack.own
+    yield f"{who} at {_show(innermost)}{within}"
+    for frame in outer[:_MOST_FRAMES]:
+        yield f"      called at {_show(frame)}"
+    if len(outer) > _MOST_FRAMES:
+        yield f"      ... and {len(outer) - _MOST_FRAMES} more"
 
 
-def _fold(library: str, frames: Sequence[Frame]) -> Iterator[str]:
-    if library:
-        yield f"({library}: {len(frames)} {'frame' if len(frames) == 1 else 'frames'})"
-        return
-    for frame in frames:
-        doing = frame.expression
-        doing = doing if len(doing) <= _WIDEST else f"{doing[: _WIDEST - 3]}..."
-        yield _place(frame) + (f": {doing}" if doing else "")
+def _show(frame: StackFrame) -> str:
+    text = linecache.getline(frame.file, frame.line).strip()
+    text = text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+    return f"{_show_file(frame)} in {frame.function}" + (f": {text}" if text else "")
 
 
-def _place(frame: Frame) -> str:
-    return f"{relative_path(frame.file)}:{frame.line} in {frame.function}"
-
-
-def relative_path(file: str) -> str:
-    """A file as people write it: from the current folder if it is in it."""
-    return file.removeprefix(os.path.join(os.getcwd(), ""))
-
-
-def _summary(diagnosis: Diagnosis) -> str:
-    states = diagnosis.states
-    apart = [states[process] for process in diagnosis.apart]
-    rest = [states[process] for process in diagnosis.rest]
-    match diagnosis.cause:
-        case Cause.SOME_FAILED:
-            return f"{_names(apart)} failed, and {_names(rest)} can only wait{_at(rest)}"
-        case Cause.SOME_DO_NOT_ANSWER:
-            return f"{_names(apart)} gave no answer"
-        case Cause.OUTSIDE_JAX:
-            return "no deadlock in JAX: no process waits for another one"
-        case Cause.SOME_ARE_BUSY_ELSEWHERE:
-            each = ", ".join(f"{_names([s])} {_WAITS[s.wait]}{_at([s])}" for s in apart[:_NAMED])
-            return f"no deadlock in JAX: {each}, and {_names(rest)} can only wait"
-        case Cause.SOME_FINISHED:
-            where = f"the end was reached by {_names(apart)}, but not by {_names(rest)}{_at(rest)}"
-        case Cause.DIFFERENT_PLACES:
-            where = f"{_names(apart)}{_at(apart)}, but {_names(rest)}{_at(rest)}"
-        case Cause.SAME_PLACE:
-            where = f"all processes wait{_at(rest)}"
-    return f"a deadlock: {where}; a collective needs every process. Likely causes:"
-
-
-def _names(states: Sequence[ProcessState]) -> str:
-    noun = "process" if len(states) == 1 else "processes"
-    more = f" and {len(states) - _MOST_NAMES} more" if len(states) > _MOST_NAMES else ""
-    return f"{noun} {', '.join(str(state.process) for state in states[:_MOST_NAMES])}{more}"
-
-
-def _at(states: Sequence[ProcessState]) -> str:
-    """Where the first of these processes is, if that is known."""
-    places = [state.place for state in states if state.place]
-    return f" at {_place(places[0])}" if places else ""
-
-
-def _advice(diagnosis: Diagnosis) -> list[str]:
-    if diagnosis.cause in (Cause.DIFFERENT_PLACES, Cause.SOME_FINISHED, Cause.SAME_PLACE):
-        more = _TOO_MANY_STEPS if diagnosis.cause is Cause.SAME_PLACE else ()
-        return [*(f"  - {cause}" for cause in (*_NOT_IN_STEP, *more)), f"shardlift: {_IN_STEP}"]
-    waits = dict.fromkeys(state.wait for state in diagnosis.states)
-    return [f"  - {_WAYS_OUT[wait]}" for wait in waits if wait in _WAYS_OUT]
-
-
-def _next(diagnosis: Diagnosis, ended: bool) -> str:
-    if ended and diagnosis.cause is Cause.SOME_FAILED:
-        return "the job was ended: it could not go on"
-    if ended:
-        return "the job was ended, because of --end-when-stuck"
-    first = diagnosis.states[0]
-    where = f" on {first.host}" if first.host else ""
-    return (
-        "the job is left as it is: Ctrl-C ends it, and --end-when-stuck does it by itself. To see "
-        f"C++ frames too{where}: py-spy dump --native --pid {first.pid}"
-    )
+def _show_file(frame: StackFrame) -> str:
+    """A line as people write it: from the current folder, or from where packages are."""
+    path = frame.file.removeprefix(os.path.join(os.getcwd(), ""))
+    installed = path.rpartition("-packages/")[2] if not frame.own else path
+    return f"{installed}:{frame.line}"

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from shardlift.capture.parts import read_whole
 from shardlift.cli import contents as writing
 from shardlift.cli import transaction
-from shardlift.cli.speed import Speed, measure_speed
 from shardlift.cli.verify_options import VerifyOptions
 from shardlift.migrate.changes import Change, ChangeId, Decisions
 from shardlift.migrate.engine import ProjectMigration
@@ -21,7 +21,7 @@ from shardlift.source.model import Kind
 from shardlift.verify import runs as running
 from shardlift.verify.bisect import (
     SAME_AS_ITSELF,
-    Found,
+    Search,
     SiteId,
     Trial,
     identify,
@@ -30,13 +30,13 @@ from shardlift.verify.bisect import (
     trial_of,
     unstable_sites,
 )
-from shardlift.verify.compare.bits import ROUNDING, Tolerance
+from shardlift.verify.compare.array_distance import ROUNDING, Tolerance
 from shardlift.verify.compare.verdicts import (
     WANTING,
-    Outcome,
+    ProgramVerdict,
     SiteVerdict,
 )
-from shardlift.verify.compare.verdicts import Place as Called
+from shardlift.verify.compare.verdicts import SitePlace as Called
 from shardlift.verify.output_comparison import DEFAULT_MASKS, Difference, Mask, OutputComparison
 from shardlift.verify.program_output import empty_folder
 from shardlift.verify.verdict_text import basis
@@ -54,7 +54,6 @@ class PlaceResult:
     change: ChangeId
     word: str
     why: str
-    form: str = ""  # strict: it holds with check_vma=True
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,8 @@ class VerifiedMigration:
     migration: Migration
     results: tuple[PlaceResult, ...]
     runs: int
-    outcome: Outcome | None = None
+    outcome: ProgramVerdict | None = None
     notes: tuple[str, ...] = ()
-    speeds: tuple[Speed, ...] = ()  # --speed
 
     def count(self, word: str) -> int:
         """How many places had this result."""
@@ -74,7 +72,7 @@ class VerifiedMigration:
 
 
 @dataclass(frozen=True, order=True)
-class Candidate:
+class ChangeCandidate:
     """A change that is made if the numbers hold."""
 
     file: str  # as captures name it
@@ -105,13 +103,11 @@ class VerifyRequest:
     project: ProjectMigration
     contents: writing.Contents
     root: str  # of the journal
-    command: running.Source
-    settings: running.Settings
+    command: running.RunSource
+    settings: running.ComparisonOptions
     most_runs: int
     only_verified: bool = False
-    strict_vma: bool = False
     output: OutputComparison | None = None  # None: what the program prints is not compared
-    speed: bool = False
 
 
 def verify_migration(request: VerifyRequest, tell: running.Tell) -> VerifiedMigration:
@@ -139,39 +135,27 @@ class _Verifier:
         # Whether plain python does not run the program after, and `shardlift run` does.
         self.patch: bool | None = None
         self.settled = Decisions()  # what is decided whatever the next runs show
-        self.holding: tuple[Migration, Outcome | None] | None = None
+        self.holding: tuple[Migration, ProgramVerdict | None] | None = None
         self.runs = 0
         self.notes: dict[str, None] = {}
-        self.refused: list[Candidate] = []
+        self.refused: list[ChangeCandidate] = []
         # What differs between two runs of the program before, if it had to be run once more.
         self.unstable_sites: set[SiteId] = set()
         self.unstable_output: tuple[Difference, ...] = ()
 
     def verified(self) -> VerifiedMigration:
+        if self.request.settings.facts:
+            self.request.project.use_facts([read_whole(self.before.path)])
         full = self.request.project.render(self.settled)
         places = [candidate for file in full.files for candidate in _candidates(file)]
         self.refused = [_candidate(one) for file in full.files for one in file.refused]
         if not places:
             return VerifiedMigration(full, (), 0)
         found = self._left(places)
-        if self.request.strict_vma:
-            self._strict(places, found)
         migration, outcome = self.holding or (self.request.project.render(self.settled), None)
         results = tuple(self._results(places, found, outcome))
         notes = (*self.notes, *self._output_notes())
-        return VerifiedMigration(
-            migration, results, self.runs, outcome, notes, self._speeds(migration)
-        )
-
-    def _speeds(self, migration: Migration) -> tuple[Speed, ...]:
-        request = self.request
-        if not request.speed:
-            return ()
-        changes = [request.contents.change(file.path, file.after) for file in migration.changed]
-        patch = self.patch is True or any(file.refused for file in migration.files)
-        return measure_speed(
-            request.command, request.settings, changes, request.root, patch, self.tell
-        )
+        return VerifiedMigration(migration, results, self.runs, outcome, notes)
 
     # ---- the program before
 
@@ -195,7 +179,7 @@ class _Verifier:
 
     # ---- which places stay
 
-    def _left(self, places: list[Candidate]) -> Found[Candidate]:
+    def _left(self, places: list[ChangeCandidate]) -> Search[ChangeCandidate]:
         there = self._reached(self._judged(self.before), places)
         if not there:
             side = self.before.side
@@ -210,7 +194,7 @@ class _Verifier:
             if place.is_site and place not in there and self.request.only_verified
         }
 
-        def decided(kept: frozenset[Candidate], out: dict[Candidate, str]) -> Decisions:
+        def decided(kept: frozenset[ChangeCandidate], out: dict[ChangeCandidate, str]) -> Decisions:
             gone = {p: out.get(p, "not tried yet") for p in places if p not in kept}
             return Decisions({place.id: why for place, why in gone.items()})
 
@@ -219,17 +203,6 @@ class _Verifier:
         found.out.update(unreached)
         self._settle(decided(found.kept, found.out))
         return found
-
-    def _strict(self, places: list[Candidate], found: Found[Candidate]) -> None:
-        """Those sites that hold with check_vma=True get it; the others stay as they hold."""
-        sites = [place for place in found.kept if place.is_site]
-
-        def decided(kept: frozenset[Candidate], out: dict[Candidate, str]) -> Decisions:
-            loose = {p.id: out.get(p, "not tried yet") for p in places if p not in kept}
-            return replace(self.settled, strict_vma=True, loose=loose)
-
-        strict = search(sites, lambda kept: self._trial(decided(kept, {}), kept), self._rest())
-        self._settle(decided(strict.kept, strict.out))
 
     def _settle(self, decisions: Decisions) -> None:
         """The decisions with their reasons; the texts are those of the run that held."""
@@ -242,11 +215,13 @@ class _Verifier:
 
     # ---- a run
 
-    def _trial(self, decisions: Decisions, kept: frozenset[Candidate]) -> Trial[Candidate]:
+    def _trial(
+        self, decisions: Decisions, kept: frozenset[ChangeCandidate]
+    ) -> Trial[ChangeCandidate]:
         migration = self.request.project.render(decisions)
         if self.holding is not None and _texts(migration) == _texts(self.holding[0]):
             return Trial(True)  # nothing that was not run already
-        changes = [self.request.contents.change(f.path, f.after) for f in migration.changed]
+        changes = [self.request.contents.replacement(f.path, f.after) for f in migration.changed]
         self.runs += 1
         _ = self.before
         try:
@@ -264,8 +239,8 @@ class _Verifier:
         return trial
 
     def _compared(
-        self, outcome: Outcome, after: running.Run, kept: frozenset[Candidate]
-    ) -> Trial[Candidate]:
+        self, outcome: ProgramVerdict, after: running.Run, kept: frozenset[ChangeCandidate]
+    ) -> Trial[ChangeCandidate]:
         """What the functions returned, and then what the program printed and wrote."""
         trial = trial_of(outcome, kept, self.unstable_sites, self.request.only_verified)
         if not trial.holds:
@@ -295,12 +270,12 @@ class _Verifier:
             shown = "; ".join([*places][:3]) + (f" and {len(places) - 3} more" * (len(places) > 3))
             yield f"of the output, not comparable: {shown}; two runs of the program before differ"
 
-    def _judged(self, after: running.Run) -> Outcome:
+    def _judged(self, after: running.Run) -> ProgramVerdict:
         return running.judge_runs(self.before, after, self.request.settings.tolerance)
 
     def _reached(
-        self, outcome: Outcome, places: list[Candidate]
-    ) -> dict[Candidate, SiteVerdict | None]:
+        self, outcome: ProgramVerdict, places: list[ChangeCandidate]
+    ) -> dict[ChangeCandidate, SiteVerdict | None]:
         return reached(outcome, self.before.recorded.capture, places, self.refused)
 
     def _after(self, something_left: bool) -> running.Run:
@@ -329,7 +304,10 @@ class _Verifier:
     # ---- what is said
 
     def _results(
-        self, places: list[Candidate], found: Found[Candidate], outcome: Outcome | None
+        self,
+        places: list[ChangeCandidate],
+        found: Search[ChangeCandidate],
+        outcome: ProgramVerdict | None,
     ) -> Iterable[PlaceResult]:
         there = self._reached(outcome, places) if outcome else {}
         unstable = [
@@ -349,23 +327,16 @@ class _Verifier:
                 yield PlaceResult(place.id, "not compared", f"{ONE_OF} {values} places")
             elif site is None:
                 said = "as a part of what was compared"
-                yield PlaceResult(place.id, "verified", said, self._form(place.id))
+                yield PlaceResult(place.id, "verified", said)
             elif site in unstable:
                 yield PlaceResult(place.id, "not compared", SAME_AS_ITSELF)
             else:
                 word = site.verdict.value if site.verdict in WANTING else "verified"
                 said = f"{site.verdict}, {basis(site)}"
-                yield PlaceResult(place.id, word, said, self._form(place.id))
-
-    def _form(self, change: ChangeId) -> str:
-        """Strict, unless check_vma stays off at the site."""
-        if not self.settled.strict_vma or self.holding is None:
-            return ""
-        refused = (one.id for file in self.holding[0].files for one in file.refused)
-        return "" if change._replace(kind=Kind.CHECK_VMA) in refused else "strict"
+                yield PlaceResult(place.id, word, said)
 
 
-def _candidates(file: FileResult) -> Iterable[Candidate]:
+def _candidates(file: FileResult) -> Iterable[ChangeCandidate]:
     """The changes of a file that can be left one by one; a notebook's only together."""
     seen: set[ChangeId] = set()
     for change in file.rewritten:
@@ -375,8 +346,8 @@ def _candidates(file: FileResult) -> Iterable[Candidate]:
             yield _candidate(change)
 
 
-def _candidate(change: Change) -> Candidate:
-    return Candidate(shown(change.id.path), change.id, change)
+def _candidate(change: Change) -> ChangeCandidate:
+    return ChangeCandidate(shown(change.id.path), change.id, change)
 
 
 def shown(path: str) -> str:
@@ -390,7 +361,7 @@ def _texts(migration: Migration) -> dict[str, str]:
     return {file.path: file.after for file in migration.changed}
 
 
-def _sites(places: Iterable[Candidate]) -> str:
+def _sites(places: Iterable[ChangeCandidate]) -> str:
     count = sum(place.is_site for place in places)
     return f"{count} site" if count == 1 else f"{count} sites"
 
@@ -410,13 +381,14 @@ def request(
     assert options.verify is not None
     default = ROUNDING if project.is_to_rounding else Tolerance()
     given = Tolerance(**options.tolerance) if options.tolerance else default  # type: ignore[arg-type]
-    settings = running.Settings(
+    settings = running.ComparisonOptions(
         tolerance=given,
         devices=options.devices,
         processes=options.processes if isinstance(options.processes, int) else 1,
         stuck_after=options.stuck_after,
         verbose=verbose,
         outputs=options.outputs,
+        facts=project.lacks_facts,
     )
     return VerifyRequest(
         project,
@@ -426,13 +398,10 @@ def request(
         settings,
         options.max_runs,
         options.only_verified,
-        options.strict_vma,
         None if options.ignore_output else _output_comparison(options, settings.tolerance),
-        options.speed,
     )
 
 
 def _output_comparison(options: VerifyOptions, tolerance: Tolerance) -> OutputComparison:
     given = [Mask(f"--mask {text}", re.compile(text)) for text in options.mask]
-    default = () if options.no_default_masks else DEFAULT_MASKS
-    return OutputComparison((*given, *default), tolerance)
+    return OutputComparison((*given, *DEFAULT_MASKS), tolerance)

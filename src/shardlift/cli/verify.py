@@ -6,15 +6,13 @@ import sys
 from typing import Any
 
 import click
-from rich.console import Console
 
 from shardlift.capture.files import CaptureError
-from shardlift.cli.console import console
+from shardlift.cli.console import console, progress_console
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old, stop_without_jax
 from shardlift.cli.stop import stop
 from shardlift.cli.stuck import explain_error
-from shardlift.cli.verified import sources_of
-from shardlift.cli.verify_options import Tolerance
+from shardlift.cli.verify_options import ToleranceOption
 
 _HELP = """Run two programs and compare what their mapped functions compute.
 
@@ -53,10 +51,10 @@ class _Command(click.Command):
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--tolerance",
-    type=Tolerance(),
+    type=ToleranceOption(),
     default="ulps=0",
     metavar="rounding=N,ulps=N,rtol=X,atol=X",
-    help="Tolerance for 'close'; ulps=0 is bit-identical. rtol is relative to the largest "
+    help="ToleranceOption for 'close'; ulps=0 is bit-identical. rtol is relative to the largest "
     "number of an array, and rounding counts in ulps of that number.",
 )
 @click.option(
@@ -79,11 +77,11 @@ class _Command(click.Command):
     show_default=True,
     metavar="SECONDS",
     help="With --processes: after how long without CPU use and output to end a program, and to "
-    "say what each process waited for; 0 waits for ever.",
+    "say where each process waited; 0 waits for ever.",
 )
 @click.option(
     "--oracle",
-    type=click.Choice(["shardlift.pmap", "jax.pmap", "vmap"]),
+    type=click.Choice(["shardlift.pmap", "jax.pmap"]),
     default="shardlift.pmap",
     help="The implementation of pmap in BEFORE.",
 )
@@ -139,17 +137,13 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
-    if oracle == "vmap" and processes > 1:
-        raise click.UsageError(
-            "--oracle vmap computes over the rows of one process: leave out --processes"
-        )
     stop_if_jax_is_too_old()
     try:
         from shardlift.verify import runs
-        from shardlift.verify.compare.bits import Tolerance
+        from shardlift.verify.compare.array_distance import Tolerance
     except ImportError as error:
         stop_without_jax(error)
-    settings = runs.Settings(
+    settings = runs.ComparisonOptions(
         tolerance=Tolerance(**tolerance),
         devices=devices,
         processes=processes,
@@ -161,10 +155,9 @@ def verify(
         patch_after=patch_after,
         verbose=verbose,
     )
-    progress = Console(stderr=True)
     try:
         sources = [runs.parse_target(text, args) for text in (before, after)]
-        with progress.status("starting") as status:
+        with progress_console().status("starting") as status:
             differing: dict[Any, str] = {}
             if check_determinism and not sources[0].capture:
                 differing = runs.check_determinism(sources[0], settings, status.update)
@@ -183,6 +176,6 @@ def _print(outcome: Any, style: str, quiet: bool) -> None:
     if style == "text" or quiet:
         verdict_text.show(outcome, console(piped=100), quiet)
     elif style == "json":
-        click.echo(verdict_text.machine(outcome, sources_of(outcome)), nl=False)
+        click.echo(verdict_text.machine(outcome), nl=False)
     else:
         click.echo(verdict_text.markdown(outcome), nl=False)

@@ -1,10 +1,10 @@
-"""The options of `migrate` that have to do with running a program, and what they need."""
+"""The options of `fix` and `migrate` about running a program, and what they need."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import click
@@ -22,7 +22,7 @@ _NUMBERS: dict[str, Callable[[str], float]] = {
 }
 
 
-class Tolerance(click.ParamType[Any]):
+class ToleranceOption(click.ParamType[Any]):
     """``rounding=8``, ``ulps=4``, ``rtol=1e-6``, ``ulps=4,atol=1e-9``."""
 
     name = "tolerance"
@@ -96,10 +96,10 @@ _OPTIONS = (
     ),
     click.option(
         "--tolerance",
-        type=Tolerance(),
+        type=ToleranceOption(),
         metavar="rounding=N,ulps=N,rtol=X,atol=X",
         help="With --verify: tolerance for 'close'. [default: bit-identical; for --to global "
-        "without --exact rounding=8, in ulps of the largest number of each array; for --to jit "
+        "rounding=8, in ulps of the largest number of each array; for --to jit "
         "rtol=1e-5,rounding=4]",
     ),
     click.option(
@@ -117,18 +117,11 @@ _OPTIONS = (
         help="With --verify: what may differ in what COMMAND prints and writes. Dates, times of "
         "day, durations, rates, addresses, line numbers and temporary paths may.",
     ),
-    click.option("--no-default-masks", is_flag=True, help="With --verify: only --mask may differ."),
     click.option(
         "--ignore-output",
         is_flag=True,
         help="With --verify: compare what mapped functions return, not what COMMAND prints and "
         "writes.",
-    ),
-    click.option(
-        "--speed",
-        is_flag=True,
-        help="With --verify: run COMMAND a few times more, before and after, and say how the times "
-        "of the mapped functions change.",
     ),
     click.option(
         "--devices",
@@ -151,12 +144,6 @@ _OPTIONS = (
         help="With --processes: after how long without CPU use and output to end COMMAND, and to "
         "take the change that was tried for the cause; 0 waits for ever.",
     ),
-    click.option(
-        "--strict-vma",
-        is_flag=True,
-        help="With --to global and --facts: check_vma=True, gradients kept by jax.lax.pcast; "
-        "written only where --verify shows that the numbers hold.",
-    ),
 )
 
 
@@ -178,12 +165,14 @@ class VerifyOptions:
     devices: int | None
     processes: int | str | None
     stuck_after: float
-    strict_vma: bool
     outputs: str | None = None
     mask: tuple[str, ...] = ()
-    no_default_masks: bool = False
     ignore_output: bool = False
-    speed: bool = False
+
+    @classmethod
+    def take(cls, asked: dict[str, Any]) -> VerifyOptions:
+        """These options, out of all the keyword arguments of a command."""
+        return cls(**{field.name: asked.pop(field.name) for field in fields(cls)})
 
     @property
     def many_processes(self) -> bool | None:
@@ -202,18 +191,22 @@ class VerifyOptions:
             raise click.UsageError(
                 "--verify runs the new text, so it has to be written: add --write"
             )
-        needing = ["only_verified", "tolerance", "devices", *(["strict_vma"] if not diff else [])]
-        needing += ["outputs", "mask", "no_default_masks", "ignore_output", "speed"]
+        needing = ["only_verified", "tolerance", "devices", "outputs", "mask"]
+        needing += ["ignore_output"]
         for name in needing:
             if getattr(self, name) and self.verify is None:
                 option = f"--{name.replace('_', '-')}"
                 raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')
         if facts and goal not in (Goal.GLOBAL, Goal.JIT):
             raise click.UsageError("--facts is for --to global and --to jit")
+        if goal in (Goal.GLOBAL, Goal.JIT) and not facts and self.verify is None:
+            raise click.UsageError(
+                f"--to {goal.value} needs a run that shows what is equal on all devices: add "
+                '--write --verify "python train.py", or record one with `shardlift run --record '
+                "run.json PROGRAM` and add --facts run.json"
+            )
         if goal is Goal.JIT and not diff and self.verify is None:
             raise click.UsageError(
                 "--to jit adds numbers in another order, and is written only where a run shows "
                 'that they are equal to rounding: add --verify "COMMAND"'
             )
-        if self.strict_vma and (goal is not Goal.GLOBAL or not facts):
-            raise click.UsageError("--strict-vma goes with --to global and --facts FILE")

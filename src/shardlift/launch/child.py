@@ -8,6 +8,7 @@ program's own ``jax.distributed.initialize()`` finds that done.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import sys
@@ -52,6 +53,9 @@ def main(argument: str) -> None:
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
     AfterImport("jax", lambda jax: _join(jax, place, control)).install()
     session = options.begin(program)
+    session.joined = True
+    session.keep_writing()
+    control.write = functools.partial(session.write, quiet=True, patience=1)
     failed = True  # then the launcher has more important things to say
     try:
         program.run()
@@ -65,11 +69,12 @@ def main(argument: str) -> None:
         control.tell(failed=status, traceback=text)
         sys.exit(status)
     finally:
-        control.finished = True
-        session.end(quiet=failed)
+        control.tell_written(functools.partial(session.end, quiet=failed))
 
 
 def _join(jax: ModuleType, place: Place, control: Control) -> None:
+    from shardlift import _compat
+
     own, mine = jax.distributed.initialize, (place.processes, place.process)
 
     def initialize(
@@ -94,8 +99,10 @@ def _join(jax: ModuleType, place: Place, control: Control) -> None:
                 *mine,
                 cluster_detection_method="deactivate",
                 initialization_timeout=place.start_timeout,
+                coordinator_bind_address=place.coordinator,  # not on every network interface
             )
 
+    _compat.keep_gloo_on_loopback()
     control.tell(stage="joining")
     initialize()
     control.hear_sigterm()

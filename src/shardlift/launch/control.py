@@ -1,4 +1,4 @@
-"""One process of a job, and its launcher: what it tells, what it is asked, when it ends.
+"""One process of a job, and its launcher: what it tells, and when it ends.
 
 All of it happens in a thread of its own. The main thread may be inside XLA, which waits without
 Python's lock and lets no Python signal handler run.
@@ -15,8 +15,8 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from shardlift.launch.sigterm import Sigterm
@@ -35,16 +35,16 @@ class Control:
 
     def __init__(self, link: int, dump: int) -> None:
         """``link`` and ``dump`` are the descriptors of sockets, the second one for stacks."""
-        self.finished = False  # has the program come to its end?
         self._link = socket.socket(fileno=link)
         self._link.set_inheritable(False)
         os.set_inheritable(dump, False)
         self._dump = dump
         self._writing = threading.Lock()
         self._sigterm = Sigterm()
+        self.write: Callable[[], bool] = lambda: True  # the record, before this process is ended
 
     def start(self) -> None:
-        """Answer from now on; to be called in the main thread."""
+        """Listen from now on; to be called in the main thread."""
         faulthandler.register(DUMP_SIGNAL, file=self._dump, all_threads=True)
         self._sigterm.listen()
         threading.Thread(target=self._serve, daemon=True, name="shardlift-control").start()
@@ -53,8 +53,13 @@ class Control:
     def tell(self, **what: Any) -> None:
         """Tell the launcher something."""
         line = json.dumps({"at": time.time(), **what}).encode() + b"\n"
-        with self._writing:
+        with self._writing, suppress(OSError):  # without a launcher the process ends
             self._link.sendall(line)
+
+    def tell_written(self, write: Callable[[], bool]) -> None:
+        """Write the record; the launcher waits for that, and is told if it fails."""
+        self.tell(writing=True)
+        self.tell(writing=False, unwritten=not write())
 
     def hear_sigterm(self) -> None:
         """Tell of SIGTERM: by JAX's handler, a process that waits for others would never end."""
@@ -62,21 +67,23 @@ class Control:
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._link, selectors.EVENT_READ, self._answer)
+            selector.register(self._link, selectors.EVENT_READ, self._end)
             selector.register(self._sigterm.source, selectors.EVENT_READ, self._pass_on)
             while True:
                 for key, _ in selector.select():
                     key.data()
 
-    def _answer(self) -> None:
-        if not self._link.recv(1):  # the launcher is gone, and so are we
+    def _end(self) -> None:
+        """The launcher never writes: it is gone."""
+        try:
+            self.write()
+        finally:
             os.killpg(os.getpgid(0), signal.SIGKILL)
-        from shardlift.launch.snapshot import take_snapshot  # only when it is needed
-
-        with suppress(Exception):  # without an answer the launcher asks by a signal
-            self.tell(answer=asdict(take_snapshot(self.finished)))
 
     def _pass_on(self) -> None:
-        if self._sigterm.received():
+        numbers = self._sigterm.received()
+        if signal.SIGTERM in numbers:
             self.tell(terminated=True)
             self._sigterm.note_preemption()
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:  # as the launcher ends a job
+            self.tell_written(self.write)

@@ -16,30 +16,37 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import IO
 
 from shardlift.launch.child import Place
 from shardlift.launch.control import DUMP_SIGNAL
-from shardlift.launch.diagnosis import Diagnosis, diagnose
 from shardlift.launch.output_lines import Lines
 from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import RunOptions
-from shardlift.launch.stacks import Answer, parse_dump
-from shardlift.launch.watchdog import Watchdog, WhenStuck
+from shardlift.launch.stacks import parse_dump
+from shardlift.launch.stuck import (
+    Activity,
+    StuckClock,
+    StuckJob,
+    StuckProcess,
+    WhenStuck,
+    cpu_seconds,
+)
 
-__all__ = ["STUCK_STATUS", "Emit", "Failure", "Job", "Outcome", "WhenStuck", "launch"]
+__all__ = ["STUCK_STATUS", "Emit", "Failure", "Job", "Outcome", "launch"]
 
 Emit = Callable[[int, str, str], None]  # process, "stdout" or "stderr", a line
 _TICK = 0.05  # how often the processes are looked at, in seconds
 _SETTLE = 0.3  # how long after the first failure others may tell of an earlier one
-_ANSWER, _DUMP = 5.0, 1.0  # how long processes have to say what they wait for, in seconds
+_NOTICED = 0.2  # how long before the launcher, at most, others may notice that a process is gone
+_DUMP = 1.0  # how long processes have to write their stacks, in seconds
 # How long a process has to end by itself when somebody has sent it SIGTERM: a JAX program may save
 # its state at the next step that all processes agree on. Then it is taken to be inside XLA.
 _TERMINATED = 5.0
+_WRITING = 20.0  # how long a process that is to end has to write its record
 STUCK_STATUS = 79  # after the last one of sysexits.h, before those of signals
 
 
@@ -53,11 +60,9 @@ class Failure:
     waiting_for: tuple[int, ...] = ()  # processes that never came to join the job
 
     @property
-    def rank(self) -> int:
-        """The lower, the more likely the cause: JAX aborts processes when another one is gone."""
-        if self.status == -signal.SIGABRT:
-            return 2
-        return 0 if self.status < 0 else 1
+    def was_killed(self) -> bool:
+        """Whether it is a cause for sure: JAX aborts processes when another one is gone."""
+        return self.status < 0 and self.status != -signal.SIGABRT
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,8 @@ class Outcome:
     status: int
     failure: Failure | None = None
     interrupted: bool = False
-    stuck: Diagnosis | None = None  # it was ended because of that
+    unwritten: tuple[int, ...] = ()  # processes that could not write their record
+    stuck: StuckJob | None = None  # it was ended because of that
 
 
 def launch(
@@ -96,8 +102,9 @@ def launch(
         when_stuck: what to do when no process uses the CPU or prints; nothing by default.
 
     Returns:
-        Status 0, or that of the first process that failed: the others are ended then. SIGINT and
-        SIGTERM end all processes, and so does SIGTERM to one of them.
+        Status 0, or that of the first process that failed: the others are ended then; 2 if a
+        record could not be written. SIGINT and SIGTERM end all processes, and so does SIGTERM to
+        one of them.
     """
     options = options or RunOptions(patch=False)
     job = Job(program, processes, devices, emit, start_timeout, options, environ, when_stuck)
@@ -122,8 +129,10 @@ class _Worker:
     link: socket.socket
     stage: str = "starting"  # then "joining", then "joined"
     ready: bool = False  # has it begun to listen?
+    gone: float | None = None  # since when, if it is
+    writing: bool = False  # is it writing its record?
+    unwritten: bool = False  # could it not?
     terminated: float | None = None  # when it was sent SIGTERM by somebody
-    answer: Answer | None = None
     dump: list[str] = field(default_factory=list)
     failures: list[tuple[float, Failure]] = field(default_factory=list)
 
@@ -154,7 +163,8 @@ class Job:
         self.selector = selectors.DefaultSelector()
         self.heard = 0  # how often a process has said something
         self.when_stuck = when_stuck
-        self.watchdog = Watchdog(when_stuck.after) if when_stuck else None
+        self._clock = StuckClock(when_stuck.after) if when_stuck else None
+        self._next_look = 0.0
 
     def start(self) -> None:
         """Start all processes."""
@@ -206,13 +216,13 @@ class Job:
         while not stops and not self._failures() and self._alive():
             self._pump(_TICK)
             self._fail_if_terminated()
-            diagnosis = self._diagnose_if_stuck()
-            if diagnosis is None or self.when_stuck is None:
+            if self.when_stuck is None or not self._is_stuck():
                 continue
+            stuck = self._ask_for_stacks()
             if self.when_stuck.end:
                 self.end(signal.SIGTERM, grace, stops)
-                return Outcome(STUCK_STATUS, stuck=diagnosis)
-            self.when_stuck.report(diagnosis)
+                return Outcome(STUCK_STATUS, stuck=stuck)
+            self.when_stuck.report(stuck)
         if stops:
             self.end(stops[0], grace, stops)
             return Outcome(128 + stops[0], interrupted=True)
@@ -222,7 +232,8 @@ class Job:
             self.end(signal.SIGTERM, grace, stops)
             status = failure.status
             return Outcome(status if status >= 0 else 128 - status, failure)
-        return Outcome(0)
+        unwritten = tuple(k for k, worker in enumerate(self.workers) if worker.unwritten)
+        return Outcome(2 if unwritten else 0, unwritten=unwritten)
 
     def _fail_if_terminated(self) -> None:
         """A process that is inside XLA does not end by SIGTERM: then the job does."""
@@ -233,42 +244,49 @@ class Job:
             if worker.popen.poll() is None:
                 worker.failures.append((time.time(), Failure(process, -signal.SIGTERM, "")))
 
-    def _diagnose_if_stuck(self) -> Diagnosis | None:
-        pids = [worker.popen.pid for worker in self.workers]
-        if self.watchdog is None or not self.watchdog.is_stuck(pids, self.heard):
-            return None
-        self._ask_for_stacks()
-        gone = [k for k, worker in enumerate(self.workers) if worker.popen.poll() is not None]
-        answers = [worker.answer for worker in self.workers]
-        return diagnose(self.watchdog.quiet, pids, answers, gone)
+    def _is_stuck(self) -> bool:
+        """Whether the job has just become stuck."""
+        now = time.monotonic()
+        if self._clock is None or now < self._next_look:
+            return False
+        self._next_look = now + self._clock.interval
+        cpu = cpu_seconds([worker.popen.pid for worker in self.workers])
+        return cpu is not None and self._clock.add(Activity(now, cpu, self.heard))
 
-    def _ask_for_stacks(self) -> None:
-        asked = [worker for worker in self.workers if worker.answers()]
-        for worker in asked:
-            worker.answer = None
-            with suppress(OSError):
-                worker.link.send(b"?")
-        self._pump_until(lambda: all(worker.answer for worker in asked), _ANSWER)
-        silent = [worker for worker in asked if worker.answer is None and worker.answers()]
-        for worker in silent:
+    def _ask_for_stacks(self) -> StuckJob:
+        """Each process writes its stacks when a signal comes, also while it is inside XLA."""
+        seconds = self._clock.quiet if self._clock else 0.0
+        for worker in self.workers:
             worker.dump.clear()
-            worker.popen.send_signal(DUMP_SIGNAL)
-        self._pump_until(lambda: not silent, _DUMP)
-        for worker in silent:
-            worker.answer = parse_dump(worker.dump)
-
-    def _pump_until(self, done: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not done() and time.monotonic() < deadline:
+            if worker.answers():
+                worker.popen.send_signal(DUMP_SIGNAL)
+        deadline = time.monotonic() + _DUMP
+        while time.monotonic() < deadline:
             self._pump(_TICK)
+        states = tuple(
+            StuckProcess(
+                process,
+                worker.popen.pid,
+                parse_dump(worker.dump, self.program.package),
+                ended=worker.popen.poll() is not None,
+            )
+            for process, worker in enumerate(self.workers)
+        )
+        return StuckJob(seconds, self.processes, states)
 
     def end(self, number: int, grace: float, stops: list[int]) -> None:
-        """Tell all processes to end; kill them after ``grace`` seconds or at a second signal."""
+        """Tell all processes to end; kill them after ``grace`` seconds or at a second signal.
+
+        Those that are writing their records then have longer.
+        """
         told = len(stops)
         for worker in self.workers:
             signal_group(worker.popen, number)
         deadline = time.monotonic() + grace
-        while self._alive() and time.monotonic() < deadline and len(stops) == told:
+        while self._alive() and len(stops) == told:
+            late = time.monotonic() - deadline
+            if late > (_WRITING if self._any_writes() else 0):
+                break
             self._pump(_TICK)
         self.kill()
         self._drain()
@@ -288,6 +306,9 @@ class Job:
     def _alive(self) -> bool:
         return any(worker.popen.poll() is None for worker in self.workers)
 
+    def _any_writes(self) -> bool:
+        return any(worker.writing and worker.popen.poll() is None for worker in self.workers)
+
     def _pump(self, timeout: float) -> bool:
         """Read what has come; False when nothing had."""
         events = self.selector.select(timeout)
@@ -297,6 +318,9 @@ class Job:
             self.heard += 1
             lines.feed(chunk)
             if not chunk:
+                for worker in self.workers:
+                    if worker.link is source:
+                        worker.gone = time.time()
                 self.selector.unregister(source)
                 source.close()
         return bool(events)
@@ -312,17 +336,17 @@ class Job:
         if "failed" in said:
             failure = Failure(process, said["failed"], said["traceback"])
             worker.failures.append((said["at"], failure))
-        if "answer" in said:
-            worker.answer = Answer.from_json(said["answer"])
         if "terminated" in said and worker.terminated is None:
             worker.terminated = time.monotonic()
         worker.ready = worker.ready or "ready" in said
+        worker.writing = said.get("writing", worker.writing)
+        worker.unwritten = said.get("unwritten", worker.unwritten)
         worker.stage = said.get("stage", worker.stage)
 
     def _failures(self) -> list[tuple[float, Failure]]:
         """Every failure so far: what processes told, and those that ended without a word."""
         silent = [
-            (time.time(), Failure(n, worker.popen.returncode, ""))
+            ((worker.gone or time.time()) - _NOTICED, Failure(n, worker.popen.returncode, ""))
             for n, worker in enumerate(self.workers)
             if worker.popen.poll() and not worker.failures
         ]
@@ -332,7 +356,7 @@ class Job:
         deadline = time.monotonic() + _SETTLE
         while self._failures() and time.monotonic() < deadline:
             self._pump(_TICK)
-        ranked = sorted(self._failures(), key=lambda item: (item[1].rank, item[0]))
+        ranked = sorted(self._failures(), key=lambda item: (not item[1].was_killed, item[0]))
         if not ranked:
             return None
         first = ranked[0][1]

@@ -9,58 +9,54 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import functools
 import os
-import select
+import signal
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shardlift._import_hook import AfterImport
 from shardlift.capture.files import CaptureError
 from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, part_path, read_whole
-from shardlift.launch.diagnosis import Diagnosis
 from shardlift.launch.job import STUCK_STATUS
+from shardlift.launch.program import Program
 from shardlift.launch.scheduler import place_by_scheduler
 from shardlift.launch.session import RunSession
 from shardlift.launch.sigterm import Sigterm
+from shardlift.launch.stacks import ThreadStack, parse_dump
+from shardlift.launch.stuck import (
+    Activity,
+    StuckClock,
+    StuckJob,
+    StuckProcess,
+    WhenStuck,
+    cpu_seconds,
+)
 
-if TYPE_CHECKING:
-    from shardlift.launch.job_watch import JobWatch
+__all__ = ["Member"]
 
-__all__ = ["Member", "StuckOptions"]
-
-_FIRST, _LONGEST = 2.0, 60.0  # seconds until the part is written for the first time; at most
 _PATIENCE = 6.0  # seconds that process 0 waits for parts when JAX says that all have ended
-
-
-@dataclass(frozen=True)
-class StuckOptions:
-    """What to do with a job in which no process has used the CPU for ``after`` seconds."""
-
-    after: float
-    report: Callable[[Diagnosis, bool], None]  # the second: is the job ended because of that?
-    end: bool = False
 
 
 class Member:
     """This process, as a member of a job of many; on its own, nothing happens."""
 
-    def __init__(self, session: RunSession, stuck: StuckOptions | None = None) -> None:
-        """To be called before the program runs; ``stuck`` says what to do with a stuck job."""
-        self.session, self.stuck = session, stuck
-        self._watch: JobWatch | None = None
+    def __init__(self, session: RunSession, when_stuck: WhenStuck | None = None) -> None:
+        """To be called before the program runs."""
+        self.session, self.when_stuck = session, when_stuck
         self.record = session.options.record
         self.place: tuple[int, int] | None = None  # once it has joined: its number, and of all
         self._ended, self._status = False, 0
         if self.record is not None:
             session.path = self._part(place_by_scheduler(os.environ))
+            session.keep_writing()
         # Before JAX registers its handler, which waits for all processes: so this one runs later.
-        atexit.register(self._at_exit)
+        atexit.register(self._merge)
         jax = sys.modules.get("jax")
         if jax is not None and hasattr(jax, "distributed"):
             self._hook(jax)
@@ -90,24 +86,29 @@ class Member:
         if self.place is None or self.place[1] == 1:
             self.place = None
             return
-        self._start_watch(self.place)
+        if self.when_stuck is not None:
+            watch = threading.Thread(
+                target=self._watch, args=(self.place, self.when_stuck), daemon=True
+            )
+            watch.start()
         if self.record is not None and self.session.observer is not None:
             from shardlift.recording.process import job_name
 
             self.session.path = self._part(self.place)
-            self.session.observer.running = True
             job_name()
-            self._keep_writing()
+            self.session.joined = True
+            self._hear_sigterm()
 
-    def _start_watch(self, place: tuple[int, int]) -> None:
-        from shardlift import _compat
-        from shardlift.launch.job_watch import JobWatch
-
-        client = _compat.coordination()
-        if client is not None and self.stuck is not None:
-            after, end, report = self.stuck.after, self.stuck.end, self.stuck.report
-            self._watch = JobWatch(client, place, after, end, report, self._leave)
-            self._watch.start()
+    def _watch(self, place: tuple[int, int], when_stuck: WhenStuck) -> None:
+        """Look at this process alone: nobody here knows what the others do."""
+        clock, me = StuckClock(when_stuck.after), os.getpid()
+        while (cpu := cpu_seconds([me])) is not None:
+            if clock.add(Activity(time.monotonic(), cpu, 0)):
+                state = StuckProcess(place[0], me, _own_stacks(self.session.program))
+                when_stuck.report(StuckJob(clock.quiet, place[1], (state,)))
+                if when_stuck.end:
+                    self._leave()
+            time.sleep(clock.interval)
 
     def _leave(self) -> None:
         """End this process, which is stuck, with its part of the record written."""
@@ -119,44 +120,31 @@ class Member:
 
     # ---- while the program runs
 
-    def _keep_writing(self) -> None:
-        sigterm = Sigterm()
-        if threading.current_thread() is threading.main_thread():
+    def _hear_sigterm(self) -> None:
+        if threading.current_thread() is threading.main_thread():  # signals are heard there only
+            sigterm = Sigterm()
             sigterm.listen()
             sigterm.take_over()
-        writer = threading.Thread(target=self._serve, args=(sigterm,), daemon=True)
-        writer.name = "shardlift-parts"
-        writer.start()
+            name = "shardlift-sigterm"
+            threading.Thread(target=self._serve, args=(sigterm,), daemon=True, name=name).start()
 
     def _serve(self, sigterm: Sigterm) -> None:
-        interval = _FIRST
         while not self._ended:
-            came, _, _ = select.select([sigterm.source], [], [], interval)
-            terminated = bool(came) and sigterm.received()
-            if not self._ended and (terminated or not came):
+            if signal.SIGTERM in sigterm.received():
                 self.session.write(quiet=True)
-                interval = min(2 * interval, _LONGEST)
-            if terminated:
                 sigterm.note_preemption()
 
     # ---- when it ends
 
-    def wait_if_ending(self) -> None:
-        """Do not return if the job is being ended because it is stuck: errors mean nothing then."""
-        while self._watch is not None and self._watch.is_ending():
-            time.sleep(1)
-
-    def end(self, status: Any, error: BaseException | None = None) -> bool:
+    def end(self, status: Any) -> bool:
         """Write the record; False if there is one, and it could not be written.
 
-        ``status`` is what the program gave to ``sys.exit``; ``error`` what it raised, if it did.
+        ``status`` is what the program gave to ``sys.exit``, or 1 if it raised an error.
         """
         self._ended = True
         failed = status not in (0, None)
         self._status = (status if isinstance(status, int) else 1) if failed else 0
         session = self.session
-        if session.observer is not None:
-            session.observer.running = False
         if self.place is None:
             return session.end()
         process, count = self.place
@@ -164,14 +152,7 @@ class Member:
         if failed:
             part = f"; its part of the record is {session.path}" if self.record and written else ""
             session.print([f"process {process} of {count} failed{part}"])
-        if self._watch is not None:
-            self._watch.finish(_error_text(status, error) if failed else "")
         return written
-
-    def _at_exit(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
-        self._merge()
 
     def _merge(self) -> None:
         """At the exit of process 0: merge the parts, and print one summary."""
@@ -193,11 +174,11 @@ class Member:
             self.session.print(summarise(whole, self.record))
 
 
-def _error_text(status: Any, error: BaseException | None) -> str:
-    if error is None:
-        return f"exit status {status}" if isinstance(status, int) else str(status)
-    first_line = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {first_line}"
+def _own_stacks(program: Program) -> tuple[ThreadStack, ...]:
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        return parse_dump(file.read().splitlines(), program.package)
 
 
 def _wait_for_parts(record: str, count: int) -> None:

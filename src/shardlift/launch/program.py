@@ -32,6 +32,11 @@ class Program:
     args: tuple[str, ...] = ()
     module: bool = False
 
+    @property
+    def package(self) -> str:
+        """The package of a module, which may be an installed one; otherwise empty."""
+        return self.target.partition(".")[0] if self.module else ""
+
     def run(self) -> None:
         """Run it as ``__main__``; what it raises, ``SystemExit`` included, comes out."""
         sys.argv = [self.target, *self.args]

@@ -11,29 +11,34 @@ import shlex
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shardlift._import_hook import AfterImport
-from shardlift._legacy import Recorder, Session, Uses
+from shardlift._legacy import Session, UseRecorder, Uses
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.capture.parts import part_path
 from shardlift.launch.program import Program
 from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.options import TapeOptions
+from shardlift.recording.tape.traced_prints import leave_out_traced_prints
 
 if TYPE_CHECKING:
     from shardlift.recording.tape.tape import Tape
 
-__all__ = ["Observer", "RunOptions", "RunSession"]
+__all__ = ["RunOptions", "RunRecorder", "RunSession"]
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__))
 _NAMES = 6  # how many names are listed at the end
+# Seconds until the record is written for the first time, and at most between two times; and how
+# many times longer it is not written than it takes to write it.
+_FIRST, _LONGEST, _SHARE = 1.0, 60.0, 20
 
 
-class Observer(Recorder, Protocol):
+class RunRecorder(UseRecorder, Protocol):
     """What a session asks of whoever observes its program."""
 
     running: bool  # has the program not ended yet?
@@ -47,6 +52,9 @@ class Observer(Recorder, Protocol):
     def note_devices(self) -> None:
         """Note the devices, before JAX lets go of them at the end of the process."""
 
+    def has_calls(self) -> bool:
+        """Whether the program has called a mapped function."""
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -59,7 +67,6 @@ class RunOptions:
       facts: records times, placements and reads.
       tape: records the arrays of every call.
       seed: of ``random`` and ``numpy.random``, before the program starts.
-      plan_for: numbers of devices that recorded programs are lowered for.
       reference: the capture of another run, on whose inputs calls are run again.
     """
 
@@ -69,14 +76,13 @@ class RunOptions:
     facts: bool = True
     tape: TapeOptions | None = None
     seed: int | None = None
-    plan_for: tuple[int, ...] = ()
     reference: str | None = None
 
     @staticmethod
     def from_tree(tree: Mapping[str, Any]) -> RunOptions:
         """The options that ``dataclasses.asdict`` made a tree of."""
         tape = tree["tape"] and TapeOptions(**tree["tape"])
-        return RunOptions(**{**tree, "tape": tape, "plan_for": tuple(tree["plan_for"])})
+        return RunOptions(**{**tree, "tape": tape})
 
     def of_process(self, process: int) -> RunOptions:
         """The same in one process of many: the first one prints.
@@ -105,8 +111,10 @@ class RunSession:
         self.options, self.program = options, program
         self.process = os.getpid()
         self.path = options.record  # in a job of many processes, that of a part
-        self.observer: Observer | None = None
+        self.joined = False  # is this process known to be one of a job?
+        self.observer: RunRecorder | None = None
         self._writing = threading.Lock()
+        self._ended = threading.Event()
         self.session = Session(patch=options.patch, prepare=self._prepare)
         self.uses = self.session.enter()
         if options.seed is not None:
@@ -117,20 +125,23 @@ class RunSession:
             if options.tape is not None:
                 self._children = Children(options.record)
                 self._children.watch()
+                for stream in filter(None, (sys.stdout, sys.stderr)):
+                    leave_out_traced_prints(stream)
         self._filter_threads()
 
-    def _prepare(self) -> Observer | None:
+    def _prepare(self) -> RunRecorder | None:
         from shardlift import _compat
 
         _compat.leave_out_of_tracebacks(_FOLDER)
         if self.options.record is not None:
             self.observer = self._recorder()
+            self.observer.running = True
         if self.options.seed is not None:
             # The import of jax draws from it, not as much in every version.
             sys.modules["numpy.random"].seed(self.options.seed)
         return self.observer
 
-    def _recorder(self) -> Observer:
+    def _recorder(self) -> RunRecorder:
         from shardlift.recording.process import job_name
         from shardlift.recording.recorder import Recorder
 
@@ -142,7 +153,6 @@ class RunSession:
             patched=options.patch,
             facts=options.facts,
             tape=self._tape(),
-            plan_for=options.plan_for,
         )
         if options.tape is not None:
             from shardlift._legacy.patches import Patches
@@ -174,11 +184,31 @@ class RunSession:
         """
         if os.getpid() != self.process:
             return True
+        self._ended.set()
+        if self.observer is not None:
+            self.observer.running = False
         if not self.write():
             return False
         if not (quiet or self.options.quiet):
             self.print(self.lines())
         return True
+
+    def keep_writing(self) -> None:
+        """Write the record from time to time: a process that is killed leaves what it had seen."""
+        if self.options.record is not None:
+            name = "shardlift-record"
+            threading.Thread(target=self._write_repeatedly, daemon=True, name=name).start()
+
+    def _write_repeatedly(self) -> None:
+        pause = _FIRST
+        while not self._ended.wait(pause):
+            # Before its first call, a program may still join a job, where its file is another one.
+            if self.observer is None or not (self.joined or self.observer.has_calls()):
+                continue
+            began = time.monotonic()
+            with contextlib.suppress(Exception):  # the program went on meanwhile: next time
+                self.write(quiet=True)
+            pause = max(min(2 * pause, _LONGEST), _SHARE * (time.monotonic() - began))
 
     def write(self, *, quiet: bool = False, patience: float = 60) -> bool:
         """Write what was recorded so far; False, with a line that says why, if that fails.
@@ -255,6 +285,9 @@ def observe_more(recorder: Any, patches: Any) -> None:
     from jax import export
     from jax.experimental import pjit
 
+    import shardlift
+
+    patches.set(shardlift, "pmap", recorder.pmap(shardlift.pmap))
     patches.set(jax, "shard_map", recorder.shard_map(jax.shard_map))
     patches.set(pjit, "pjit", recorder.jit(pjit.pjit))
     patches.set(export.Exported, "call", recorder.exported_call(export.Exported.call))

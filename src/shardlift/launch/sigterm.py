@@ -47,9 +47,9 @@ class Sigterm:
         handler = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, handler if keep_handler and callable(handler) else _go_on)
 
-    def received(self) -> bool:
-        """Read what has come; was there a SIGTERM?"""
-        return signal.SIGTERM in self.source.recv(4096)
+    def received(self) -> bytes:
+        """Wait for signals that Python handles; their numbers."""
+        return self.source.recv(4096)
 
     def note_preemption(self) -> None:
         """What JAX's own handler does."""

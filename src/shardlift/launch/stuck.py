@@ -1,10 +1,15 @@
-"""Is a job stuck? Decided from samples of what its processes used and printed."""
+"""Is a job stuck? Decided by the CPU time that its processes use, and by what they print."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["Sample", "StuckClock"]
+from shardlift.launch.stacks import ThreadStack
+
+__all__ = ["Activity", "StuckClock", "StuckJob", "StuckProcess", "WhenStuck", "cpu_seconds"]
 
 # What an idle process uses. Jobs that hang in a collective, 2x2, 2x4 and 4x2 virtual devices with
 # gloo, used 1.9 to 4.0 ms of CPU per second and process (JAX 0.10.2 and 0.12.0.1), on an idle and a
@@ -12,12 +17,48 @@ __all__ = ["Sample", "StuckClock"]
 # 10 ms, hence the second number.
 IDLE_SHARE = 0.02  # of one core
 IDLE_TICKS = 0.02  # seconds
-LONGEST_INTERVAL = 2.0  # between two samples, in seconds
+LONGEST_INTERVAL = 2.0  # between two looks, in seconds
 PATIENCE = 10  # a job that moved again is reported again after so many times the limit
 
 
+class StuckProcess(NamedTuple):
+    """One process of a stuck job."""
+
+    process: int
+    pid: int
+    stacks: tuple[ThreadStack, ...]  # of its threads, the main one last; empty without an answer
+    ended: bool = False
+
+    @property
+    def main(self) -> ThreadStack:
+        """The main thread."""
+        return self.stacks[-1]
+
+    @property
+    def threads(self) -> tuple[ThreadStack, ...]:
+        """Other threads that are in the program."""
+        return tuple(stack for stack in self.stacks[:-1] if stack.own)
+
+
+class StuckJob(NamedTuple):
+    """A job in which nothing has happened for so many seconds, and those of its processes that
+    were asked for their stacks."""
+
+    seconds: float
+    processes: int
+    states: tuple[StuckProcess, ...]
+
+
 @dataclass(frozen=True)
-class Sample:
+class WhenStuck:
+    """What to do with a job in which nothing has happened for ``after`` seconds."""
+
+    after: float
+    report: Callable[[StuckJob], None]
+    end: bool = False
+
+
+class Activity(NamedTuple):
     """One look at a job."""
 
     at: float  # seconds, by a clock that only goes forward
@@ -29,8 +70,8 @@ class StuckClock:
     """Measures for how long a job has done nothing.
 
     >>> clock = StuckClock(limit=60)
-    >>> quiet = [Sample(at=2.0 * k, cpu=(1.5, 1.7), printed=8) for k in range(40)]
-    >>> [sample.at for sample in quiet if clock.add(sample)]
+    >>> quiet = [Activity(at=2.0 * k, cpu=(1.5, 1.7), printed=8) for k in range(40)]
+    >>> [look.at for look in quiet if clock.add(look)]
     [60.0]
     """
 
@@ -38,30 +79,74 @@ class StuckClock:
         """A job is stuck when it has done nothing for ``limit`` seconds."""
         self.interval = min(LONGEST_INTERVAL, limit / 4)
         self.quiet = 0.0  # seconds in which nothing has happened
-        self.limit = self._next_limit = limit
-        self._last: Sample | None = None
+        self._limit, self._next_limit = limit, limit
+        self._last: Activity | None = None
         self._reported = False
 
-    def add(self, sample: Sample) -> bool:
-        """Take the next sample; True when the job has just become stuck."""
-        last, self._last = self._last, sample
+    def add(self, look: Activity) -> bool:
+        """Take the next look; True when the job has just become stuck."""
+        last, self._last = self._last, look
         if last is None:
             return False
-        if has_moved(last, sample):
+        if has_moved(last, look):
             self.quiet, self._reported = 0.0, False
             return False
         # While the launcher itself is stopped, by Ctrl-Z for example, it sees nothing.
-        self.quiet += min(sample.at - last.at, 2 * self.interval)
+        self.quiet += min(look.at - last.at, 2 * self.interval)
         if self._reported or self.quiet < self._next_limit:
             return False
-        self._reported, self._next_limit = True, PATIENCE * self.limit
-        self._last = None  # the processes use some CPU time to answer what they wait for
+        self._reported, self._next_limit = True, PATIENCE * self._limit
+        self._last = None  # the processes use some CPU time to write their stacks
         return True
 
 
-def has_moved(last: Sample, sample: Sample) -> bool:
-    """Whether a process printed, computed, or ended between two samples."""
-    idle = IDLE_TICKS + IDLE_SHARE * (sample.at - last.at)
-    pairs = zip(last.cpu, sample.cpu, strict=True)
+def has_moved(last: Activity, look: Activity) -> bool:
+    """Whether a process printed, computed, or ended between two looks."""
+    idle = IDLE_TICKS + IDLE_SHARE * (look.at - last.at)
+    pairs = zip(last.cpu, look.cpu, strict=True)
     # Less than before: something that a process had started is gone.
-    return sample.printed != last.printed or any(abs(now - then) > idle for then, now in pairs)
+    return look.printed != last.printed or any(abs(now - then) > idle for then, now in pairs)
+
+
+def cpu_seconds(processes: Sequence[int]) -> tuple[float, ...] | None:
+    """CPU seconds of each process with all that it started; None where there is no ``/proc``."""
+    try:
+        stats = _read_stats()
+    except OSError:
+        return None
+    tick: int = os.sysconf("SC_CLK_TCK")
+    return tuple(sum(stats[pid].ticks for pid in _family(root, stats)) / tick for root in processes)
+
+
+class _Stat(NamedTuple):
+    parent: int
+    ticks: int
+
+
+def _read_stats() -> dict[int, _Stat]:
+    """Every process of this machine."""
+    stats = {}
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                stats[int(pid)] = parse_stat(file.read())
+        except OSError:  # it has ended
+            continue
+    return stats
+
+
+def parse_stat(line: str) -> _Stat:
+    """Read a line of ``/proc/PID/stat``; the name, in (), may hold anything.
+
+    >>> parse_stat("7 (a (b) c) S 1 7 5 0 -1 0 9 9 9 9 100 20 3 4 20 0")
+    _Stat(parent=1, ticks=127)
+    """
+    fields = line.rpartition(")")[2].split()
+    return _Stat(int(fields[1]), sum(map(int, fields[11:15])))
+
+
+def _family(root: int, stats: dict[int, _Stat]) -> set[int]:
+    family = {root} & stats.keys()
+    while more := {pid for pid, stat in stats.items() if stat.parent in family} - family:
+        family |= more
+    return family

@@ -15,7 +15,7 @@ from shardlift.mapping.nesting import NeedsInner
 from shardlift.mapping.options import Reshard, View, check_options
 from shardlift.mapping.placement import ReshardWarning
 from shardlift.mapping.registry import remember, site_of
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 if TYPE_CHECKING:
     from shardlift.mapping.explanation import Explanation
@@ -147,7 +147,7 @@ _METHODS = {
 }
 
 
-def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
+def _with_methods(fun: Callable[..., Any], pmapped: Any, site: MappedFunction) -> Pmapped:
     for name in _METHODS:
         setattr(pmapped, name, _method(name, fun, site))
     pmapped.clear_cache = site.clear
@@ -156,7 +156,7 @@ def _with_methods(fun: Callable[..., Any], pmapped: Any, site: Site) -> Pmapped:
     return typed
 
 
-def _method(name: str, fun: Callable[..., Any], site: Site) -> Callable[..., Any]:
+def _method(name: str, fun: Callable[..., Any], site: MappedFunction) -> Callable[..., Any]:
     def method(*args: Any, **kwargs: Any) -> Any:
         module = importlib.import_module(f"{__name__}.{_METHODS[name]}")
         return getattr(module, name)(site, args, kwargs)

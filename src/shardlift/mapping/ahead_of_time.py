@@ -11,19 +11,19 @@ from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.plan import Plan, make_plan
 from shardlift.mapping.processes.bridge import Bridge
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 
-def lower(site: Site, args: Args, kwargs: Kwargs) -> Any:
+def lower(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
     """Lower the program; in a job of many processes its compiled form converts arrays too."""
     lowered, plan = use_program(site, args, kwargs, lambda program, a, k: program.lower(*a, **k))
     return lowered if plan.bridge is None else LocalLowered(lowered, plan.bridge)
 
 
-def trace(site: Site, args: Args, kwargs: Kwargs) -> Any:
+def trace(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
     """Trace the program.
 
     ``jax.make_jaxpr`` calls this too, and may evaluate the result with the caller's own
@@ -39,7 +39,7 @@ def trace(site: Site, args: Args, kwargs: Kwargs) -> Any:
     return jax.jit(local, static_argnums=site.options.static).trace(*args, **kwargs)
 
 
-def eval_shape(site: Site, args: Args, kwargs: Kwargs) -> Any:
+def eval_shape(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
     """Shapes and dtypes of the outputs, as the caller sees them."""
     out, plan = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
     if plan.bridge is None:
@@ -53,7 +53,7 @@ def eval_shape(site: Site, args: Args, kwargs: Kwargs) -> Any:
     return jax.tree.unflatten(tree, local)
 
 
-def as_shard_map(site: Site, args: Args, kwargs: Kwargs) -> Any:
+def as_shard_map(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
     """The plain jitted ``shard_map`` that a call runs; it keeps the function alive by itself.
 
     In a job of many processes it takes and returns global arrays.
@@ -64,7 +64,7 @@ def as_shard_map(site: Site, args: Args, kwargs: Kwargs) -> Any:
 
 
 def use_program(
-    site: Site, args: Args, kwargs: Kwargs, use: Callable[[Any, Args, Kwargs], Any]
+    site: MappedFunction, args: Args, kwargs: Kwargs, use: Callable[[Any, Args, Kwargs], Any]
 ) -> tuple[Any, Plan]:
     """Call ``use`` with the program of a call and the arguments it takes; also return the plan."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from shardlift.mapping.axes import Axis
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 
 
 class Call(NamedTuple):
@@ -20,7 +20,7 @@ class Call(NamedTuple):
     size: int  # the number of rows: of devices along the pmap's own axis
 
 
-def dynamic_args(options: Options, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def dynamic_args(options: PmapOptions, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The positional arguments that are not static."""
     if not options.static:
         return args
@@ -33,7 +33,9 @@ def dynamic_args(options: Options, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(arg for k, arg in enumerate(args) if k not in options.static)
 
 
-def with_static(options: Options, args: tuple[Any, ...], dynamic: Sequence[Any]) -> Sequence[Any]:
+def with_static(
+    options: PmapOptions, args: tuple[Any, ...], dynamic: Sequence[Any]
+) -> Sequence[Any]:
     """``args`` with those that are not static replaced by ``dynamic``."""
     if not options.static:
         return dynamic

@@ -2,8 +2,8 @@
 
 In a job of many processes a call that differs on one of them hangs in a collective, or worse.
 The first time a site is compiled for a signature, each process leaves a description of the
-program with the coordination service and reads those of the others. Calls that are served from
-the cache check nothing, so a running program pays nothing.
+program with the coordination service and reads the other processes' descriptions. Calls that are
+served from the cache check nothing, so a running program pays nothing.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ CATALOGUE = (
         "incompatible-devices",
         r"[Rr]eceived incompatible devices for jitted computation"
         r"|Sharding passed to p?jit does not match the sharding on the respective arg",
-        "an input is committed to other devices than those of the program, or has another layout "
+        "an input is committed to other devices than the program runs on, or has another layout "
         "on them. Since JAX 0.8 a pmap does not move such inputs by itself.",
         "place the input first with jax.device_put(x, sharding), or have it moved: "
         'shardlift.pmap(..., reshard="warn").',
@@ -37,7 +37,7 @@ CATALOGUE = (
         r"Passing non-trivial shardings for numpy inputs is not allowed",
         "in a job of many processes jit takes a NumPy array only if every device gets all of it.",
         "place it first: with jax.device_put for the devices of this process, with "
-        "shardlift.stitch for those of all processes.",
+        "shardlift.stitch for the devices of all processes.",
     ),
     Hint(
         "context-mesh",
@@ -61,8 +61,8 @@ CATALOGUE = (
         r"differ from the types for which this computation was compiled"
         r"|Computation was compiled for input shardings that disagree",
         "a compiled program (lower().compile()) was called with arrays of another shape or "
-        "sharding than those it was lowered for. That of jax.pmap does not convert the local "
-        "arrays of a process to global ones.",
+        "sharding than it was lowered for. A compiled jax.pmap does not convert the local arrays "
+        "of a process to global ones.",
         "call it with arrays like those given to lower(), or call the pmapped function itself.",
     ),
     Hint(

@@ -14,7 +14,7 @@ from shardlift import _compat
 from shardlift._html_table import html_table
 from shardlift.mapping.ahead_of_time import use_program
 from shardlift.mapping.axes import prefix_leaves, spec_of
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 COLLECTIVES = {
     "psum", "pmax", "pmin", "all_gather", "all_to_all", "ppermute", "pbroadcast", "pgather",
@@ -23,7 +23,7 @@ COLLECTIVES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Leaf:
+class ExplainedLeaf:
     """An argument or output of a pmapped call, as the mesh sees it."""
 
     name: str
@@ -46,8 +46,8 @@ class Explanation:
 
     name: str
     mesh: Mesh
-    inputs: tuple[Leaf, ...]
-    outputs: tuple[Leaf, ...]
+    inputs: tuple[ExplainedLeaf, ...]
+    outputs: tuple[ExplainedLeaf, ...]
     collectives: tuple[tuple[str, tuple[Hashable, ...], int], ...]  # kind, axes, how often
 
     def __str__(self) -> str:
@@ -88,12 +88,12 @@ class Explanation:
         ]
 
 
-def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
+def explain(site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
     """Describe a call from its trace; nothing is computed."""
     call = site.take_apart(args, kwargs)
     traced, plan = use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))
     inputs = [
-        Leaf(name, type_of(leaf), spec_of(axis, plan.label), donated)
+        ExplainedLeaf(name, type_of(leaf), spec_of(axis, plan.label), donated)
         for name, leaf, axis, donated in zip(
             site.names(call), call.leaves, call.axes, site.donated(call), strict=True
         )
@@ -108,13 +108,13 @@ def explain(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explan
     )
 
 
-def _outputs(site: Site, out_info: Any, label: str) -> Iterator[Leaf]:
+def _outputs(site: MappedFunction, out_info: Any, label: str) -> Iterator[ExplainedLeaf]:
     axes = prefix_leaves(site.options.out_axes, out_info, "out_axes")
     paths = jax.tree_util.tree_flatten_with_path(out_info)[0]
     for (path, info), axis in zip(paths, axes, strict=True):
         where = "output" + jax.tree_util.keystr(path)
         spec = spec_of(axis if axis is None else max(axis, 0), label)
-        yield Leaf(where, type_of(info), spec)
+        yield ExplainedLeaf(where, type_of(info), spec)
 
 
 def type_of(leaf: Any) -> str:

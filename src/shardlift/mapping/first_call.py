@@ -2,7 +2,7 @@
 
 jit compiles one program for each layout of its arguments. A training state comes to its first
 step from NumPy, from one device or from a mesh with an axis of another name, and to the second
-step from the first one: two programs, of which one is used once (jax 0.10 to 0.12). Laid out
+step from the first one: two programs, and the first is used once (jax 0.10 to 0.12). Laid out
 before the first call, the state needs only one program.
 """
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from shardlift import _compat
 
-# Characters that a mesh axis name must not have: a quote stops the compiler of jax 0.12.0; a
-# backslash or a non-ASCII character stops that of 0.10.2, which does not use the text otherwise.
+# Characters that a mesh axis name must not have: a quote stops the compiler of jax 0.12.0. A
+# backslash or a non-ASCII character stops the compiler of 0.10.2, which uses the text for nothing.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_ ]" if _compat.VERSION < (0, 11) else r"['\\]")
 
 

@@ -13,17 +13,17 @@ from jax.sharding import AxisType, Mesh
 
 from shardlift import _compat
 from shardlift.mapping.nesting import InnerAxes
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 
 
-class Layout(NamedTuple):
+class DeviceRows(NamedTuple):
     """The devices of a pmap, and the number of rows over all processes."""
 
     devices: tuple[jax.Device, ...]
     rows: int
 
 
-def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
+def choose_layout(options: PmapOptions, size: int, inner: InnerAxes) -> DeviceRows:
     """Choose the devices for ``size`` rows and nested axes ``inner``, or raise ValueError.
 
     In the local view ``size`` counts the rows of this process.
@@ -32,11 +32,11 @@ def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
     many = jax.process_count(options.backend) > 1 and options.view == "local"
     if options.devices is not None:
         _check_given(given_local_devices(options), size, size * below)
-        layout = Layout(options.devices, len(options.devices) // below)
+        layout = DeviceRows(options.devices, len(options.devices) // below)
     elif many:
         layout = _over_processes(options, size, size * below)
     else:
-        layout = Layout(_first_devices(options, size, inner, size * below), size)
+        layout = DeviceRows(_first_devices(options, size, inner, size * below), size)
     if options.axis_size is not None and options.axis_size != layout.rows:
         raise ValueError(
             f"Specified axis_size {options.axis_size} doesn't match received axis_size "
@@ -45,7 +45,7 @@ def choose_layout(options: Options, size: int, inner: InnerAxes) -> Layout:
     return layout
 
 
-def given_local_devices(options: Options) -> tuple[jax.Device, ...]:
+def given_local_devices(options: PmapOptions) -> tuple[jax.Device, ...]:
     """The devices given to ``pmap`` that take rows of this process; empty if none were given."""
     given = options.devices or ()
     if options.view == "global" or not spans_processes(given):
@@ -59,7 +59,7 @@ def spans_processes(devices: Sequence[jax.Device]) -> bool:
     return len({device.process_index for device in devices}) > 1
 
 
-def _over_processes(options: Options, size: int, needed: int) -> Layout:
+def _over_processes(options: PmapOptions, size: int, needed: int) -> DeviceRows:
     """As many devices of each process as this one uses, in the order of the old pmap."""
     processes = range(jax.process_count(options.backend))
     available = [jax.local_devices(process, options.backend) for process in processes]
@@ -72,11 +72,11 @@ def _over_processes(options: Options, size: int, needed: int) -> Layout:
             "of many processes, each process passes one row for each of its own devices."
         )
     devices = tuple(device for local in available for device in local[:needed])
-    return Layout(devices, size * len(processes))
+    return DeviceRows(devices, size * len(processes))
 
 
 def _first_devices(
-    options: Options, size: int, inner: InnerAxes, total: int
+    options: PmapOptions, size: int, inner: InnerAxes, total: int
 ) -> tuple[jax.Device, ...]:
     processes = range(jax.process_count(options.backend))
     available = [d for n in processes for d in jax.local_devices(n, options.backend)]
@@ -115,7 +115,7 @@ def _check_given(devices: tuple[jax.Device, ...], size: int, total: int) -> None
         )
 
 
-def make_mesh(layout: Layout, label: str, inner: InnerAxes) -> Mesh:
+def make_mesh(layout: DeviceRows, label: str, inner: InnerAxes) -> Mesh:
     """A mesh with Auto axes, the pmap's own axis first, in the device order of the old pmap."""
     shape = (layout.rows, *(n for _, n in inner))
     return Mesh(np.array(layout.devices).reshape(shape), (label, *(name for name, _ in inner)))

@@ -14,11 +14,11 @@ from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.errors import hint_for
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.nesting import Frame, NeedsInner
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import Fun, map_block
 
 
-def call_inner(fun: Fun, options: Options, call: Call, frame: Frame | None) -> Any:
+def call_inner(fun: Fun, options: PmapOptions, call: Call, frame: Frame | None) -> Any:
     """Run on the mesh of the outer pmap, which is asked for one more axis if it has none.
 
     Without a frame, the call is in a ``shard_map`` of the user's own, or in a derivative rule of
@@ -52,10 +52,10 @@ def call_inner(fun: Fun, options: Options, call: Call, frame: Frame | None) -> A
     return _call_by_vmap(fun, options, call, spread=axis[0])
 
 
-def _call_by_vmap(fun: Fun, options: Options, call: Call, spread: str | None) -> Any:
+def _call_by_vmap(fun: Fun, options: PmapOptions, call: Call, spread: str | None) -> Any:
     """Compute the same numbers without a mesh axis, where ``shard_map`` cannot nest.
 
-    With ``spread`` the rows lie along that mesh axis and the compiler divides the work.
+    With ``spread`` the rows are placed along that mesh axis and the compiler divides the work.
     Without it (the axis belongs to a sibling of another name or size, the name shadows an
     outer one, or jit is disabled) each device of the outer pmap computes all rows.
     """

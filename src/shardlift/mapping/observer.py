@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shardlift.mapping.call import Call
     from shardlift.mapping.placement import Fit
     from shardlift.mapping.plan import Plan
-    from shardlift.mapping.site import Site
+    from shardlift.mapping.site import MappedFunction
 
 T = TypeVar("T")
 
@@ -22,7 +22,9 @@ T = TypeVar("T")
 class Observer(Protocol):
     """What an observer is told."""
 
-    def fitted(self, site: Site, plan: Plan, call: Call, fit: Fit, seconds: float) -> None:
+    def fitted(
+        self, site: MappedFunction, plan: Plan, call: Call, fit: Fit, seconds: float
+    ) -> None:
         """The arguments of a call were placed as its plan needs them."""
 
     def converted(self, seconds: float) -> None:

@@ -15,7 +15,7 @@ View = Literal["local", "global"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class PmapOptions:
     """The arguments of one ``pmap``, validated; ``key`` makes equal ones share a site."""
 
     axis_name: Hashable | None
@@ -57,7 +57,7 @@ def check_options(
     axis_size: int | None = None,
     reshard: Reshard = "error",
     view: View = "local",
-) -> Options:
+) -> PmapOptions:
     """Validate the arguments of ``pmap``; raises as ``jax.pmap`` does."""
     _check_callable(fun)
     hash(axis_name)
@@ -77,7 +77,7 @@ def check_options(
             f"pmap arguments {both} are both in static_broadcasted_argnums and in donate_argnums: "
             "a static argument has no buffer to donate."
         )
-    return Options(
+    return PmapOptions(
         axis_name=axis_name,
         in_axes=in_axes,
         out_axes=out_axes,

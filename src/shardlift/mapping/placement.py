@@ -79,7 +79,7 @@ def _is_placed(leaf: Any) -> bool:
 
 
 def _is_usable(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
-    """Can the program take it as it is?"""
+    """Can the program take it without a change?"""
     mesh = leaf.sharding.mesh if isinstance(leaf.sharding, NamedSharding) else None
     if mesh is not None and AxisType.Explicit in mesh.axis_types:
         return False  # its type names another mesh, which shard_map refuses

@@ -2,7 +2,7 @@
 
 The program is a ``jax.jit(jax.shard_map(...))`` that is called with the user's own arguments, so
 that C++ does all the work of a call. It has no ``in_shardings``: the specs of the ``shard_map``
-say how its inputs are laid out, the program itself rearranges an input that lies differently on
+say how its inputs are laid out, the program itself rearranges an input with another layout on
 the same devices, and every transformation goes through it. Anything else that is wrong with the
 arguments shows while they are traced or placed, never on a call served from jit's cache.
 """
@@ -32,7 +32,7 @@ from shardlift.mapping.axes import (
 from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.meshes import spans_processes
 from shardlift.mapping.nesting import Frame, InnerAxes, enter_frame
-from shardlift.mapping.options import Options, flatten_axes
+from shardlift.mapping.options import PmapOptions, flatten_axes
 
 if TYPE_CHECKING:
     from shardlift.mapping.processes.bridge import Bridge
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def home(self) -> Mesh:
-        """The mesh on which the caller's arrays lie."""
+        """The mesh of the caller's arrays."""
         return self.mesh if self.bridge is None else self.bridge.here
 
     def sharding(self, axis: Axis) -> NamedSharding:
@@ -64,7 +64,7 @@ class Plan:
 
 
 def make_plan(
-    get_fun: Callable[[], Fun], name: str, options: Options, mesh: Mesh, inner: InnerAxes
+    get_fun: Callable[[], Fun], name: str, options: PmapOptions, mesh: Mesh, inner: InnerAxes
 ) -> Plan:
     """Build the programs; nothing is traced yet."""
     label = mesh.axis_names[0]
@@ -100,7 +100,7 @@ def make_plan(
     return Plan(mesh, label, inner, jitted, ahead, bridge, local, by_row)
 
 
-def _map_everything(options: Options) -> Options:
+def _map_everything(options: PmapOptions) -> PmapOptions:
     """The same options, with axis 0 in place of None: one row per device of every value."""
 
     def mapped(axes: Any) -> Any:
@@ -113,7 +113,7 @@ def _map_everything(options: Options) -> Options:
 
 
 def describe(
-    fun: Fun, options: Options, mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any]
+    fun: Fun, options: PmapOptions, mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str:
     """Describe a program, in the same words in every process that runs the same program."""
     code = getattr(inspect.unwrap(fun), "__code__", None)
@@ -133,7 +133,7 @@ def describe(
 
 def map_block(
     fun: Fun,
-    options: Options,
+    options: PmapOptions,
     frame: Frame,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],

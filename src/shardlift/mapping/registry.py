@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from shardlift import _compat
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import Fun
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 
 class _Programs:
@@ -22,7 +21,7 @@ class _Programs:
     """
 
     def __init__(self) -> None:
-        self.sites: weakref.WeakSet[Site] = weakref.WeakSet()
+        self.sites: weakref.WeakSet[MappedFunction] = weakref.WeakSet()
 
     def cache_clear(self) -> None:
         """Forget every program of every site."""
@@ -45,7 +44,7 @@ _compat.register_cache(_programs, "shardlift.pmap")
 def _weak_getter(fun: Fun) -> Callable[[], Fun]:
     """A function that returns ``fun`` without keeping it alive, where that is possible."""
     try:
-        reference = weakref.WeakMethod(fun) if inspect.ismethod(fun) else weakref.ref(fun)
+        reference = weakref.ref(fun)
     except TypeError:
         return lambda: fun
 
@@ -58,46 +57,48 @@ def _weak_getter(fun: Fun) -> Callable[[], Fun]:
 
 
 # The sites of each function, by identity: equality is not enough, since the site of a function must
-# neither outlive it nor serve another one. An entry is removed with its owner.
-_sites: dict[tuple[int, int], dict[Any, Site]] = {}
-_owners: dict[tuple[int, int], weakref.ref[Any]] = {}
+# neither outlive it nor serve another one. An entry is removed with its function.
+_sites: dict[int, dict[Any, MappedFunction]] = {}
+_functions: dict[int, weakref.ref[Any]] = {}
 _sites_lock = threading.RLock()
 
 
-def site_of(fun: Fun, options: Options) -> Site:
+def site_of(fun: Fun, options: PmapOptions) -> MappedFunction:
     """The site of ``fun`` with these options.
 
-    ``pmap(f)(x)`` in a loop must not compile again, so equal pmaps of one function, or of one
-    method of one object, share a site. Neither the table nor the site keeps the function alive:
-    when it is freed, so are its programs and the arrays it closed over.
+    ``pmap(f)(x)`` in a loop must not compile again, so equal pmaps of one function share a site.
+    ``self.step`` is a new object each time it is read, so each pmap of it is traced anew and sees
+    what changed in ``self``, as in JAX 0.7.2. Neither the table nor the site keeps the function
+    alive: when it is freed, so are its programs and the arrays it closed over.
     """
-    owner: Any = getattr(fun, "__self__", None) if inspect.ismethod(fun) else fun
-    identity = (id(owner), id(getattr(fun, "__func__", None)))
+    identity = id(fun)
     try:
         key = options.key()
         hash(key)
         with _sites_lock:
             if identity not in _sites:
-                _owners[identity] = weakref.ref(owner, lambda _: _forget(identity))
+                _functions[identity] = weakref.ref(fun, lambda _: _forget(identity))
                 _sites[identity] = {}
             sites = _sites[identity]
             if key not in sites:
                 sites[key] = _make(fun, options)
             return sites[key]
-    except TypeError:  # an option that cannot be hashed, or an owner without weak references
+    except TypeError:  # an option that cannot be hashed, or a function without weak references
         return _make(fun, options)
 
 
 # The site of each function that `pmap` returned. Not an attribute: functools.wraps copies those.
-_site_behind: weakref.WeakKeyDictionary[Callable[..., Any], Site] = weakref.WeakKeyDictionary()
+_site_behind: weakref.WeakKeyDictionary[Callable[..., Any], MappedFunction] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def remember(pmapped: Callable[..., Any], site: Site) -> None:
+def remember(pmapped: Callable[..., Any], site: MappedFunction) -> None:
     """Record that calling ``pmapped`` calls ``site`` and does nothing else."""
     _site_behind[pmapped] = site
 
 
-def site_behind(fun: Callable[..., Any]) -> Site | None:
+def site_behind(fun: Callable[..., Any]) -> MappedFunction | None:
     """The site of a function that `pmap` returned; None for any other function."""
     try:
         return _site_behind.get(fun)
@@ -105,14 +106,14 @@ def site_behind(fun: Callable[..., Any]) -> Site | None:
         return None
 
 
-def _make(fun: Fun, options: Options) -> Site:
+def _make(fun: Fun, options: PmapOptions) -> MappedFunction:
     name: str = getattr(fun, "__name__", type(fun).__name__)
-    site = Site(_weak_getter(fun), name, options)
+    site = MappedFunction(_weak_getter(fun), name, options)
     _programs.sites.add(site)
     return site
 
 
-def _forget(identity: tuple[int, int]) -> None:
+def _forget(identity: int) -> None:
     with _sites_lock:
         _sites.pop(identity, None)
-        _owners.pop(identity, None)
+        _functions.pop(identity, None)

@@ -1,7 +1,7 @@
 """One pmapped function: its plans, and the path that a call takes to one of them.
 
 The hot path is one call of a jitted function. Everything else (first calls, other sizes, keyword
-arguments, misplaced inputs, nested calls, errors) goes through `Site.call`.
+arguments, misplaced inputs, nested calls, errors) goes through `MappedFunction.call`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shardlift.mapping.call import Call, dynamic_args, with_static
 from shardlift.mapping.first_call import lay_out
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import (
-    Layout,
+    DeviceRows,
     choose_layout,
     given_local_devices,
     in_context_mesh,
@@ -39,7 +39,7 @@ from shardlift.mapping.meshes import (
 )
 from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.placement import fit_leaves
 from shardlift.mapping.plan import Fun, Plan, make_plan
 from shardlift.mapping.rows import Counter, row_counter
@@ -68,10 +68,10 @@ def _by_rows(programs: dict[int, Callable[..., Any]], rows: Counter) -> Callable
     return run
 
 
-class Site:
+class MappedFunction:
     """A pmapped function: the options of its ``pmap``, and the programs built for it so far."""
 
-    def __init__(self, get_fun: Callable[[], Fun], name: str, options: Options) -> None:
+    def __init__(self, get_fun: Callable[[], Fun], name: str, options: PmapOptions) -> None:
         """``get_fun`` returns the function; the site need not keep it alive."""
         self.get_fun = get_fun
         self.name = name
@@ -155,7 +155,7 @@ class Site:
         return out
 
     def _first_arguments(self, plan: Plan, call: Call) -> Arguments:
-        """The arguments; on the first call of a plan, laid out as those of later calls will be."""
+        """The arguments; on the first call of a plan, laid out as they will be in later calls."""
         first = plan not in self._used
         if not first or plan.bridge is not None or _compat.tracing() or _compat.jit_disabled():
             return call.args, call.kwargs
@@ -311,13 +311,13 @@ class Site:
                 plan = self._plans[key] = self._make(layout, inner)
         return plan
 
-    def _make(self, layout: Layout, inner: InnerAxes) -> Plan:
+    def _make(self, layout: DeviceRows, inner: InnerAxes) -> Plan:
         mesh = make_mesh(layout, label_of(self.options.axis_name), inner)
         return make_plan(self.get_fun, self.name, self.options, mesh, inner)
 
     def _search_inner(self, call: Call, devices: tuple[jax.Device, ...]) -> InnerAxes:
         """The nested axes, where ``pmap`` was given more devices than a call has rows."""
-        plan = self._make(Layout(devices[: call.size], call.size), ())
+        plan = self._make(DeviceRows(devices[: call.size], call.size), ())
         try:
             plan.program.eval_shape(*call.args, **call.kwargs)
         except NeedsInner as need:

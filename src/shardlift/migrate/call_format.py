@@ -9,7 +9,7 @@ _WIDTHS = (80, 88, 100, 120)
 
 
 @dataclass(frozen=True)
-class Lines:
+class TextBlock:
     """Text of several lines, and the margin of the line that it began on."""
 
     text: str
@@ -41,7 +41,7 @@ class CallText:
     def flat(self) -> str:
         """The call on one line, if all of it can be."""
         parts = (
-            a if isinstance(a, str) else a.text if isinstance(a, Lines) else a.flat()
+            a if isinstance(a, str) else a.text if isinstance(a, TextBlock) else a.flat()
             for a in self.arguments
         )
         opening, closing = self.brackets[0], self.brackets[1]
@@ -51,12 +51,12 @@ class CallText:
     def is_flat(self) -> bool:
         """Whether nothing in it keeps lines of its own."""
         return not any(
-            isinstance(a, Lines) or (isinstance(a, CallText) and not a.is_flat)
+            isinstance(a, TextBlock) or (isinstance(a, CallText) and not a.is_flat)
             for a in self.arguments
         )
 
 
-Argument = str | Lines | CallText
+Argument = str | TextBlock | CallText
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def render(call: CallText, style: Style, margin: str, column: int, after: int = 
 def _part(argument: Argument, style: Style, margin: str, after: int) -> str:
     if isinstance(argument, str):
         return argument
-    if isinstance(argument, Lines):
+    if isinstance(argument, TextBlock):
         return argument.at(margin)
     return render(argument, style, margin, len(margin), after)
 

@@ -41,11 +41,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Decisions:
-    """Changes that are not made as the others are, each with the reason."""
+    """Changes that are not made, each with the reason."""
 
-    left: Mapping[ChangeId, str] = field(default_factory=dict)  # not made
-    strict_vma: bool = False  # check_vma=True is written, but for the sites of `loose`
-    loose: Mapping[ChangeId, str] = field(default_factory=dict)
+    left: Mapping[ChangeId, str] = field(default_factory=dict)
 
     def of_file(self, path: str) -> dict[ChangeId, str]:
         """The changes of one file that are not made."""

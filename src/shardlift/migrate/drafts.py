@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from shardlift.migrate.call_format import Style
-from shardlift.migrate.guarded_imports import add_guarded, is_optional
 from shardlift.migrate.helpers import (
     definitions,
     extended,
@@ -15,15 +14,18 @@ from shardlift.migrate.helpers import (
     required,
 )
 from shardlift.migrate.home import Home, beside
+from shardlift.migrate.import_order import has_one_name_per_line, in_order
 from shardlift.migrate.imports import (
+    TopLevel,
     add_definitions,
+    add_guarded,
     add_imports,
+    bound_names,
     drop_unused,
-    has_one_name_per_line,
-    in_order,
+    is_optional,
 )
 from shardlift.migrate.names import JAX
-from shardlift.migrate.notebook import add_import, insert_cell
+from shardlift.migrate.notebook import add_import, insert_block
 from shardlift.migrate.passes import (
     Rendering,
 )
@@ -77,7 +79,14 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         text = added
     elif missing or statements:
         block = f"\n\n\n{definitions(missing, style)}" if missing else ""
-        text = insert_cell(text, draft.first_cell, import_block(statements) + block)
+        names = {one.name for one in helpers} | {n for s in draft.imports for n in bound_names(s)}
+        top = TopLevel(draft.text)
+        assert draft.source.cells is not None
+        line = top.first_use(names)
+        at = (draft.first_cell, 1)
+        if line is not None:
+            at = draft.source.cells.locate(max(line, top.after_set_up()))
+        text = insert_block(text, at, import_block(statements) + block)
     changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 
 from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
-from shardlift.migrate.changes import Decisions
+from shardlift.migrate.changes import Change, Decisions
 from shardlift.migrate.device_axis.dead_code import drop_dead_code
 from shardlift.migrate.device_axis.failures import NotFollowedError, blame
-from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.program import FollowedProgram
 from shardlift.migrate.device_axis.rewrites import analyse, plan
 from shardlift.migrate.drafts import finish
 from shardlift.migrate.goal import Goal
@@ -26,10 +27,9 @@ from shardlift.migrate.passes import (
     Rendering,
     render,
 )
-from shardlift.migrate.results import FileResult, Migration
+from shardlift.migrate.results import FileResult, Migration, ProcessChoice
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match, Migrated
-from shardlift.source.processes import Evidence
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
@@ -69,14 +69,15 @@ class ProjectMigration:
         settings: Settings = Settings(),
     ) -> None:
         """`read` raises OSError where it cannot; `facts`, of runs, are for `Goal.GLOBAL`."""
-        self._paths, self._read, self._exists = paths, read, exists
+        # Whatever the order of the files: licences, homes and values are taken in this one.
+        self._paths, self._read, self._exists = sorted(paths, key=PurePath), read, exists
         self._goal, self._facts = goal, facts
-        self._project = Project(paths, lambda path: read_source(path, read(path)), settings)
+        self._project = Project(self._paths, lambda path: read_source(path, read(path)), settings)
         self._worth: list[str] = []
         self._unreadable: list[tuple[str, str]] = []
         self._stages: dict[object, _Stage] = {}
-        self._layout = Layout(paths, self._text, exists)
-        for path in paths:
+        self._layout = Layout(self._project, exists)
+        for path in self._paths:
             try:
                 if _is_worth(path, read(path)):
                     self._worth.append(path)
@@ -86,7 +87,18 @@ class ProjectMigration:
     @property
     def is_to_rounding(self) -> bool:
         """Whether the new text computes the same to rounding, and not to the last bit."""
-        return self._goal is Goal.GLOBAL and not self._project.settings.exact
+        return self._goal is Goal.GLOBAL
+
+    @property
+    def lacks_facts(self) -> bool:
+        """Whether the goal needs facts of a run, and there are none yet."""
+        return self._goal in (Goal.GLOBAL, Goal.JIT) and not self._facts
+
+    def use_facts(self, facts: Sequence[Capture]) -> None:
+        """Render with the facts of these runs from now on."""
+        self._facts = facts
+        self._stages.clear()
+        self.__dict__.pop("_program", None)
 
     def render(self, decisions: Decisions = Decisions()) -> Migration:
         """The new texts; nothing is written."""
@@ -114,8 +126,8 @@ class ProjectMigration:
                 results.append(stage.finish(draft, home))
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists)
-        evidence = self._process_evidence(shown)
-        migration = Migration(shown, modules, tuple(unreadable), len(self._paths), evidence)
+        processes = self._processes(shown)
+        migration = Migration(shown, modules, tuple(unreadable), len(self._paths), processes)
         return migration, self._not_written(stage, results)
 
     def _not_written(self, stage: _Stage, results: Sequence[FileResult]) -> NotFollowedError | None:
@@ -127,27 +139,33 @@ class ProjectMigration:
                 return NotFollowedError(file, UnreadableError("it could not be written"))
         return None
 
-    def _process_evidence(self, files: Sequence[FileResult]) -> Evidence | None:
-        if self._goal is Goal.SHIM or self._project.settings.many_processes is not None:
-            return None
-        mapped = (Kind.SITE, Kind.VALUE)
-        paths = [f.path for f in files if any(change.kind in mapped for change in f.rewritten)]
-        found = (self._project.process_evidence(path) for path in paths)
-        return next((one for one in found if one is not None and one.many), None)
+    def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:
+        """For how many processes the sites of the program are written: at most one line each."""
+        if self._goal is Goal.SHIM:
+            return ()
+        asked = self._project.settings.many_processes is not None
+        choices: list[ProcessChoice] = []
+        for file in files:
+            many = self._project.has_many_processes(file.path)
+            kept = many and _maps(file.refused)
+            if kept or _maps(file.rewritten):
+                line = None if asked else self._project.process_evidence(file.path)
+                choices.append(ProcessChoice(many, line, asked, kept))
+        # A line says more than its absence.
+        choices.sort(key=lambda choice: (choice.many, not choice.kept, choice.line is None))
+        return tuple({choice.many: choice for choice in reversed(choices)}.values())
 
     def _stage(self, decisions: Decisions) -> _Stage:
         """The files as the step that needs all of them together leaves them."""
-        follows = self._goal in (Goal.GLOBAL, Goal.JIT)
-        if not follows or Kind.SITE not in self._project.settings.kinds:
+        if self._goal not in (Goal.GLOBAL, Goal.JIT):
             return self._stages.setdefault(None, _Stage(self._project))
-        left, loose = frozenset(decisions.left.items()), frozenset(decisions.loose.items())
-        key = left, decisions.strict_vma, loose
+        key = frozenset(decisions.left.items())
         if key not in self._stages:
             self._stages[key] = self._to_global(decisions)
         return self._stages[key]
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> FollowedProgram:
         """The values of all files, followed once, whatever changes are chosen."""
         files = (_parse(self._project, path) for path in self._paths)
         return analyse([file for file in files if file is not None], self._facts)
@@ -190,7 +208,8 @@ class ProjectMigration:
         if key not in stage.drafts:
             start = stage.starts.get(path) or self._unchanged(read_source(path, self._read(path)))
             draft = start.copy()
-            render(stage.project.file(path, draft.source), self._goal, draft, left)
+            file = stage.project.fresh().file(path, draft.source)
+            render(file, self._goal, draft, left)
             stage.drafts[key] = draft
         return stage.drafts[key]
 
@@ -198,12 +217,6 @@ class ProjectMigration:
         if source.cells is None:
             return Rendering.of(source)
         return Rendering.of(source, self._read(source.path).decode("utf-8-sig"))
-
-    def _text(self, path: str) -> str:
-        try:
-            return read_source(path, self._read(path)).text
-        except (UnreadableError, OSError):
-            return ""
 
 
 @contextlib.contextmanager
@@ -240,7 +253,7 @@ class _Stage:
 
 
 def to_global(
-    program: Program,
+    program: FollowedProgram,
     decisions: Decisions,
     goal: Goal = Goal.GLOBAL,
     unchanged: Callable[[Source], Rendering] = Rendering.of,
@@ -248,19 +261,21 @@ def to_global(
     """The files that change because their arrays lose the device axis, or cannot."""
     planned = plan(program, decisions, goal)
     renderings = {file.path: unchanged(file.source) for file in program.files}
-    kinds = ((planned.findings, Kind.SITE), (planned.loose, Kind.CHECK_VMA))
-    for findings, kind in kinds:
-        for finding in findings:
-            file = finding.at.file
-            match = Match(finding.at.node, finding.text, kind=kind)
-            with blame(file):
-                renderings[file.path].refused.append(renderings[file.path].change(file, match))
+    for finding in planned.findings:
+        file = finding.at.file
+        match = Match(finding.at.node, finding.text, kind=Kind.SITE)
+        with blame(file):
+            renderings[file.path].refused.append(renderings[file.path].change(file, match))
     for file in program.files:
         if file.path in planned.rewrites:
             with blame(file):
                 renderings[file.path].make(file, planned.rewrites[file.path])
     drop_dead_code(program.files, renderings)
     return {path: one for path, one in renderings.items() if one.changes or one.refused}
+
+
+def _maps(changes: Iterable[Change]) -> bool:
+    return any(change.kind in (Kind.SITE, Kind.VALUE) for change in changes)
 
 
 def _parse(project: Project, path: str) -> File | None:
@@ -275,7 +290,7 @@ def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Render
 
 
 def _is_worth(path: str, content: bytes) -> bool:
-    if not any(word in content for word in (b"jax", b"flax", b"pmap")):
+    if not any(word in content for word in (b"jax", b"JAX", b"flax", b"pmap")):
         return False
     codes = tuple(c for c, rule in all_rules().items() if rule.migrated is not Migrated.NO)
     is_named = active_codes(content, codes, path.endswith(".ipynb"))

@@ -13,14 +13,15 @@ from shardlift.migrate.options import (
     is_leading,
     literal,
 )
+from shardlift.migrate.spmd_map import check_axis_name
 from shardlift.source.file import File
 
 PER_DEVICE = "shard_map_per_device"
-DEFAULT_NAME = "devices"
+DEFAULT_NAME = "_devices"
 
 
 @dataclass(frozen=True)
-class Form:
+class CallForm:
     """The arguments of the two calls that a pmap becomes."""
 
     inner: tuple[
@@ -33,7 +34,7 @@ class Form:
     host_local: str = ""  # what is around it in a program of many processes
 
 
-def form_of(levels: Sequence[Options], style: Style) -> Form:
+def form_of(levels: Sequence[Options], style: Style) -> CallForm:
     """The form of pmaps that are one directly inside the other, outermost first."""
     jax, _ = jax_name(levels[0].file)
     for level in levels[1:]:
@@ -41,6 +42,8 @@ def form_of(levels: Sequence[Options], style: Style) -> Form:
             raise UnsupportedError("the inner pmap has devices or static arguments of its own")
     if levels[0].text("static_broadcasted_argnums"):
         raise UnsupportedError("a nested pmap with static arguments")
+    for level in levels:
+        check_axis_name(level)
     names = [
         level.text("axis_name") or style.string(f"{DEFAULT_NAME}_{number}")
         for number, level in enumerate(levels)
@@ -53,10 +56,10 @@ def form_of(levels: Sequence[Options], style: Style) -> Form:
         if not all(is_leading(level) for level in axes):
             inner.append(f"{name}={_nested_specs(axes, names, jax)}")
     axis = f"({', '.join(names)})"
-    return Form((*inner, *_devices(levels[0], jax)), tuple(_donated(levels[0])), axis)
+    return CallForm((*inner, *_devices(levels[0], jax)), tuple(_donated(levels[0])), axis)
 
 
-def call_text(form: Form, file: File, function: Argument, under_jit: bool = False) -> CallText:
+def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = False) -> CallText:
     """`jax.jit(shard_map_per_device(function, …), …)`, for global arrays inside host_local_arrays.
 
     What stands directly under a jit already needs no other.

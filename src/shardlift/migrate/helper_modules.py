@@ -13,10 +13,8 @@ from shardlift.migrate.helpers import (
     emit,
     extended,
 )
-from shardlift.migrate.imports import (
-    add_imports,
-    imports_like,
-)
+from shardlift.migrate.import_order import imports_like
+from shardlift.migrate.imports import add_imports
 from shardlift.migrate.layout import Exists
 from shardlift.migrate.results import FileResult
 from shardlift.source.model import HelperRequest

@@ -10,7 +10,7 @@ from shardlift.migrate.call_format import Style
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
 
-_DEFINITION = re.compile(r"^( *)(def \w+\()\n((?: +.*,\n)+) *(\).*:)$", re.M)
+_LISTED = re.compile(r"^( *)(.*\()\n((?: +.*,\n)+) *(\).*)$", re.M)
 _FIRST_DEFINITION = re.compile(r"^( *def .*:)\n( +def )", re.M)
 _CALL = re.compile(r"^( *)(.*\()\n( +.*[^,\n]\n) *(\).*)$", re.M)
 
@@ -18,7 +18,7 @@ _CALL = re.compile(r"^( *)(.*\()\n( +.*[^,\n]\n) *(\).*)$", re.M)
 def styled(source: str, style: Style) -> str:
     """An annotated definition, indented by four spaces, in another style."""
     text = source if style.typed else _without_annotations(source)
-    for pattern in (_DEFINITION, _CALL):
+    for pattern in (_LISTED, _CALL):
         text = pattern.sub(lambda found: _on_one_line(found, style), text)
     if style.quote == "'":
         text = _with_single_quotes(text)
@@ -69,12 +69,16 @@ def _in_signature(node: ast.FunctionDef, lines: list[str]) -> Iterator[Edit]:
 
 
 def _on_one_line(found: re.Match[str], style: Style) -> str:
-    """What stands between brackets on lines of its own, on one line with them if it fits."""
+    """What stands between brackets, on one line with them, else on one of its own, if it fits."""
     margin, head, inner, tail = found.groups()
     listed = " ".join(line.strip() for line in inner.splitlines()).removesuffix(",")
     flat = f"{head}{listed}{tail}"
-    width = len(flat) + len(margin) // 4 * len(style.indent)
-    return f"{margin}{flat}" if width <= style.width else found[0]
+    left = len(margin) // 4 * len(style.indent)
+    if left + len(flat) <= style.width:
+        return f"{margin}{flat}"
+    if left + max(4, len(style.indent)) + len(listed) <= style.width:
+        return f"{margin}{head}\n{margin}    {listed}\n{margin}{tail}"
+    return found[0]
 
 
 def _with_single_quotes(source: str) -> str:

@@ -30,6 +30,9 @@ PLAIN, CACHED, UNCACHED = "plain", "cached", "uncached"
 _CACHE = "@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once"
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
+# The axis name in the texts that place arrays, and how it shows in what was written before.
+_PLACED_AXIS = "devices"
+_AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
 _FOLDER = resources.files(__package__) / "helper_texts"
 MODULE_DOC = '"""What runs a function on all devices, and places and reads its arrays."""'
 
@@ -80,7 +83,7 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     features = frozenset(spmd_map.Feature(word) for one in mapping for word in one.needs)
     # One name for the axis: arrays that are placed have the type of those that are computed.
     texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
-    return {**texts, spmd_map.NAME: _spmd_map(features, axis)}
+    return {**texts, spmd_map.NAME: _spmd_map(features)}
 
 
 def _serving(name: str, requests: Iterable[HelperRequest]) -> Helper:
@@ -98,13 +101,12 @@ def _usual_axis(requests: Iterable[HelperRequest]) -> str:
 
 
 def _with_axis(helper: Helper, axis: str) -> Helper:
-    default = f'"{spmd_map.DEFAULT_AXIS}"'
-    return replace(helper, source=helper.source.replace(default, f'"{axis}"'))
+    return replace(helper, source=helper.source.replace(f'"{_PLACED_AXIS}"', f'"{axis}"'))
 
 
 @cache
-def _spmd_map(features: frozenset[spmd_map.Feature], axis: str = spmd_map.DEFAULT_AXIS) -> Helper:
-    source = spmd_map.text(features, axis)
+def _spmd_map(features: frozenset[spmd_map.Feature]) -> Helper:
+    source = spmd_map.text(features)
     said = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     return Helper(spmd_map.NAME, source, frozenset(said & _catalogue().keys()))
 
@@ -134,7 +136,7 @@ def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[
     """The helpers that a text has, by the request that gives each."""
     found: dict[HelperRequest, tuple[ast.stmt, Helper]] = {}
     tree = ast.parse(text)
-    axes = {spmd_map.axis_in(f) for f in tree.body if isinstance(f, ast.FunctionDef)}
+    axes = sorted(set(_AXIS_OF_MESH.findall(text)))
     for node in tree.body:
         candidates = [pair for name in _defines(node) for pair in _candidates(name, node, text)]
         meaning = _meaning_of(_segment(text, node)) if candidates else ""
@@ -156,8 +158,8 @@ def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[HelperRe
     """The requests for a helper, and the texts that they give."""
     if name == spmd_map.NAME and isinstance(node, ast.FunctionDef):
         features = spmd_map.features_in(node, _segment(text, node))
-        axis = spmd_map.axis_in(node)
-        yield spmd_map.request(features, axis), _spmd_map(features, axis)
+        axis = next(iter(_AXIS_OF_MESH.findall(text)), None)
+        yield spmd_map.request(features, axis), _spmd_map(features)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
     yield from (pair for pair in _variants().items() if pair[0].name == name)

@@ -60,8 +60,18 @@ def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str
         place = _place(package, modules, layout, exists) if modules else None
         if place is not None:
             sharing = files if place.name else modules
-            homes |= {path: _home(path, place, modules, layout, exists) for path in sharing}
+            found = {path: _home(path, place, modules, layout, exists) for path in sharing}
+            homes |= {
+                path: one for path, one in found.items() if _is_found(path, one, files, layout)
+            }
     return homes
+
+
+def _is_found(path: str, home: Home, files: Sequence[str], layout: Layout) -> bool:
+    """Whether the import of a home leads there: from the file, or from one that it goes with."""
+    target = os.path.abspath(home.path or "")
+    users = [path] if home.module.startswith(".") else files
+    return any(layout.resolves(home.module, target, user) for user in users)
 
 
 def _is_notebook(path: str) -> bool:
@@ -183,7 +193,7 @@ def _depth(path: str, place: Package) -> int:
 
 def _beside(path: str, folder: str, layout: Layout, exists: Exists) -> frozenset[str]:
     """The modules and packages of a folder that a file imports."""
-    tops = {parts[0] for parts in layout.imports(path).absolute}
+    tops = {parts[0] for parts in layout.absolute_imports(path)}
     places = {top: os.path.join(folder, top) for top in tops}
     return frozenset(t for t, at in places.items() if exists(f"{at}.py") or exists(at))
 
@@ -195,11 +205,13 @@ def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout
     relative, absolute = _styles(path, place, layout)
     if absolute:
         # Files that import their neighbours relatively may name the package for all others.
-        return relative > absolute and max(layout.imports(path).levels) > _depth(path, place)
+        return relative > absolute and layout.level(path) > _depth(path, place)
+    if layout.level(path) > _depth(path, place):
+        return True
+    if not place.name:  # it is no package: `..` would go beyond the topmost one
+        return False
     if relative:
         return True
-    if not place.name:
-        return False
     styles = [_styles(other, place, layout) for other in files]
     relative, absolute = (sum(counts) for counts in zip(*styles, strict=True))
     return 0 < relative >= absolute
@@ -207,6 +219,6 @@ def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout
 
 def _styles(path: str, place: Package, layout: Layout) -> tuple[int, int]:
     """How many relative imports a file has, and how many that name the package."""
-    imports, top = layout.imports(path), place.name.partition(".")[0]
-    named = [parts for parts in imports.absolute if parts[0] == top]
-    return len(imports.levels), len({parts[:-1] for parts in named})
+    top = place.name.partition(".")[0]
+    named = [parts for parts in layout.absolute_imports(path) if parts[0] == top]
+    return layout.relative_imports(path), len({parts[:-1] for parts in named})

@@ -6,25 +6,22 @@ and a checkout may have another name than the package in it. The imports that wo
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import PurePath
 
+from shardlift.source.import_graph import Parts
 from shardlift.source.modules import LIBRARIES
+from shardlift.source.project import Project
+from shardlift.source.scopes import LOOPS, Index
 
-_IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]*))",
-    re.M,
-)
-_IS_RUN = re.compile(r"^(?:if __name__\b|for\b|while\b|with\b|[\w.]+\()", re.M)
-_RENAMED = re.compile(r"\s+as\s+\w+|#[^\n]*")
 _OTHERS = LIBRARIES | sys.stdlib_module_names
-Parts = tuple[str, ...]
 Exists = Callable[[str], bool]
 
 
@@ -43,44 +40,13 @@ class Package:
         return folder == self.folder or folder.startswith(f"{self.folder}{os.sep}")
 
 
-@dataclass(frozen=True)
-class Imports:
-    """What a text imports: dotted names, and how many levels up its relative imports go."""
-
-    absolute: tuple[Parts, ...]
-    levels: tuple[int, ...]
-
-
-def imports_of_text(text: str) -> Imports:
-    """Every import statement of a text, wherever it stands.
-
-    >>> imports_of_text("from a.b import c as d, e")
-    Imports(absolute=(('a', 'b', 'c'), ('a', 'b', 'e')), levels=())
-    """
-    absolute: list[Parts] = []
-    levels: list[int] = []
-    for module, taken, plain in _IMPORT.findall(text):
-        names = re.findall(r"[\w.]+", _RENAMED.sub("", taken or plain))
-        if module.startswith("."):
-            levels.append(len(module) - len(module.lstrip(".")))
-        elif module:
-            absolute += [(*module.split("."), name) for name in names or [""]]
-        else:
-            absolute += [tuple(name.split(".")) for name in names]
-    return Imports(tuple(absolute), tuple(levels))
-
-
 class Layout:
     """The packages of a project. Files are read when they are needed."""
 
-    def __init__(
-        self, paths: Iterable[str], text: Callable[[str], str], exists: Exists = os.path.exists
-    ) -> None:
-        """`text` returns the text of a path, empty where there is none."""
-        self._paths = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
-        self._text = text
-        self._exists = cache(exists)
-        self.imports = cache(self._imports)
+    def __init__(self, project: Project, exists: Exists = os.path.exists) -> None:
+        """`exists` is asked for the files and folders around those of the project, too."""
+        self._project, self._exists = project, cache(exists)
+        self._names_of = cache(self._top_names)
         self.packages_imported = cache(self._packages_imported)
 
     def package_of(self, path: str) -> Package:
@@ -98,18 +64,45 @@ class Layout:
         """Whether files import modules of this folder by this name, or by their own names."""
         return package in self._by_folder.get(package.folder, ())
 
+    def resolves(self, module: str, target: str, path: str) -> bool:
+        """Whether an import in a file finds the target where the file's other imports resolve."""
+        name = module.lstrip(".")
+        level, own = len(module) - len(name), self.package_of(path)
+        if level:
+            base = _upwards(path)[level - 1]
+            is_inside = level <= self.level(path) or (bool(own.name) and own.contains(base))
+            return is_inside and target == os.path.join(base, f"{name}.py")
+        parts = name.split(".")
+        packages = [own, Package(_folder(path)), *(one for one, _ in self.packages_imported(path))]
+        return any(
+            target == os.path.join(one.folder, *parts[bool(one.name) :]) + ".py"
+            for one in packages
+            if one.name in ("", parts[0])
+        )
+
     def is_program(self, path: str) -> bool:
         """Whether a file does something when it is run, and not only define."""
-        return bool(_IS_RUN.search(self._text(path)))
+        tree = self._project.tree(path)
+        return tree is not None and any(map(_is_run, tree.body))
 
-    def _imports(self, path: str) -> Imports:
-        return imports_of_text(self._text(path))
+    def absolute_imports(self, path: str) -> list[Parts]:
+        """The dotted names that a file imports, with the names that it takes from modules."""
+        return [one.parts for one in self._project.graph.imported(path) if not one.level]
+
+    def level(self, path: str) -> int:
+        """How many levels up the relative imports of a file go; 0 if it has none."""
+        return max((one.level for one in self._project.graph.imported(path)), default=0)
+
+    def relative_imports(self, path: str) -> int:
+        """How many statements of a file, by their modules, import relatively."""
+        imported = self._project.graph.imported(path)
+        return len({(one.level, one.module) for one in imported if one.level})
 
     def _packages_imported(self, path: str) -> tuple[tuple[Package, str], ...]:
         """The packages of the project that a file imports from, each with the folder reached."""
         found: list[tuple[Package, str]] = []
         unknown: list[Parts] = []
-        for parts in self.imports(path).absolute:
+        for parts in self.absolute_imports(path):
             reached = self._reached(parts, path)
             if reached is not None:
                 found.append(reached)
@@ -121,11 +114,12 @@ class Layout:
     def _by_folder(self) -> dict[str, Counter[Package]]:
         """For each folder, the packages by which its modules are imported, and import others."""
         found: dict[str, Counter[Package]] = defaultdict(Counter)
-        for path, given in self._paths.items():
-            for package, reached in self.packages_imported(given):
+        for path in self._project.paths:
+            folder = _folder(path)
+            for package, reached in self.packages_imported(path) if path.endswith(".py") else ():
                 found[reached][package] += 1
-                if package.name and package.contains(os.path.dirname(path)):
-                    found[os.path.dirname(path)][package] += 1
+                if package.name and package.contains(folder):
+                    found[folder][package] += 1
         return found
 
     def _reached(self, parts: Parts, path: str) -> tuple[Package, str] | None:
@@ -150,14 +144,12 @@ class Layout:
             return False
         if self._exists(f"{inner}.py") or self._exists(inner):
             return True
-        init = os.path.join(folder, "__init__.py")
-        return self._exists(init) and bool(
-            re.search(
-                rf"^(?:def|class) {name}\b|^{name}\b.*=|import\b.*\b{name}\b",
-                self._text(init),
-                re.M,
-            )
-        )
+        return name in self._names_of(os.path.join(folder, "__init__.py"))
+
+    def _top_names(self, path: str) -> frozenset[str]:
+        """The names that a module binds."""
+        tree = self._project.tree(path) if self._exists(path) else None
+        return frozenset(Index(tree).module.names) if tree is not None else frozenset()
 
     def _deepest(self, root: str, parts: Parts) -> str:
         folder = root
@@ -197,7 +189,7 @@ class Layout:
             if not above.name.isidentifier() or above.name == "src":
                 break
             top = above if self._is_package(above) else top
-        depth = max(self.imports(path).levels, default=0)
+        depth = self.level(path)
         within = (folder, *folder.parents)[depth - 1] if depth else None
         if within is not None and (top is None or top.is_relative_to(within)):
             top = within  # a relative import goes up to here
@@ -205,6 +197,15 @@ class Layout:
 
     def _is_package(self, folder: PurePath) -> bool:
         return folder.name.isidentifier() and self._exists(str(folder / "__init__.py"))
+
+
+def _is_run(statement: ast.stmt) -> bool:
+    """Whether a statement at the top of a module does more than define something."""
+    if isinstance(statement, ast.If):
+        return any(getattr(node, "id", "") == "__name__" for node in ast.walk(statement.test))
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Call)
+    return isinstance(statement, (*LOOPS, ast.With))
 
 
 def _folder(path: str) -> str:

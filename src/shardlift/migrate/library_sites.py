@@ -43,7 +43,7 @@ def rewrite_mention(file: File, mention: Mention) -> Match:
 def _why_not(file: File, mention: Mention, library: Library) -> str:
     if mention.use not in (Use.CALL, Use.DECORATOR):
         return "is passed on as a value: look at what it maps"
-    if file.project.has_package(mention.path.partition(".")[0]):
+    if file.project.graph.has_package(mention.path.partition(".")[0]):
         return "is a part of this project"
     if file.many_processes:
         return f"in a program of many processes: {library.advice}"

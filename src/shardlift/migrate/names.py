@@ -39,15 +39,10 @@ def partial_name(file: File) -> tuple[str, frozenset[str]]:
 
 def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
     """Whether a name that a module imports means something else where a node stands."""
-    for scope in _scopes(file, node):
-        bound = scope.names.get(name, [])
-        if scope.parent and any(not isinstance(one, ast.alias) for one in bound):
-            return True
-    bound = file.index.module.names.get(name, [])
     if name in catalogue():
-        # Defined here by an earlier migration.
-        return any(not isinstance(node, (ast.alias, ast.FunctionDef)) for node in bound)
-    return any(not isinstance(node, ast.alias) for node in bound)
+        return not is_free(file, node, name)
+    bound = [one for scope in _scopes(file, node) for one in scope.names.get(name, [])]
+    return any(not isinstance(one, ast.alias) for one in bound)
 
 
 def is_free(file: File, node: ast.AST, name: str, path: str = "") -> bool:

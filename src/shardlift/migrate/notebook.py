@@ -14,6 +14,8 @@ from shardlift.source.model import Edit, Span
 from shardlift.source.notebook import source_of_cell
 
 _SPACE = " \t\r\n"
+# What has to run before JAX is imported, or before its first array.
+_SETS_UP = re.compile(r"\benviron\b|\bputenv\b|^%(set_)?env\b|\bconfig\.update\b", re.M)
 
 
 class _Part(NamedTuple):
@@ -59,10 +61,24 @@ def insert_cell(raw: str, before: int, text: str) -> str:
     return f"{raw[:at]}{lines.replace(chr(10), margin or chr(10))},{margin or ' '}{raw[at:]}"
 
 
+def insert_block(raw: str, at: tuple[int, int], text: str) -> str:
+    """A notebook with code in front of a line of a cell, counted from 1.
+
+    It is a cell of its own, unless what is above it in its cell sets up the environment or JAX.
+    """
+    number, line = at
+    above = _code(_cells(raw)[number - 1].value).splitlines()[: line - 1]
+    if not _SETS_UP.search("\n".join(above)):
+        return insert_cell(raw, number, text)
+    block = "\n".join(["", *text.strip("\n").splitlines(), "", "", ""])
+    return edit_cells(raw, [Edit(Span(line, 0, line, 0, number), block)])
+
+
 def add_import(raw: str, statement: str) -> str | None:
     """A notebook with `from package.module import x` among imports of the same package.
 
-    None if no cell in front of the first that uses a name has such imports.
+    None if no cell in front of the first that uses a name has such imports, or one that sets up
+    the environment or JAX is between them.
     """
     package = statement.split()[1].partition(".")[0]
     names = re.compile(rf"\b({statement.partition(' import ')[2].replace(', ', '|')})\b")
@@ -71,6 +87,8 @@ def add_import(raw: str, statement: str) -> str | None:
     same = re.compile(rf"(?:from|import) {re.escape(package)}\b[^(\\]*")
     for number in range(before - 1, 0, -1):
         text = texts[number - 1]
+        if _SETS_UP.search(text):
+            return None
         lines = [] if text.startswith("%%") else text.splitlines()
         there = [(k, line) for k, line in enumerate(lines, start=1) if same.fullmatch(line)]
         if there:

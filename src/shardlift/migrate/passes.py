@@ -16,6 +16,7 @@ from shardlift.migrate.alignment import keep_aligned
 from shardlift.migrate.changes import Change, ChangeId, notebook_id
 from shardlift.migrate.goal import Goal, Step
 from shardlift.migrate.notebook import edit_cells
+from shardlift.migrate.repairs import is_repair
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
@@ -151,7 +152,7 @@ def one_pass(
     refused: list[Match] = []
     for step in STEPS:
         for match in step(file, goal):
-            if match.kind not in file.project.settings.kinds:
+            if goal is Goal.FIX and not is_repair(file, match):
                 continue
             change = identity(file, match) if left and match.edits else None
             if change is not None and change in left:

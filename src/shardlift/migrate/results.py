@@ -34,6 +34,16 @@ class FileResult:
 
 
 @dataclass(frozen=True)
+class ProcessChoice:
+    """For how many processes sites are written, and why."""
+
+    many: bool
+    line: Evidence | None = None  # None: asked for, or one process as nothing shows several
+    asked: bool = False
+    kept: bool = False  # sites keep jax.pmap: what is written for them is for one process
+
+
+@dataclass(frozen=True)
 class Migration:
     """What came of a project: its files that have something to say, and its modules of helpers."""
 
@@ -41,7 +51,7 @@ class Migration:
     helper_modules: tuple[FileResult, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     looked_at: int = 0
-    many_processes: Evidence | None = None  # why sites are written for many processes
+    processes: tuple[ProcessChoice, ...] = ()  # of its programs that are mapped
 
     @property
     def changed(self) -> tuple[FileResult, ...]:

@@ -12,7 +12,6 @@ from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, LOOPS
 from shardlift.source.values import Known
 
-_OPTIONS = ("in_axes", "out_axes", "static_broadcasted_argnums", "devices", "donate_argnums")
 # What is in one of these may run many times.
 MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -20,20 +19,7 @@ MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 def features_of_site(options: Options) -> frozenset[Feature]:
     """What the options of a site need; a name stands for what is assigned to it."""
     keywords = {name: options.file.definition(node) for name, node in options.keywords.items()}
-    features = features_of(replace(options, keywords=keywords))
-    given = [keywords[name] for name in _OPTIONS if name in keywords]
-    return features - {Feature.UNHASHABLE} if all(map(_has_hash, given)) else features
-
-
-def _has_hash(node: ast.expr) -> bool:
-    """Whether an expression is a number or a tuple: written out, computed, or `tuple(…)`."""
-    if isinstance(node, ast.Tuple):
-        return all(map(_has_hash, node.elts))
-    if isinstance(node, ast.BinOp):
-        return _has_hash(node.left) and _has_hash(node.right)
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in ("tuple", "len")
-    return isinstance(node, (ast.Constant, ast.UnaryOp))
+    return features_of(replace(options, keywords=keywords))
 
 
 def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool:

@@ -11,8 +11,8 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from shardlift.migrate import library_sites
-from shardlift.migrate.call_format import Argument, CallText, Lines, Style, render
-from shardlift.migrate.forms import PER_DEVICE, Form, call_text, form_of
+from shardlift.migrate.call_format import Argument, CallText, Style, TextBlock, render
+from shardlift.migrate.forms import PER_DEVICE, CallForm, call_text, form_of
 from shardlift.migrate.goal import Goal
 from shardlift.migrate.helpers import CACHED, UNCACHED
 from shardlift.migrate.home import is_test
@@ -43,6 +43,8 @@ from shardlift.source.sites import Role
 from shardlift.source.values import Known
 
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
+# What the summary says more about, once.
+MANY_PROCESSES = "it keeps jax.pmap: several processes may run this program"
 COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
 
 
@@ -83,6 +85,8 @@ def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str
         return "this test swaps jax.pmap for a stand-in, chex.fake_pmap"
     if is_shadowed(file, mention.name, NAME):
         return _means_another(NAME)
+    if file.many_processes:
+        return MANY_PROCESSES
     return None
 
 
@@ -174,8 +178,6 @@ def _rename(file: File, mention: Mention, options: Options | None) -> Match:
     elif features is None:
         is_said = file.project.has_keyword
         features = ANY_CALL if _has_unseen_options(file, mention) else features_of_any_call(is_said)
-    if file.many_processes:
-        features |= {Feature.PROCESSES}
     if file.project.has_method_call("lower"):  # `str.lower` has no arguments
         features |= {Feature.LOWERED}
     known = alias.options if alias else options
@@ -197,8 +199,6 @@ def _has_unseen_options(file: File, mention: Mention) -> bool:
 
 def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: Style) -> Match:
     """pmaps directly inside one another, as one shard_map over a mesh of several axes."""
-    if file.many_processes:
-        raise UnsupportedError("pmaps inside one another, in a program of many processes")
     for needed in (jax_name(file)[0], PER_DEVICE):
         if is_shadowed(file, mention.name, needed):
             raise UnsupportedError(_means_another(needed))
@@ -223,7 +223,7 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
 
 
 def _edits(
-    file: File, call: ast.Call, operand: ast.expr, form: Form, style: Style, changed: str | None
+    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style, changed: str | None
 ) -> tuple[Edit, ...]:
     """What is around the function changes; its own lines are only moved sideways, if at all.
 
@@ -231,7 +231,7 @@ def _edits(
     """
     function = file.text(operand) if changed is None else changed
     if "\n" in function and not has_long_strings(operand):
-        lines = Lines(function, file.margin(operand.lineno))
+        lines = TextBlock(function, file.margin(operand.lineno))
         return (file.replace(call, _laid_out(file, call, form, style, lines)),)
     if changed is not None:
         return (file.replace(call, _laid_out(file, call, form, style, changed)),)
@@ -245,7 +245,7 @@ def _edits(
     )
 
 
-def _laid_out(file: File, call: ast.Call, form: Form, style: Style, function: Argument) -> str:
+def _laid_out(file: File, call: ast.Call, form: CallForm, style: Style, function: Argument) -> str:
     parent = file.index.parents.get(call)
     under_jit = file.called(parent) == "jax.jit" and call in getattr(parent, "args", ())[:1]
     last = file.lines[(call.end_lineno or call.lineno) - 1]
@@ -262,7 +262,7 @@ def has_long_strings(node: ast.expr) -> bool:
     )
 
 
-def _decorators(file: File, stack: list[ast.expr], form: Form, style: Style) -> str:
+def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style) -> str:
     """The text of the decorators that take the place of those of a stack, without the first @."""
     partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
     partial = partials[0] if partials else partial_name(file)[0]
@@ -284,7 +284,7 @@ def edits_of(
     file: File,
     node: ast.expr,
     operand: ast.expr | None,
-    form: Form,
+    form: CallForm,
     style: Style,
     changed: str | None = None,
 ) -> tuple[Edit, ...]:

@@ -1,17 +1,22 @@
-"""Which frame and which line are the program's own, and which a library's."""
+"""Which frames and lines are the program's own, and what it calls its functions."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import linecache
 import os
+import re
 import sys
+from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 # Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
 # So do the functions that `shardlift migrate` writes into programs.
 _WRITTEN = ("spmd_map", "_remember", "shard_map_per_device", "filter_spmd_map", "nnx_spmd_map")
+_NO_NAMES = {"<lambda>", "wrapper", "wrapped", "inner", "block", "_fun"}
 _STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
 
 
@@ -60,3 +65,21 @@ def shown(filename: str) -> str:
     """A file as people write it: from the current folder if it is in it."""
     folder = os.path.join(os.getcwd(), "")
     return filename.removeprefix(folder) if filename.startswith(folder) else filename
+
+
+def names_of(fun: Any) -> Iterator[str]:
+    """The names of a function and of what it wraps, the outermost first."""
+    seen: set[int] = set()
+    while fun is not None and id(fun) not in seen:
+        seen.add(id(fun))
+        name = getattr(fun, "__name__", None)
+        if isinstance(name, str) and name not in _NO_NAMES:
+            yield name
+        inner = fun.func if isinstance(fun, functools.partial) else None
+        fun = inner or getattr(fun, "__wrapped__", None) or getattr(fun, "__func__", None)
+
+
+def assigned_name(file: str, line: int) -> str | None:
+    """The variable that a line assigns to."""
+    match = re.match(r"\s*(?:self\.)?(\w+)\s*(?::[^=]+)?=[^=]", linecache.getline(file, line))
+    return match[1] if match else None

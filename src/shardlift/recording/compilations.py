@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
-from shardlift.capture.schema import Placement, Reason, ReasonKind
+from shardlift.capture.schema import CompileReason, Placement, ReasonKind
 from shardlift.mapping.axes import shape_of
 from shardlift.recording.placements import placement_of
+
+if TYPE_CHECKING:
+    from shardlift.recording.site_records import SiteRecord
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _TRACED = "/jax/core/compile/jaxpr_trace_duration"
@@ -34,7 +37,9 @@ class Running:
 
 class _Thread(threading.local):
     running: Running | None = None
+    taped: SiteRecord | None = None  # the site whose call is being put on tape
     spare: Running | None = None  # one that nothing was seen of, to be used again
+    is_apart = False  # does the recorder itself run a function of the program?
 
 
 here = _Thread()  # the call that this thread is in
@@ -104,31 +109,31 @@ def _clip(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
-def reasons(new: Signature, seen: list[Signature]) -> list[Reason]:
+def reasons(new: Signature, seen: list[Signature]) -> list[CompileReason]:
     """Why a program was compiled: what differs from the most similar earlier call."""
     if not seen:
-        return [Reason(ReasonKind.FIRST_CALL)]
+        return [CompileReason(ReasonKind.FIRST_CALL)]
     nearest = min((_differences(old, new) for old in reversed(seen)), key=len)
-    return nearest or [Reason(ReasonKind.SAME_ARGUMENTS)]
+    return nearest or [CompileReason(ReasonKind.SAME_ARGUMENTS)]
 
 
-def _differences(old: Signature, new: Signature) -> list[Reason]:
+def _differences(old: Signature, new: Signature) -> list[CompileReason]:
     if old.tree != new.tree:
-        return [Reason(ReasonKind.STRUCTURE)]
+        return [CompileReason(ReasonKind.STRUCTURE)]
     found = [
-        Reason(ReasonKind.STATIC_ARGUMENT, str(k), str(old.static.get(k)), value)
+        CompileReason(ReasonKind.STATIC_ARGUMENT, str(k), str(old.static.get(k)), value)
         for k, value in new.static.items()
         if old.static.get(k) != value
     ]
     for path, value in new.types.items():
         if old.types.get(path) != value:
-            found.append(Reason(ReasonKind.TYPE, path, str(old.types.get(path)), value))
+            found.append(CompileReason(ReasonKind.TYPE, path, str(old.types.get(path)), value))
         elif old.weak.get(path) != new.weak[path]:
             sides = ("strong", "weak") if new.weak[path] else ("weak", "strong")
-            found.append(Reason(ReasonKind.WEAK_TYPE, path, *sides))
+            found.append(CompileReason(ReasonKind.WEAK_TYPE, path, *sides))
         elif old.places.get(path) != new.places[path]:
             sides = str(old.places[path]), str(new.places[path])
-            found.append(Reason(ReasonKind.PLACEMENT, path, *sides))
+            found.append(CompileReason(ReasonKind.PLACEMENT, path, *sides))
     if old.context != new.context:
-        found.append(Reason(ReasonKind.CONTEXT, "", old.context, new.context))
+        found.append(CompileReason(ReasonKind.CONTEXT, "", old.context, new.context))
     return found

@@ -7,33 +7,34 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from shardlift.capture.schema import SiteKind
 from shardlift.mapping import registry
-from shardlift.recording.call_inspection import CallInspection, PmapInspection
 from shardlift.recording.caller import is_users, user_line
-from shardlift.recording.calls import CallAdapter, JitAdapter, PmapAdapter
+from shardlift.recording.mapped_calls import JitCall, JitFunction, MappedCall, PmapCall
 from shardlift.recording.process import name_of, site_behind
-from shardlift.recording.shard_maps import ShardMapInspection, ShardMapped, UndecidedJit
-from shardlift.recording.site_records import Key
+from shardlift.recording.shard_maps import ShardMapCall, ShardMapped, UndecidedJit
+from shardlift.recording.site_records import SiteKey
 
 
-class Mapped(NamedTuple):
+class ObservedFunction(NamedTuple):
     """A function that the program has mapped."""
 
     call: Any  # the mapped function
     fun: Any
     kind: SiteKind
-    key: Key
+    key: SiteKey
     program: str  # the name of what is compiled
-    adapter: CallAdapter | None = None  # None: its calls cannot be taken apart
-    inspect: Callable[[tuple[Any, ...], dict[str, Any]], CallInspection] | None = None
+    # None: its calls cannot be taken apart.
+    take_apart: Callable[[tuple[Any, ...], dict[str, Any]], MappedCall] | None = None
+    static: Collection[int] = ()  # the positions of static arguments
+    inspected: bool = False  # does it know where its arguments belong?
     traceable: bool = True  # may its program be asked?
 
 
-Observe = Callable[[Mapped], Any]
+Observe = Callable[[ObservedFunction], Any]
 Fault = Callable[[Exception], None]  # is told of errors of ours, which the program must not see
 
 
@@ -55,12 +56,15 @@ def hook_pmap(pmap: Callable[..., Any], observe: Observe, fault: Fault) -> Calla
 def _observed(pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any], observe: Observe) -> Any:
     fun = args[0] if args else kwargs.get("fun")
     site, real = site_behind(pmapped, args, kwargs)
-    key = Key(*user_line(), name_of(fun))
-    mapped = Mapped(pmapped, fun, SiteKind.PMAP, key, key.function, traceable=False)
+    key = SiteKey(*user_line(), name_of(fun))
+    mapped = ObservedFunction(pmapped, fun, SiteKind.PMAP, key, key.function, traceable=False)
     if site is not None:
-        inspect = functools.partial(PmapInspection, site)
         mapped = mapped._replace(
-            program=site.name, adapter=PmapAdapter(site), inspect=inspect, traceable=real
+            program=site.name,
+            take_apart=functools.partial(PmapCall, site),
+            static=site.options.static,
+            inspected=True,
+            traceable=real,
         )
     observed = observe(mapped)
     if observed is not pmapped:
@@ -76,14 +80,14 @@ def hook_shard_maps_in(
     """``jit``, whose functions go through ``observe`` if they turn out to call shard_map."""
 
     def undecided(jitted: Any, fun: Any, options: dict[str, Any]) -> Any:
-        key = Key(*user_line(), name_of(fun))
+        key = SiteKey(*user_line(), name_of(fun))
 
         def decided(found: ShardMapped) -> Any:
-            inspect = functools.partial(ShardMapInspection, found)
+            take_apart, static = functools.partial(ShardMapCall, found), found.function.static
             kind, name = SiteKind.SHARD_MAP, key.function
-            return observe(Mapped(jitted, fun, kind, key, name, found.adapter, inspect))
+            return observe(ObservedFunction(jitted, fun, kind, key, name, take_apart, static, True))
 
-        return UndecidedJit(jitted, JitAdapter(fun, options), options, decided)
+        return UndecidedJit(jitted, JitFunction(fun, options), options, decided)
 
     return _hook(jit, undecided, fault)
 
@@ -94,8 +98,11 @@ def hook_every(
     """``jax.jit`` or ``jax.shard_map``, whose functions go through ``observe``."""
 
     def observed(mapped: Any, fun: Any, options: dict[str, Any]) -> Any:
-        key = Key(*user_line(), name_of(fun))
-        return observe(Mapped(mapped, fun, kind, key, key.function, JitAdapter(fun, options)))
+        key, function = SiteKey(*user_line(), name_of(fun)), JitFunction(fun, options)
+        take_apart = functools.partial(JitCall, function)
+        return observe(
+            ObservedFunction(mapped, fun, kind, key, key.function, take_apart, function.static)
+        )
 
     return _hook(transform, observed, fault)
 
@@ -107,8 +114,9 @@ def hook_exported(call: Callable[..., Any], observe: Observe, fault: Fault) -> C
     def observed_call(exported: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             fun = functools.partial(call, exported)
-            key = Key(*user_line(), exported.fun_name)
-            mapped = Mapped(fun, fun, SiteKind.JIT, key, key.function, JitAdapter(fun, {}))
+            key = SiteKey(*user_line(), exported.fun_name)
+            take_apart = functools.partial(JitCall, JitFunction(fun, {}))
+            mapped = ObservedFunction(fun, fun, SiteKind.JIT, key, key.function, take_apart)
             observed = observe(mapped)
         except Exception as error:
             fault(error)

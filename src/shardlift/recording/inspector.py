@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 
-from shardlift.capture.schema import Move, MovedBy, Process
-from shardlift.recording.call_inspection import CallInspection
+from shardlift.capture.schema import Move, MovedBy, Process, Untried, WholeBatchTrial
+from shardlift.recording import whole_batch
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.completion_times import Waiter
-from shardlift.recording.hooks import Fault, Mapped
+from shardlift.recording.hooks import Fault, ObservedFunction
+from shardlift.recording.mapped_calls import MappedCall, PmapCall
 from shardlift.recording.origins import Origins
 from shardlift.recording.process import process_facts
 from shardlift.recording.programs import collectives
-from shardlift.recording.site_records import PROBES, SiteRecord
+from shardlift.recording.site_records import PROBES, SiteRecord, clip
 from shardlift.recording.timeline import Timeline
 
 EARLY = 8  # looks at a site that are always made
@@ -33,11 +34,8 @@ _clock = time.perf_counter
 class Inspector:
     """Decides which calls are inspected, and keeps what was found in the records of their sites."""
 
-    def __init__(
-        self, began: float, timeline: Timeline, fault: Fault, plan_for: Sequence[int]
-    ) -> None:
+    def __init__(self, began: float, timeline: Timeline, fault: Fault) -> None:
         self._began, self._timeline, self._fault = began, timeline, fault
-        self._plan_for = tuple(plan_for)
         self._late = 0.0  # seconds of looks that need not have been made
         self.looking = 0.0  # seconds of all looks
         self.sites = 0  # that share the budget
@@ -46,18 +44,19 @@ class Inspector:
         self.process: Process | None = None
 
     def inspect(
-        self, mapped: Mapped, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> CallInspection | None:
+        self, mapped: ObservedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> MappedCall | None:
         """Inspect a call that compiled a program, after it has run."""
         try:
-            return None if mapped.inspect is None else mapped.inspect(args, kwargs)
+            return take_apart(mapped, args, kwargs)
         except Exception as error:
             self._fault(error)
             return None
 
-    def analyse(self, record: SiteRecord, inspect: Callable[..., Any], *args: Any) -> None:
+    def analyse(self, record: SiteRecord, mapped: ObservedFunction, *args: Any) -> None:
         """Note what is proven of a function for arguments of these shapes; call nothing."""
-        look = inspect(args, {})
+        look = take_apart(mapped, args, {})
+        assert look is not None
         traced = look.traced(None)
         record.about = look.about()
         record.note_leaves(record.arguments, look.arguments())
@@ -71,35 +70,48 @@ class Inspector:
     def before(
         self,
         record: SiteRecord,
-        mapped: Mapped,
+        mapped: ObservedFunction,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         now: float,
-    ) -> CallInspection | None:
+    ) -> MappedCall | None:
         """Inspect a call that is about to run, if one is due and within the time budget."""
         if record.calls >= record.next_look:
             record.later()
         late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
         if late and now >= record.next_compare:
             record.next_compare = now + LATER
-        if mapped.inspect is None or late:
+        if not mapped.inspected or late:
             return None
         look = None
         with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
-            look = mapped.inspect(args, kwargs)
+            look = take_apart(mapped, args, kwargs)
+            assert look is not None
             look.comparing = record.compare_now(now)
             if look.comparing:
                 look.compare_inputs()
+                self._hold(record, mapped, look)
             look.seconds = _clock() - now
         self._looked(record, _clock() - now)
         return look
 
+    def _hold(self, record: SiteRecord, mapped: ObservedFunction, look: MappedCall) -> None:
+        """Keep the arguments for a trial on the whole batch, until one has shown something."""
+        trial = record.whole_batch
+        is_due = trial is None or trial.untried is Untried.EQUAL_ROWS
+        if not is_due or not mapped.traceable or not isinstance(look, PmapCall):
+            return
+        try:
+            look.held = whole_batch.hold(look)
+        except whole_batch.UntriedError as error:
+            record.whole_batch = WholeBatchTrial(error.reason)
+
     def after(
         self,
         record: SiteRecord,
-        mapped: Mapped,
+        mapped: ObservedFunction,
         running: Running,
-        look: CallInspection | None,
+        look: MappedCall | None,
         out: Any,
         span: tuple[float, float],
     ) -> None:
@@ -144,9 +156,9 @@ class Inspector:
     def _note(
         self,
         record: SiteRecord,
-        mapped: Mapped,
+        mapped: ObservedFunction,
         running: Running,
-        look: CallInspection,
+        look: MappedCall,
         out: Any,
         compiled: bool,
     ) -> None:
@@ -170,12 +182,10 @@ class Inspector:
                 record.probes.add(seconds)
         if compiled and mapped.traceable and record.traces:
             self._ask_program(record, look, running.fitted)
-            if self._plan_for:
-                self._lower_for_more(record, look)
+        if look.held is not None and record.traces:
+            self._try(record, look, running.fitted)
 
-    def _ask_program(
-        self, record: SiteRecord, look: CallInspection, fitted: list[Any] | None
-    ) -> None:
+    def _ask_program(self, record: SiteRecord, look: MappedCall, fitted: list[Any] | None) -> None:
         found = None
         with _apart_from_the_program() as running:
             try:
@@ -195,10 +205,22 @@ class Inspector:
             later = "collectives of later programs: the function was traced once more"
             record.unseen[later] = None
 
-    def _lower_for_more(self, record: SiteRecord, look: CallInspection) -> None:
+    def _try(self, record: SiteRecord, look: MappedCall, fitted: list[Any] | None) -> None:
+        """Run a step once on the whole batch; an error of it is noted."""
+        assert isinstance(look, PmapCall)
+        assert look.held is not None
         with _apart_from_the_program():
-            found = [look.lower_for(devices) for devices in self._plan_for]
-        record.larger = tuple(mesh for mesh in found if mesh is not None)
+            try:
+                if max((one.seconds for one in record.compiles), default=0.0) > whole_batch.SLOWEST:
+                    raise whole_batch.UntriedError(Untried.TOO_SLOW)
+                traced = look.traced(fitted)
+                if traced is not None:
+                    record.whole_batch = whole_batch.try_whole_batch(look, traced, look.held)
+            except whole_batch.UntriedError as error:
+                record.whole_batch = WholeBatchTrial(error.reason)
+            except Exception as error:  # whatever the step raises on a batch of another size
+                first_line = f"{type(error).__name__}: {error}".partition("\n")[0]
+                record.whole_batch = WholeBatchTrial(Untried.FAILED, clip(first_line))
 
     def sample(self, record: SiteRecord, out: Any, left: float) -> None:
         """Measure in another thread how long the outputs of a call take."""
@@ -213,13 +235,21 @@ class Inspector:
 def _apart_from_the_program() -> Iterator[Running]:
     """What is traced here was not asked for by the program."""
     running = here.running = Running()
+    here.is_apart = True
     try:
         yield running
     finally:
-        here.running = None
+        here.running, here.is_apart = None, False
 
 
-def is_compiled(running: Running, mapped: Mapped) -> bool:
+def take_apart(
+    mapped: ObservedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> MappedCall | None:
+    """A call that can be inspected; None if the function does not know where arguments belong."""
+    return mapped.take_apart(args, kwargs) if mapped.take_apart and mapped.inspected else None
+
+
+def is_compiled(running: Running, mapped: ObservedFunction) -> bool:
     """Was the program of the site itself compiled, and not only a helper of JAX?"""
     own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
     return any(name in own for name, _ in running.compiled)

@@ -15,7 +15,7 @@ from shardlift import _compat
 from shardlift.capture.schema import Process
 from shardlift.mapping import pmap, registry
 from shardlift.mapping.options import check_options
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 
 MOST_DEVICES = 1024  # that are named
 
@@ -40,7 +40,7 @@ def name_of(fun: Any) -> str:
 
 def site_behind(
     pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Site | None, bool]:
+) -> tuple[MappedFunction | None, bool]:
     """The site of a pmapped function, and whether calls really go through it.
 
     Of a pmap that is not ours there is none: one is made from what pmap was given, to take
@@ -56,7 +56,7 @@ def site_behind(
         options = check_options(fun, reshard="silent", **chosen)
     except (TypeError, ValueError):
         return None, False
-    return Site(lambda: fun, name_of(fun), options), False
+    return MappedFunction(lambda: fun, name_of(fun), options), False
 
 
 def kind_of_trace(tree: Any) -> str:

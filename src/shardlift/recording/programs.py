@@ -10,7 +10,7 @@ from shardlift.capture.schema import Collective
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.caller import is_glue, shown
 
-MOST_LINES = 5  # of the lines on which a kind of collective stands
+MOST_LINES = 64  # of the lines on which a kind of collective stands
 _MOVING = COLLECTIVES - {"axis_index"}
 
 

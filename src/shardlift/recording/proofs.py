@@ -8,24 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
-
-# Now: imported in the middle of a run, it makes JAX trace every program once more (0.12.0).
-import jax.extend.core.primitives
 from jax.tree_util import keystr
 
-from shardlift._replication.program import Program
-from shardlift._replication.proof import prove
 from shardlift.capture.proofs import joined
 from shardlift.capture.schema import Proof
-from shardlift.recording.field_proofs import Needs, field_needs
 from shardlift.recording.site_records import clip
 
-_Name = TypeVar("_Name", int, str)
 MOST_ARGUMENTS = 16  # that are told apart; of more, an output needs all
 MOST_PARTS = 64
+MOST_ARRAYS = 32  # of one part
 MOST_VARYING = 8
 
 
@@ -33,23 +27,21 @@ def proofs(
     jaxpr: Any,
     output: Any,
     names: Sequence[str],
-    given: Sequence[tuple[int | None, Any]],
+    owners: Sequence[int | None],
     seen: set[int],
 ) -> tuple[Proof, ...]:
     """A proof for each part of ``output``: its elements, or itself if it is one array.
 
-    ``given`` has the position of the argument that each input belongs to, None for one that is
-    given by name, and its path in there; ``seen`` are the positions of the arguments that were
-    equal when looked at.
+    ``owners`` has the position of the argument that each input belongs to, None for one that is
+    given by name; ``seen`` are the positions of the arguments that were equal when looked at.
     """
-    program = Program("the program", jaxpr, list(names), output, ())
-    owners = [owner for owner, _ in given]
+    from shardlift._replication.program import MappedProgram
+    from shardlift._replication.proof import prove
 
-    def outcomes(equal: list[bool]) -> list[Any]:
-        return list(prove(program, equal).outputs.values())
+    program = MappedProgram("the program", jaxpr, list(names), output, ())
 
     def proven(equal: Collection[int]) -> list[Any]:
-        return outcomes([owner in equal for owner in owners])
+        return list(prove(program, [owner in equal for owner in owners]).outputs.values())
 
     needs = _needs(proven, {owner for owner in owners if owner is not None})
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(output)[0]]
@@ -59,20 +51,17 @@ def proofs(
     for path, need, said in zip(paths, needs, verdicts, strict=True):
         part, leaf = "output" + keystr(path[:1]), "output" + keystr(path)
         why = "" if said else str(said).removeprefix("not proven: ")
-        new = Proof(clip(part), 1, need, clip(leaf) if why else "", clip(why))
+        new = Proof(clip(part), 1, need, clip(leaf) if why else "", clip(why), arrays=(clip(leaf),))
         parts[part] = joined(parts[part], new) if part in parts else new
-    fields = field_needs(paths, given, outcomes, _needs)
     found = [
-        replace(proof, varying=varying.get(part, ()), fields=_fields_of(part, fields))
+        replace(
+            proof,
+            varying=varying.get(part, ()),
+            arrays=proof.arrays if len(proof.arrays) <= MOST_ARRAYS else (),
+        )
         for part, proof in parts.items()
     ]
-    return tuple(found[:MOST_PARTS])
-
-
-def _fields_of(part: str, fields: dict[str, Needs]) -> Needs:
-    """The fields of a part of the output; of the output itself, each field is a part."""
-    own = {name: need for name, need in fields.get("output", {}).items() if name == part}
-    return fields.get(part, own)
+    return tuple(found) if len(found) <= MOST_PARTS else ()
 
 
 def _varying(paths: Sequence[Any], verdicts: Sequence[Any]) -> dict[str, tuple[str, ...]]:
@@ -90,9 +79,9 @@ def _varying(paths: Sequence[Any], verdicts: Sequence[Any]) -> dict[str, tuple[s
 
 
 def _needs(
-    proven: Callable[[Collection[_Name]], list[Any]], positions: set[_Name]
-) -> list[tuple[_Name, ...] | None]:
-    """For each output, the positions of the arguments, or their fields, that its proof needs."""
+    proven: Callable[[Collection[int]], list[Any]], positions: set[int]
+) -> list[tuple[int, ...] | None]:
+    """For each output, the positions of the arguments that its proof needs."""
     everything = tuple(sorted(positions))
     best = [bool(one) for one in proven(positions)]
     if len(positions) > MOST_ARGUMENTS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
 import os
 import threading
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -32,30 +33,30 @@ from shardlift.mapping import nesting, observer
 from shardlift.mapping.call import Call
 from shardlift.mapping.placement import Fit
 from shardlift.mapping.plan import Plan
-from shardlift.mapping.site import Site
+from shardlift.mapping.site import MappedFunction
 from shardlift.recording import compilations
-from shardlift.recording.call_inspection import nbytes
-from shardlift.recording.caller import user_line
-from shardlift.recording.calls import assigned_name, names_of
+from shardlift.recording.caller import assigned_name, names_of, user_line
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.hooks import (
-    Mapped,
+    ObservedFunction,
     hook_every,
     hook_exported,
     hook_pmap,
     hook_shard_maps_in,
 )
 from shardlift.recording.inspector import Inspector, is_compiled
+from shardlift.recording.mapped_calls import nbytes
 from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
 from shardlift.recording.process import job_name, kind_of_trace, process_facts
-from shardlift.recording.site_records import Key, SiteRecord, clip
+from shardlift.recording.site_records import SiteKey, SiteRecord, clip
 from shardlift.recording.sources import sources
 from shardlift.recording.summary import summarise
-from shardlift.recording.tape import oracles
-from shardlift.recording.tape.tape import Tape
-from shardlift.recording.tape.taped_calls import TapedFunction, note_made
 from shardlift.recording.timeline import Timeline
+
+if TYPE_CHECKING:
+    from shardlift.recording.tape.tape import Tape
+    from shardlift.recording.tape.taped_calls import TapedCalls
 
 MOST_SITES, MOST_NAMES = 256, 500
 MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
@@ -73,7 +74,6 @@ class Recorder:
       patched: is ``jax.pmap`` replaced in the program, or only observed?
       facts: False records neither times nor placements: only what is on the tape.
       tape: where the arrays of every call go, if they are wanted.
-      plan_for: numbers of devices that each program is lowered for, besides those that it runs on.
     """
 
     def __init__(
@@ -83,20 +83,21 @@ class Recorder:
         patched: bool = True,
         facts: bool = True,
         tape: Tape | None = None,
-        plan_for: Sequence[int] = (),
     ) -> None:
         self._command = tuple(command)
         self._patched, self._facts, self._tape = patched, facts, tape
+        # Whether calls are compared with those of another run, and not only kept beside the facts.
+        self._compared = tape is not None and (tape.options.jit or not facts)
         self._began = _clock()
         self._started = time.time()
         self._process_id = os.getpid()
         self._lock = threading.RLock()
-        self._sites: dict[Key, SiteRecord] = {}
-        self._lambdas: dict[Key, list[Any]] = {}  # their codes
-        self._sites_left_out: set[Key] = set()
+        self._sites: dict[SiteKey, SiteRecord] = {}
+        self._lambdas: dict[SiteKey, list[Any]] = {}  # their codes
+        self._sites_left_out: set[SiteKey] = set()
         self._unsure = 0  # reads of an array that may come from several sites
         self._timeline = Timeline()
-        self._inspector = Inspector(self._began, self._timeline, self._faulty, plan_for)
+        self._inspector = Inspector(self._began, self._timeline, self._faulty)
         self._used: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
         self._own = 0.0
@@ -119,6 +120,9 @@ class Recorder:
     def _start(self) -> None:
         if not self._on:
             self._on = True
+            # `_replication` needs it. Now: imported in the middle of a run, it makes JAX trace
+            # every program once more (0.12.0).
+            importlib.import_module("jax.extend.core.primitives")
             compilations.listen()
             observer.current = self
 
@@ -135,13 +139,11 @@ class Recorder:
         """The given pmap, with its sites recorded."""
         if self._facts:
             self._start()
-        if self._tape is not None:
-            pmap = oracles.choose(self._tape.options.oracle, pmap)
         return hook_pmap(pmap, self._observe, self._faulty)
 
     def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
         """The given jit; its functions that call shard_map are sites too."""
-        if self._facts:
+        if not self._compared:
             return hook_shard_maps_in(jit, self._observe, self._faulty)
         return self._hook_for_tape(jit, SiteKind.JIT)
 
@@ -160,19 +162,30 @@ class Recorder:
             return transform
         return hook_every(transform, kind, self._observe, self._faulty)
 
-    def _observe(self, mapped: Mapped) -> Any:
+    def _observe(self, mapped: ObservedFunction) -> Any:
         """A mapped function whose calls are recorded; itself, where they cannot be."""
         record = self._site(self._numbered(mapped), mapped.kind)
         if record is None:
             return mapped.call
         record.made += 1
-        call = self._taped(record, mapped)
-        return self._recorded(record, mapped, call) if self._facts else call
+        timed = self._facts and (not self._compared or mapped.inspected)
+        tape = self._taped(record, mapped, timed)
+        call = tape or mapped.call
+        if timed:
+            recorded = functools.update_wrapper(self._timed(record, mapped, call), mapped.call)
+        elif tape is None:
+            return mapped.call
+        else:
+            recorded = functools.update_wrapper(lambda *a, **kw: tape(*a, **kw), mapped.fun)
+        _copy_methods(mapped.call, recorded)
+        if tape is not None and hasattr(mapped.call, "lower"):
+            recorded.lower, recorded.trace = tape.lower, tape.trace  # type: ignore[attr-defined]
+        return recorded
 
-    def _numbered(self, mapped: Mapped) -> Key:
+    def _numbered(self, mapped: ObservedFunction) -> SiteKey:
         """The key; each lambda of a line has its own if calls are compared, not only counted."""
         key = mapped.key
-        if self._facts or key.function != "<lambda>":
+        if not self._compared or key.function != "<lambda>":
             return key
         codes = self._lambdas.setdefault(key, [])
         code = getattr(inspect.unwrap(mapped.fun), "__code__", None)
@@ -180,27 +193,28 @@ class Recorder:
             codes.append(code)
         return key._replace(number=codes.index(code))
 
-    def _taped(self, record: SiteRecord, mapped: Mapped) -> Any:
-        if self._tape is None or mapped.adapter is None:
-            return mapped.call
+    def _taped(
+        self, record: SiteRecord, mapped: ObservedFunction, timed: bool
+    ) -> TapedCalls | None:
+        if self._tape is None or mapped.take_apart is None:
+            return None
+        from shardlift.recording.tape.taped_calls import TapedCalls, note_made
+
         key = mapped.key
         record.names.update(dict.fromkeys(names_of(mapped.fun)))
         if variable := assigned_name(key.file, key.line):
             record.names[variable] = None
         note_made(record)
-        under = (lambda *_: None) if self._facts else self._under  # then it is counted already
-        return TapedFunction(
-            mapped.call, mapped.fun, self._tape, record, mapped.adapter, under, mapped.traceable
-        )
+        under = (lambda *_: None) if timed else self._under  # then it is counted already
+        return TapedCalls(mapped, self._tape, record, under)
 
-    def _recorded(self, record: SiteRecord, mapped: Mapped, call: Any) -> Any:
+    def _timed(self, record: SiteRecord, mapped: ObservedFunction, call: Any) -> Callable[..., Any]:
         label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"
         tracing, annotation, clock = _compat.tracing, jax.profiler.TraceAnnotation, _clock
         inspector = self._inspector
         waiter = inspector.waiter
 
         # What every call pays; see bench/record_overhead.py before you add to it.
-        @functools.wraps(call)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             began = clock()
             if tracing():
@@ -222,7 +236,7 @@ class Recorder:
                 here.running = outer
             left = clock()
             if running.busy or look is not None:
-                if look is None and mapped.inspect is not None and is_compiled(running, mapped):
+                if look is None and mapped.inspected and is_compiled(running, mapped):
                     look = inspector.inspect(mapped, args, kwargs)
                 inspector.after(record, mapped, running, look, out, (entered, left))
             else:
@@ -236,8 +250,8 @@ class Recorder:
             self._own += entered - began + clock() - left
             return out
 
-        if mapped.inspect is not None:
-            analyse = functools.partial(inspector.analyse, record, mapped.inspect)
+        if mapped.inspected:
+            analyse = functools.partial(inspector.analyse, record, mapped)
             setattr(recorded, ANALYSE, analyse)
         return recorded
 
@@ -250,11 +264,11 @@ class Recorder:
             record.plain.add_all([end - start for start, end in spans])
             self._timeline.add(record.index, spans)
 
-    def _site(self, key: Key, kind: SiteKind) -> SiteRecord | None:
+    def _site(self, key: SiteKey, kind: SiteKind) -> SiteRecord | None:
         """The record of a site; None beyond the bound of a capture."""
         with self._lock:
             if key not in self._sites:
-                if self._facts and len(self._sites) >= MOST_SITES:
+                if not self._compared and len(self._sites) >= MOST_SITES:
                     if len(self._sites_left_out) < MOST_LEFT_OUT:
                         self._sites_left_out.add(key)
                     return None
@@ -271,6 +285,8 @@ class Recorder:
 
     def _under(self, record: SiteRecord, nested: bool, arguments: Any) -> None:
         """A call inside another one, or under a transformation."""
+        if here.is_apart:
+            return
         if nested:
             record.nested += 1
         else:
@@ -278,7 +294,9 @@ class Recorder:
 
     # ---- events from elsewhere
 
-    def fitted(self, site: Site, plan: Plan, call: Call, fit: Fit, seconds: float) -> None:
+    def fitted(
+        self, site: MappedFunction, plan: Plan, call: Call, fit: Fit, seconds: float
+    ) -> None:
         """See `mapping.observer`: the pmap moved its arguments itself."""
         running = here.running
         if running is None:
@@ -320,6 +338,10 @@ class Recorder:
                 record.note_read(read)
         except Exception as error:
             self._faulty(error)
+
+    def is_apart(self) -> bool:
+        """Does the recorder itself run a function of the program in this thread?"""
+        return here.is_apart
 
     def used(self, name: str) -> None:
         """A name that was restored in the program was used."""
@@ -367,6 +389,11 @@ class Recorder:
         ):
             self._inspector.process = process_facts(True)
 
+    def has_calls(self) -> bool:
+        """Whether the program has called a mapped function."""
+        with self._lock:
+            return any(record.calls or record.samples for record in self._sites.values())
+
     def _unseen(self) -> Iterator[str]:
         if self._unsure:
             yield f"the origin of {self._unsure} outputs that were read (several sites match)"
@@ -395,6 +422,13 @@ class Recorder:
         """A few lines for the end of a run, with the next command to type."""
         path, capture = self._written or ("", self.capture())
         return "\n".join(summarise(capture, path))
+
+
+def _copy_methods(mapped: Any, recorded: Any) -> None:
+    """``lower``, ``eval_shape`` and the like, which a function that takes its place has too."""
+    for name in dir(mapped):
+        if not name.startswith("__") and hasattr(mapped, name):
+            setattr(recorded, name, getattr(mapped, name))
 
 
 @functools.cache

@@ -17,9 +17,8 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift import _compat
-from shardlift.recording.call_inspection import Argument, CallInspection
-from shardlift.recording.calls import JitAdapter, Rows
 from shardlift.recording.compilations import Signature, signature
+from shardlift.recording.mapped_calls import ArgumentLeaf, JitCall, JitFunction, Rows
 
 _PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # of ``jax.stages.Wrapped``
 
@@ -28,7 +27,7 @@ class ShardMapped(NamedTuple):
     """A jitted function that calls shard_map, as it was first traced."""
 
     jitted: Any
-    adapter: JitAdapter
+    function: JitFunction
     donated: frozenset[int | str]  # positions, names
     mesh: Mesh
     specs: tuple[PartitionSpec | None, ...]  # of each argument; None: shard_map does not see it
@@ -41,11 +40,11 @@ class UndecidedJit:
     """
 
     def __init__(
-        self, jitted: Any, adapter: JitAdapter, options: dict[str, Any],
+        self, jitted: Any, function: JitFunction, options: dict[str, Any],
         observe: Callable[[ShardMapped], Any],
     ) -> None:  # fmt: skip
         functools.update_wrapper(self, jitted)
-        self._jitted, self._adapter, self._options = jitted, adapter, options
+        self._jitted, self._function, self._options = jitted, function, options
         self._observe, self._chosen = observe, None
         # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
         for name in _PARTS:
@@ -56,7 +55,7 @@ class UndecidedJit:
         """Decide, and run."""
         if self._chosen is None and not _compat.tracing():
             with contextlib.suppress(Exception):  # the call itself will raise it
-                found = find_shard_map(self._jitted, self._adapter, self._options, args, kwargs)
+                found = find_shard_map(self._jitted, self._function, self._options, args, kwargs)
                 self._chosen = self._jitted if found is None else self._observe(found)
         return (self._chosen or self._jitted)(*args, **kwargs)
 
@@ -73,7 +72,7 @@ class UndecidedJit:
 
 def find_shard_map(
     jitted: Any,
-    adapter: JitAdapter,
+    function: JitFunction,
     options: dict[str, Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -88,7 +87,7 @@ def find_shard_map(
     donated = frozenset(
         [*_several(options, "donate_argnums"), *_several(options, "donate_argnames")]
     )
-    return ShardMapped(jitted, adapter, donated, eqn.params["mesh"], specs)
+    return ShardMapped(jitted, function, donated, eqn.params["mesh"], specs)
 
 
 def _several(options: dict[str, Any], name: str) -> tuple[Any, ...]:
@@ -105,37 +104,36 @@ def _shard_maps(jaxpr: Any) -> Iterator[Any]:
                 yield from _shard_maps(inner)
 
 
-class ShardMapInspection(CallInspection):
+class ShardMapCall(JitCall):
     """One call of such a function."""
 
     def __init__(self, mapped: ShardMapped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        super().__init__()
-        self.mapped, self.args, self.kwargs = mapped, args, kwargs
-        fun, self.mesh = mapped.adapter.fun, mapped.mesh
+        super().__init__(mapped.function, args, kwargs)
+        fun, self.mapped, self.mesh = mapped.function.fun, mapped, mapped.mesh
         self.name = getattr(fun, "__name__", type(fun).__name__)
-        self.flat = mapped.adapter.flatten(args, kwargs)
         self.axis_name = self.label = str(self.mesh.axis_names[0])
         self.copies = self.mesh.size
 
     @cached_property
-    def given(self) -> list[Argument]:
+    def given(self) -> list[ArgumentLeaf]:
         """Every leaf of the arguments."""
-        specs, count = self.mapped.specs, len(self.flat.rows)
+        specs, count = self.mapped.specs, len(self.rows)
         specs = specs if len(specs) == count else (None,) * count
         return [
-            Argument(path, leaf, _axis(spec), spec or PartitionSpec(), self._wanted(spec), donated)
+            ArgumentLeaf(
+                path, leaf, _axis(spec), spec or PartitionSpec(), self._wanted(spec), donated
+            )
             for (path, leaf, _), spec, donated in zip(
-                self.flat.rows, specs, self._donated(), strict=True
+                self.rows, specs, self._donated(), strict=True
             )
         ]
 
     def _wanted(self, spec: PartitionSpec | None) -> NamedSharding | None:
         return None if spec is None else NamedSharding(self.mesh, spec)
 
-    def rows_of(self, out: Any) -> Rows:
+    def placed_rows_of(self, out: Any) -> Rows:
         """Path, leaf and the axis of every output that lies along the first axis of the mesh."""
-        rows = self.mapped.adapter.outputs(out)
-        return [(path, leaf, _axis(_spec_of(leaf))) for path, leaf, _ in rows]
+        return [(path, leaf, _axis(_spec_of(leaf))) for path, leaf, _ in self.rows_of(out)]
 
     def spec_of_output(self, leaf: Any, axis: int | None) -> PartitionSpec:  # noqa: ARG002
         """How an output is split."""
@@ -143,7 +141,7 @@ class ShardMapInspection(CallInspection):
 
     def signature(self) -> Signature:
         """What decides which program the call needs."""
-        leaves = {path: leaf for path, leaf, _ in self.flat.rows}
+        leaves = {path: leaf for path, leaf, _ in self.rows}
         return signature(leaves, jax.tree.structure((self.args, self.kwargs)), {})
 
     def traced(self, fitted: list[Any] | None) -> Any:  # noqa: ARG002
@@ -152,12 +150,12 @@ class ShardMapInspection(CallInspection):
 
     def _donated(self) -> list[bool]:
         flags: list[bool] = []
-        adapter, donated = self.mapped.adapter, self.mapped.donated
+        function, donated = self.mapped.function, self.mapped.donated
         for k, arg in enumerate(self.args):
-            if k not in adapter.static:
+            if k not in function.static:
                 flags += [k in donated] * len(jax.tree.leaves(arg))
         for name, value in sorted(self.kwargs.items()):
-            if name not in adapter.static_names:
+            if name not in function.static_names:
                 flags += [name in donated] * len(jax.tree.leaves(value))
         return flags
 

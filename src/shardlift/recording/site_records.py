@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 from shardlift.capture.histogram import Histogram, added
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.schema import (
+    ArrayForm,
     Collective,
     Compile,
-    Form,
-    LargerMesh,
-    Leaf,
+    CompileReason,
+    LeafFacts,
     Move,
     MovedBy,
     Placement,
     Proof,
     Read,
     ReadBy,
-    Reason,
     ReasonKind,
     Sample,
-    Site,
+    SiteFacts,
     SiteKind,
     Times,
+    WholeBatchTrial,
 )
 from shardlift.recording.compilations import Signature, reasons
 
@@ -39,7 +39,7 @@ COMPARE_AT = (0, 2, 7)  # leaves are compared from these calls on, whatever it c
 PROBES = 3
 
 
-class Key(NamedTuple):
+class SiteKey(NamedTuple):
     """What identifies a site."""
 
     file: str
@@ -51,7 +51,7 @@ class Key(NamedTuple):
 class SiteRecord:
     """One site, as recorded so far."""
 
-    def __init__(self, key: Key, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
+    def __init__(self, key: SiteKey, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
         self.key, self.index, self.kind = key, index, kind
         self.made = self.calls = self.failed = self.nested = self.looked = self.compares = 0
         self.next_look = 0
@@ -62,8 +62,8 @@ class SiteRecord:
         self.moving, self.conversion, self.compiling = Histogram(), Histogram(), Histogram()
         self.probes, self.waiting = Histogram(), Histogram()
         self.about: dict[str, Any] = {}  # axis name and size, mesh, devices
-        self.arguments: dict[str, Leaf] = {}
-        self.outputs: dict[str, Leaf] = {}
+        self.arguments: dict[str, LeafFacts] = {}
+        self.outputs: dict[str, LeafFacts] = {}
         self.left_out = 0
         self.compile_count = 0
         self.compiles: list[Compile] = []
@@ -71,16 +71,16 @@ class SiteRecord:
         self.moves: dict[tuple[str, Placement, Placement, MovedBy], Move] = {}
         self.reads: dict[tuple[str, int, ReadBy, str, int], Read] = {}
         self.collectives: tuple[Collective, ...] = ()
-        self.larger: tuple[LargerMesh, ...] = ()
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
+        self.whole_batch: WholeBatchTrial | None = None
         self.proved = 0  # programs that the proofs are of
         self.unseen: dict[str, None] = {}
         # What is on tape: see `recording.tape`.
         self.names: dict[str, None] = {}  # of the functions that are mapped, of the variable
         self.size = 0  # devices
         self.taped = 0  # calls that were begun
-        self.forms: dict[tuple[Form, ...], int] = {}
+        self.forms: dict[tuple[ArrayForm, ...], int] = {}
         self.samples: list[Sample] = []
 
     def contain(self, inner: SiteRecord) -> None:
@@ -101,7 +101,7 @@ class SiteRecord:
         """Schedule the next inspection, after half as many calls again."""
         self.next_look = self.calls + 1 if self.calls < 2 else self.calls + self.calls // 2 + 1
 
-    def note_leaves(self, into: dict[str, Leaf], leaves: Iterable[Leaf]) -> None:
+    def note_leaves(self, into: dict[str, LeafFacts], leaves: Iterable[LeafFacts]) -> None:
         """Keep the latest state of each leaf, and the comparisons of all inspections."""
         found = sorted(leaves, key=lambda leaf: -leaf.nbytes)
         kept = {leaf.path for leaf in found[:MOST_LEAVES]}
@@ -138,7 +138,9 @@ class SiteRecord:
     def note_compile(self, seen: Signature | None, at: float, seconds: float) -> None:
         """Add a compilation and its reasons; the first ones and the last one are kept."""
         self.compile_count += 1
-        why = [Reason(ReasonKind.UNKNOWN)] if seen is None else reasons(seen, self.signatures)
+        why = (
+            [CompileReason(ReasonKind.UNKNOWN)] if seen is None else reasons(seen, self.signatures)
+        )
         kept = tuple(map(_clipped_reason, why[:MOST_REASONS]))
         compiled = Compile(self.calls, at, seconds, kept, len(why) - len(kept))
         if len(self.compiles) >= MOST_COMPILES:
@@ -174,9 +176,9 @@ class SiteRecord:
 
     # ---- as it is written
 
-    def freeze(self, process: int) -> Site:
+    def freeze(self, process: int) -> SiteFacts:
         """The site as a part of a capture."""
-        return Site(
+        return SiteFacts(
             *self.key[:3],
             **{"axis_size": self.size, **self.about},
             processes=(process,),
@@ -195,12 +197,12 @@ class SiteRecord:
             moves=tuple(self.moves.values()),
             reads=tuple(self.reads.values()),
             collectives=self.collectives,
-            larger=self.larger,
             unseen=tuple(self.unseen),
             kind=self.kind,
             names=tuple(self.names),
             forms=tuple(self.forms),
             samples=tuple(self.samples),
+            whole_batch=self.whole_batch,
             # A program of which nothing is known may do anything.
             proofs=(self.proofs or ()) if self.proved == self.compile_count else (),
         )
@@ -218,16 +220,16 @@ def clip(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else "…" + text[1 - LONGEST_TEXT :]
 
 
-def _clip(leaf: Leaf) -> Leaf:
+def _clip(leaf: LeafFacts) -> LeafFacts:
     return dataclasses.replace(leaf, path=clip(leaf.path), shape=leaf.shape[:32])
 
 
-def _clipped_reason(reason: Reason) -> Reason:
+def _clipped_reason(reason: CompileReason) -> CompileReason:
     path, before, after = map(clip, (reason.path, reason.before, reason.after))
-    return Reason(reason.kind, path, before, after)
+    return CompileReason(reason.kind, path, before, after)
 
 
-def _join(old: Leaf | None, new: Leaf) -> Leaf:
+def _join(old: LeafFacts | None, new: LeafFacts) -> LeafFacts:
     """Merge two inspections of a leaf: it is equal if it was equal each time."""
     if old is None:
         return new

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from shardlift.capture.pairs import pair_sites
-from shardlift.capture.schema import Capture, Site
+from shardlift.capture.schema import Capture, SiteFacts
+from shardlift.capture.site_pairs import pair_sites
 from shardlift.report.numbers import TIMES, amount, moved_bytes, parts_of, percent, seconds, share
 
 
 class Pair(NamedTuple):
     """A site in both runs; None if a run does not have it."""
 
-    before: Site | None
-    after: Site | None
+    before: SiteFacts | None
+    after: SiteFacts | None
 
     @property
     def name(self) -> str:
@@ -30,7 +30,7 @@ class Measure(NamedTuple):
     """A quantity that is compared."""
 
     name: str
-    value: Callable[[Site], float]
+    value: Callable[[SiteFacts], float]
     shown: Callable[[float], str]
 
 
@@ -45,12 +45,12 @@ MEASURES = (
 )
 
 
-def time_per_call(site: Site) -> float:
+def time_per_call(site: SiteFacts) -> float:
     """The time until the outputs of a call are ready; 0 if no call was timed."""
     return parts_of(site).total / site.times.call.count if site.times.call.count else 0.0
 
 
-def _moving_share(site: Site) -> float:
+def _moving_share(site: SiteFacts) -> float:
     parts = parts_of(site)
     return share(parts.moving_data, parts.total)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlift.capture.schema import Compile, Reason, ReasonKind
+from shardlift.capture.schema import Compile, CompileReason, ReasonKind
 
 _WHOLE = {
     ReasonKind.FIRST_CALL: "first call",
@@ -13,10 +13,10 @@ _WHOLE = {
 }
 
 
-def reason_text(reason: Reason) -> str:
+def reason_text(reason: CompileReason) -> str:
     """One reason as text.
 
-    >>> reason_text(Reason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"))
+    >>> reason_text(CompileReason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"))
     'x: float32[8,4] → float32[8,5]'
     """
     if reason.kind in _WHOLE:
@@ -47,6 +47,6 @@ _ADVICE = {
 _ONE_SHAPE = "Use the same shape for every batch: shardlift.pad_shard_unpad pads and cuts."
 
 
-def advice(reason: Reason | None) -> str:
+def advice(reason: CompileReason | None) -> str:
     """How to avoid another compilation for this reason."""
     return _ONE_SHAPE if reason is None else _ADVICE.get(reason.kind, _ONE_SHAPE)

@@ -15,7 +15,7 @@ from shardlift.capture.schema import (
     Read,
     ReadBy,
     ReasonKind,
-    Site,
+    SiteFacts,
 )
 from shardlift.report.compile_reasons import advice, reason_text
 from shardlift.report.numbers import (
@@ -35,7 +35,7 @@ WORTH_SHARE, WORTH_BYTES, WORTH_COMPILES, WORTH_SECONDS = 0.02, 2**20, 3, 1.0
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReportItem:
     """One thing about a site, what to do about it, and the command for it."""
 
     kind: str
@@ -47,7 +47,7 @@ class Finding:
     nbytes: float = 0.0
 
 
-def findings_of(site: Site, capture: Capture) -> list[Finding]:
+def findings_of(site: SiteFacts, capture: Capture) -> list[ReportItem]:
     """The findings of one site: those that need a decision first, then by cost."""
     findings = [
         *_gradient(site),
@@ -64,25 +64,24 @@ def findings_of(site: Site, capture: Capture) -> list[Finding]:
     return sorted(findings, key=lambda f: (not f.decision, -f.seconds, -f.nbytes))
 
 
-def _gradient(site: Site) -> Iterator[Finding]:
-    through = [one for one in site.collectives if one.gradient]
+def _gradient(site: SiteFacts) -> Iterator[ReportItem]:
+    through = [collective for collective in site.collectives if collective.gradient]
     if through:
-        kinds = list_names(sorted({one.kind for one in through}))
-        lines = list_names([line for one in through for line in one.lines])
-        yield Finding(
+        kinds = list_names(sorted({collective.kind for collective in through}))
+        lines = list_names([line for collective in through for line in collective.lines])
+        yield ReportItem(
             "gradient",
             f"a gradient passes through {kinds}{f' ({lines})' if lines else ''}",
-            "Migrate with check_vma=False to keep these numbers; with the default of shard_map the "
-            "same line gives a gradient that is n times larger or smaller.",
+            "`shardlift migrate` keeps these numbers with check_vma=False; with the default of "
+            "shard_map the same line gives a gradient that is n times larger or smaller.",
             "shardlift rule SL503",
-            decision=True,
         )
 
 
-def _replicas_differ(site: Site) -> Iterator[Finding]:
+def _replicas_differ(site: SiteFacts) -> Iterator[ReportItem]:
     paths = [leaf.path for leaf in site.outputs if leaf.axis is None and leaf.equal is False]
     if paths:
-        yield Finding(
+        yield ReportItem(
             "replicas",
             f"out_axes=None, but the devices disagree: {list_names(paths)}",
             "The value of the first device is returned. Reduce it in the body (lax.pmean, "
@@ -92,10 +91,10 @@ def _replicas_differ(site: Site) -> Iterator[Finding]:
         )
 
 
-def _transformed(site: Site, capture: Capture) -> Iterator[Finding]:
+def _transformed(site: SiteFacts, capture: Capture) -> Iterator[ReportItem]:
     if site.transformed:
         many = len(capture.processes) > 1 or any(p.count > 1 for p in capture.processes)
-        yield Finding(
+        yield ReportItem(
             "transformed",
             f"called under {list_names(site.transformed)}",
             "There jax.pmap computes over one process only: call it outside the transformation."
@@ -107,14 +106,14 @@ def _transformed(site: Site, capture: Capture) -> Iterator[Finding]:
         )
 
 
-def _compiles(site: Site) -> Iterator[Finding]:
+def _compiles(site: SiteFacts) -> Iterator[ReportItem]:
     lost = site.times.compiling.total * (1 - 1 / max(site.compile_count, 1))
     if site.compile_count < WORTH_COMPILES and lost < WORTH_SECONDS:
         return
-    reasons = [reason for one in site.compiles[1:] for reason in one.reasons]
-    again = next((one for one in reasons if one.kind is ReasonKind.SAME_ARGUMENTS), None)
+    reasons = [reason for program in site.compiles[1:] for reason in program.reasons]
+    again = next((r for r in reasons if r.kind is ReasonKind.SAME_ARGUMENTS), None)
     last = reasons[-1] if reasons else None
-    yield Finding(
+    yield ReportItem(
         "compiles",
         f"{count(site.compile_count, 'program')} compiled, the last because "
         f"{reason_text(last) if last else 'of an unknown change'}",
@@ -124,23 +123,23 @@ def _compiles(site: Site) -> Iterator[Finding]:
     )
 
 
-def _moves(site: Site) -> Iterator[Finding]:
+def _moves(site: SiteFacts) -> Iterator[ReportItem]:
     parts = parts_of(site)
     host = [move for move in site.moves if move.source == HOST]
     other = [move for move in site.moves if move.source != HOST]
     by_program = parts.moving - site.times.moving.total
     if host and _worth(site, host, by_program):
-        yield Finding(
+        yield ReportItem(
             "host inputs",
             f"{_of_calls(site, host)} copies {_per_call(host)} from the host: {_paths(host)}",
             "Place the next batch while this one runs, with shardlift.prefetch_to_device; place "
             "what does not change once, before the loop.",
-            "shardlift rule SL302",
+            _check(site, "SL3"),
             seconds=by_program + parts.conversion,
         )
     if other and _worth(site, other, site.times.moving.total):
         first = max(other, key=lambda move: move.nbytes)
-        yield Finding(
+        yield ReportItem(
             "moved inputs",
             f"{_of_calls(site, other)} moves {_per_call(other)} between devices: "
             f"{_paths(other)}, {first.source} → {first.target}",
@@ -153,12 +152,12 @@ def _moves(site: Site) -> Iterator[Finding]:
         )
 
 
-def _worth(site: Site, moves: list[Move], cost: float) -> bool:
+def _worth(site: SiteFacts, moves: list[Move], cost: float) -> bool:
     large = sum(move.nbytes / move.count for move in moves if move.count) >= WORTH_BYTES
     return large or share(cost, parts_of(site).total) >= WORTH_SHARE
 
 
-def _of_calls(site: Site, moves: list[Move]) -> str:
+def _of_calls(site: SiteFacts, moves: list[Move]) -> str:
     exact = max((m.count for m in moves if m.by is MovedBy.PMAP), default=0)
     part = share(exact, site.calls) if exact else moved_share(site)
     return "every call" if part >= 1 else f"{percent(part)} of the calls"
@@ -173,10 +172,10 @@ def _paths(moves: list[Move]) -> str:
     return list_names(dict.fromkeys(move.path for move in largest))
 
 
-def _donated(site: Site) -> Iterator[Finding]:
+def _donated(site: SiteFacts) -> Iterator[ReportItem]:
     kept = [leaf for leaf in site.arguments if leaf.donated and leaf.kept]
     if kept:
-        yield Finding(
+        yield ReportItem(
             "donated",
             f"donated, but not reused: {list_names(leaf.path for leaf in kept)}",
             "A donated buffer is reused by an output of the same shape, dtype and placement; an "
@@ -201,7 +200,7 @@ _READS = {
 }
 
 
-def _reads(site: Site) -> Iterator[Finding]:
+def _reads(site: SiteFacts) -> Iterator[ReportItem]:
     stacked = {leaf.path for leaf in site.outputs if leaf.axis is not None}
     for how, (code, name, fix) in _READS.items():
         reads = [read for read in site.reads if read.how is how]
@@ -211,7 +210,7 @@ def _reads(site: Site) -> Iterator[Finding]:
             lines = list_names(_lines(reads, beside=site.file))
             times = sum(read.count for read in reads)
             total = sum(read.nbytes for read in reads)
-            yield Finding(
+            yield ReportItem(
                 f"read by {how}",
                 f"outputs read by {name} {count(times, 'time')}, {amount(total)} in all ({lines})",
                 fix,
@@ -222,31 +221,31 @@ def _reads(site: Site) -> Iterator[Finding]:
 
 
 def _lines(reads: Iterable[Read], beside: str) -> list[str]:
-    """The lines that read; without the file if it is that of the site."""
-    known = {f"line {r.line}" if r.file == beside else f"{r.file}:{r.line}": None for r in reads}
-    return list(known)
+    """The lines that read; lines of the file ``beside`` are named without it."""
+    names = (f"line {r.line}" if r.file == beside else f"{r.file}:{r.line}" for r in reads)
+    return list(dict.fromkeys(names))
 
 
-def _equal(site: Site) -> Iterator[Finding]:
+def _equal(site: SiteFacts) -> Iterator[ReportItem]:
     wasted = wasted_bytes(site)
     if wasted >= WORTH_BYTES:
         leaves = [leaf for leaf in site.arguments if leaf.axis is not None and leaf.equal]
         looks = min(leaf.compared for leaf in leaves)
         largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)
-        yield Finding(
+        yield ReportItem(
             "equal",
-            f"{count(len(leaves), 'argument')} the same on all devices in the "
-            f"{looks} of {count(site.calls, 'call')} that were compared: "
+            f"{count(len(leaves), 'argument')} the same on all devices, as compared in {looks} of "
+            f"{count(site.calls, 'call')}: "
             f"{list_names(leaf.path for leaf in largest)}; {amount(wasted)} of copies",
             "Pass one copy, with in_axes=None; after the migration, use P() without a device axis.",
-            f"shardlift check {_file(site.file)} --select SL301,SL504",
+            _check(site, "SL301,SL504"),
             nbytes=wasted,
         )
 
 
-def _nested(site: Site) -> Iterator[Finding]:
+def _nested(site: SiteFacts) -> Iterator[ReportItem]:
     if site.nested:
-        yield Finding(
+        yield ReportItem(
             "nested",
             f"called inside another pmap ({count(site.nested, 'time')} traced)",
             "Use one mesh with both axes. Its time is included in the outer site.",
@@ -254,9 +253,9 @@ def _nested(site: Site) -> Iterator[Finding]:
         )
 
 
-def _failed(site: Site) -> Iterator[Finding]:
+def _failed(site: SiteFacts) -> Iterator[ReportItem]:
     if site.failed:
-        yield Finding(
+        yield ReportItem(
             "failed",
             f"{count(site.failed, 'call')} raised an error",
             "See the output of the program: errors are passed on unchanged.",
@@ -264,15 +263,11 @@ def _failed(site: Site) -> Iterator[Finding]:
         )
 
 
-def _check(site: Site, codes: str) -> str:
-    return f"shardlift check {_file(site.file)} --select {codes}"
+def _check(site: SiteFacts, codes: str) -> str:
+    return f"shardlift check {shlex.quote(site.file)} --select {codes}"
 
 
-def _file(path: str) -> str:
-    return shlex.quote(path)
-
-
-def timed(finding: Finding) -> str:
+def timed(finding: ReportItem) -> str:
     """The cost of a finding as text; empty if it is not known."""
     if finding.seconds > 0:
         return seconds(finding.seconds)

@@ -6,8 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from shardlift.report.headline import moving_share
-from shardlift.report.numbers import moved_bytes, wasted_bytes
+from shardlift.report.numbers import moved_bytes, moving_share, wasted_bytes
 from shardlift.report.view import SiteView, View
 
 SCHEMA, VERSION = "shardlift.report", 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from shardlift._escape import escape_control
 from shardlift.report.findings import timed
-from shardlift.report.numbers import TIMES, Parts, percent, seconds, share
+from shardlift.report.numbers import TIMES, TimeParts, percent, seconds, share
 from shardlift.report.view import SiteView, View, about, overhead
 
 
@@ -21,7 +22,7 @@ def _lines(view: View) -> Iterator[str]:
     yield text(" · ".join(about(view.capture)))
     if view.sites:
         yield ""
-        yield f"| site | calls | p50 | p95 | {' | '.join(Parts._fields)} | compiled |"
+        yield f"| site | calls | p50 | p95 | {' | '.join(TimeParts._fields)} | compiled |"
         yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
         yield from map(_row, view.sites)
     for site in view.sites:
@@ -58,12 +59,13 @@ def _findings(view: SiteView) -> Iterator[str]:
 
 
 def text(words: str) -> str:
-    r"""The words on one line, with Markdown and HTML escaped.
+    r"""The words on one line, with Markdown and HTML escaped; no one is mentioned by `@name`.
 
-    >>> text("a|b <script> *x*")
-    'a\\|b \\<script\\> \\*x\\*'
+    >>> text("a|b <script> *x*"), text("@all #1")
+    ('a\\|b \\<script\\> \\*x\\*', '@&#8203;all \\#&#8203;1')
     """
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&@])", r"\\\1", " ".join(words.split()))
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&])", r"\\\1", _one_line(words))
+    return re.sub("([@#])", r"\1&#8203;", escaped)
 
 
 def code(words: str) -> str:
@@ -72,6 +74,10 @@ def code(words: str) -> str:
     >>> code("shardlift rule SL401"), code("a`b")
     ('`shardlift rule SL401`', '`` a`b ``')
     """
-    line = " ".join(words.split()).replace("|", "\\|")
+    line = _one_line(words).replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     return f"`{line}`" if not longest else f"{'`' * (longest + 1)} {line} {'`' * (longest + 1)}"
+
+
+def _one_line(words: str) -> str:
+    return escape_control(" ".join(words.split()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shardlift.capture.schema import Capture, MovedBy, Site
+from shardlift.capture.schema import Capture, MovedBy, SiteFacts
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-class Parts(NamedTuple):
+class TimeParts(NamedTuple):
     """Where the time of all calls of a site went, in seconds, without calls that compiled."""
 
     waiting: float = 0.0  # from the return of the call until its outputs were ready
@@ -29,7 +29,7 @@ class Parts(NamedTuple):
         return self.moving + self.conversion
 
 
-def parts_of(site: Site) -> Parts:
+def parts_of(site: SiteFacts) -> TimeParts:
     """The time of the calls that did not compile.
 
     What the program moves inside the call was timed separately on a few calls, and is subtracted
@@ -38,7 +38,7 @@ def parts_of(site: Site) -> Parts:
     times = site.times
     calls = times.call.count
     by_program = min(times.dispatch.total, times.probes.quantile(0.5) * calls * moved_share(site))
-    return Parts(
+    return TimeParts(
         waiting=times.waiting.mean * calls,
         dispatch=times.dispatch.total - by_program,
         moving=times.moving.total + by_program,
@@ -46,13 +46,13 @@ def parts_of(site: Site) -> Parts:
     )
 
 
-def moved_share(site: Site) -> float:
+def moved_share(site: SiteFacts) -> float:
     """The share of calls in which the program had to move arguments."""
     seen = max((move.count for move in site.moves if move.by is MovedBy.PROGRAM), default=0)
     return min(1.0, seen / site.looked) if site.looked else 0.0
 
 
-def moved_bytes(site: Site) -> float:
+def moved_bytes(site: SiteFacts) -> float:
     """Bytes of arguments moved by an average call."""
     calls = max(site.calls, 1)
     return sum(
@@ -61,7 +61,7 @@ def moved_bytes(site: Site) -> float:
     )
 
 
-def wasted_bytes(site: Site) -> int:
+def wasted_bytes(site: SiteFacts) -> int:
     """Bytes of arguments that are the same on all devices, beyond the first copy."""
     return sum(
         leaf.nbytes - leaf.nbytes // max(site.axis_size, 1)
@@ -70,13 +70,19 @@ def wasted_bytes(site: Site) -> int:
     )
 
 
-def total_parts(capture: Capture) -> Parts:
+def total_parts(capture: Capture) -> TimeParts:
     """The parts of all sites together."""
     parts = [parts_of(site) for site in capture.sites]
-    return Parts(*map(sum, zip(*parts, strict=True))) if parts else Parts()
+    return TimeParts(*map(sum, zip(*parts, strict=True))) if parts else TimeParts()
 
 
-def cost_of(site: Site) -> float:
+def moving_share(capture: Capture) -> float | None:
+    """The share of step time in which data is moved or converted; None if no step was timed."""
+    parts = total_parts(capture)
+    return share(parts.moving_data, parts.total) if parts.total > 0 else None
+
+
+def cost_of(site: SiteFacts) -> float:
     """The time of all calls, with those that compiled; sites are sorted by it."""
     return parts_of(site).total + site.times.compiling.total
 
@@ -136,8 +142,9 @@ def _three_digits(value: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 site``, ``2 sites``."""
-    return f"{number:,} {noun}".replace(",", " ") + ("" if number == 1 else "s")
+    """``1 site``, ``2 sites``, ``2 processes``."""
+    plural = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}".replace(",", " ") + plural
 
 
 def list_names(names: Iterable[str], most: int = 3) -> str:

@@ -6,8 +6,8 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from shardlift.report.findings import Finding, timed
-from shardlift.report.numbers import TIMES, percent, seconds, share
+from shardlift.report.findings import ReportItem, timed
+from shardlift.report.numbers import TIMES, count, percent, seconds, share
 from shardlift.report.view import SiteView, View, about, overhead
 
 # Distinguishable without colours too.
@@ -19,6 +19,7 @@ COLOURS = {
     "conversion": "magenta",
 }
 WIDTH = 24  # of a bar
+MOST = 100  # sites, and lines on what was not seen; a program may have thousands
 
 
 def show(view: View, console: Console) -> None:
@@ -28,17 +29,27 @@ def show(view: View, console: Console) -> None:
     if view.sites:
         console.print()
         console.print(_legend())
-    for site in view.sites:
+    shown = [site for k, site in enumerate(view.sites) if k < MOST or site.needs_decision]
+    for site in shown:
         console.print()
         console.print(_site(site))
     console.print()
+    if left_out := len(view.sites) - len(shown):
+        console.print(f"and {count(left_out, 'site')} that cost less ({_ALL})\n")
     if view.unseen:
         console.print(Text("Not seen", style="bold"))
-        for text in view.unseen:
+        for text in view.unseen[:MOST]:
             console.print(_indent(Text(f"- {text}"), 2))
+        if len(view.unseen) > MOST:
+            console.print(f"  and {len(view.unseen) - MOST} more ({_ALL})")
     console.print(Text(overhead(view.capture), style="dim"))
     if view.path:
-        console.print(Text(f"Next: {_next(view)}"), soft_wrap=True)
+        console.print(
+            Text(f"Next: shardlift report {view.path} --html report.html"), soft_wrap=True
+        )
+
+
+_ALL = "--format json has all"
 
 
 def _site(view: SiteView) -> RenderableType:
@@ -77,7 +88,7 @@ def _legend() -> Text:
     return text
 
 
-def _finding(finding: Finding) -> RenderableType:
+def _finding(finding: ReportItem) -> RenderableType:
     mark = ("? ", "bold red") if finding.decision else ("→ ", "yellow")
     cost = timed(finding)
     lines = Text.assemble(mark, finding.what, (f"  [{cost}]" if cost else "", "dim"))
@@ -88,7 +99,3 @@ def _finding(finding: Finding) -> RenderableType:
 
 def _indent(what: RenderableType, by: int) -> Padding:
     return Padding(what, (0, 0, 0, by), expand=False)
-
-
-def _next(view: View) -> str:
-    return f"shardlift report {view.path} --html report.html"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shardlift.capture.schema import Capture, Site
-from shardlift.report.findings import Finding, findings_of
-from shardlift.report.headline import headline
+from shardlift.capture.schema import Capture, SiteFacts
+from shardlift.report.findings import ReportItem, findings_of
 from shardlift.report.numbers import (
     TIMES,
-    Parts,
+    TimeParts,
     cost_of,
     count,
     list_names,
+    moving_share,
     parts_of,
     percent,
     seconds,
@@ -25,10 +25,10 @@ from shardlift.report.numbers import (
 class SiteView:
     """A site with its numbers and its findings."""
 
-    site: Site
+    site: SiteFacts
     index: int  # in the capture
-    parts: Parts
-    findings: tuple[Finding, ...]
+    parts: TimeParts
+    findings: tuple[ReportItem, ...]
 
     @property
     def place(self) -> str:
@@ -36,11 +36,16 @@ class SiteView:
         return f"{self.site.file}:{self.site.line}"
 
     @property
+    def needs_decision(self) -> bool:
+        """Whether the user has to decide something about the site."""
+        return any(finding.decision for finding in self.findings)
+
+    @property
     def calls(self) -> str:
         """The number of calls; in a job of several processes, the number per process."""
-        many = len(self.site.processes)
-        each = self.site.calls / max(many, 1)
-        return f"{each:,.0f}".replace(",", " ") + (f" {TIMES} {many}" if many > 1 else "")
+        processes = len(self.site.processes)
+        per_process = f"{self.site.calls / max(processes, 1):,.0f}".replace(",", " ")
+        return per_process + (f" {TIMES} {processes}" if processes > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,34 @@ class View:
     @property
     def decisions(self) -> int:
         """The number of sites that need a decision."""
-        return sum(any(f.decision for f in view.findings) for view in self.sites)
+        return sum(site.needs_decision for site in self.sites)
 
     @property
     def headline(self) -> str:
         """The first sentence."""
         return headline(self.capture, self.decisions)
+
+
+def headline(capture: Capture, undecided: int) -> str:
+    """``3 pmap sites; 41 % of step time is moving data; 2 need a decision``."""
+    kinds = {site.kind for site in capture.sites}
+    sites = count(len(capture.sites), f"{kinds.pop()} site" if len(kinds) == 1 else "mapped site")
+    if not any(site.calls or site.nested or site.transformed for site in capture.sites):
+        return f"{sites}, none called" if capture.sites else "this run has no pmap site"
+    moving = moving_share(capture)
+    time = (
+        "no step was timed: every call compiled a program"
+        if moving is None
+        else f"{percent(moving)} of step time is moving data"
+    )
+    return f"{sites}; {time}; {decisions_text(undecided)}"
+
+
+def decisions_text(undecided: int) -> str:
+    """``2 need a decision``, of sites."""
+    if not undecided:
+        return "none needs a decision"
+    return f"{undecided} {'needs' if undecided == 1 else 'need'} a decision"
 
 
 def view_of(capture: Capture, path: str) -> View:
@@ -89,7 +116,7 @@ def about(capture: Capture) -> list[str]:
             present = len(capture.processes)
             texts.append(f"{present} of {present + missing} processes")
         elif len(capture.processes) > 1:
-            texts.append(f"{len(capture.processes)} processes")
+            texts.append(count(len(capture.processes), "process"))
     texts.append(f"ran {seconds(capture.seconds)}")
     if not capture.patched:
         texts.append("jax.pmap was only observed")
@@ -137,7 +164,7 @@ def _unseen(capture: Capture) -> Iterator[str]:
             yield f"{where}: {text}"
 
 
-def _gaps(site: Site) -> Iterator[str]:
+def _gaps(site: SiteFacts) -> Iterator[str]:
     if not site.calls:
         return
     if not site.times.call.count:
@@ -147,7 +174,8 @@ def _gaps(site: Site) -> Iterator[str]:
     if not site.looked:
         yield "its arguments, which could not be flattened"
     if site.leaves_left_out:
-        yield f"its {site.leaves_left_out} smallest leaves"
+        yield f"its smallest leaves, {site.leaves_left_out} of them"
     blind = sum(leaf.axis is not None and not leaf.compared for leaf in site.arguments)
     if blind and site.looked:
-        yield f"whether {count(blind, 'argument')} are the same on all devices"
+        is_are = "is" if blind == 1 else "are"
+        yield f"whether {count(blind, 'argument')} {is_are} the same on all devices"

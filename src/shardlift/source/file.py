@@ -6,7 +6,7 @@ import ast
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shardlift.source.edits import line_starts
 from shardlift.source.model import Edit, Span, Version
@@ -29,15 +29,17 @@ _LONG_LINE = 10_000  # bytes; the characters of a longer line are counted once o
 class File:
     """A parsed file. Rules and rewrites take one as their argument."""
 
-    def __init__(self, source: Source, project: Project) -> None:
+    def __init__(self, source: Source, project: Project, index: Index | None = None) -> None:
         """Parse and index the source; raises `UnreadableError` if it is not Python."""
         self.source = source
         self.path = source.path
         self.project = project
-        self.index = Index(parse_source(source))
+        self.index = index or Index(parse_source(source))
         self.resolver = Resolver(self)
         # Cache of `as_transform`: the transform that each function is, if it wraps pmap.
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
+        # What rules ask again for every node of a long file, by the function that finds it.
+        self.memo: dict[object, Any] = {}
         # For long lines, the byte at which each character ends.
         self._ends: dict[int, list[int]] = {}
 

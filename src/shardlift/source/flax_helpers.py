@@ -43,6 +43,11 @@ def prefetch_splits(settings: Settings) -> bool:
     return settings.usable_flax >= (0, 12, 7)
 
 
+def replicate_types(settings: Settings) -> bool:
+    """Whether flax's `replicate` gives Python numbers a type, as NumPy does."""
+    return settings.usable_flax >= (0, 12, 7)
+
+
 def fitness(path: str, settings: Settings) -> Fitness:
     """How one of flax's functions fares with the JAX and the flax of a project."""
     jax, flax = settings.target, settings.usable_flax

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from shardlift.source.file import File
 from shardlift.source.model import Version, version
+from shardlift.source.scopes import position
 
 _ABSENT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})
 _ANY = frozenset({"Exception", "BaseException", ""})
@@ -38,19 +39,48 @@ def guard_of(file: File, node: ast.AST, *names: str) -> ast.AST | None:
     """The try, the handler or the test that guards a node, for one of these names."""
     child = node
     for parent in file.index.ancestors(node):
-        if isinstance(parent, ast.Try) and child in parent.body and _catches(parent, child):
+        if isinstance(parent, ast.Try) and _is_in(parent.body, child) and _catches(parent, child):
             return parent
         if isinstance(parent, ast.ExceptHandler) and _stands_in(file, parent, names):
             return parent
         if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
-            is_body = child in parent.body if isinstance(parent, ast.If) else child is parent.body
+            body = parent.body if isinstance(parent, ast.If) else [parent.body]
+            is_body = _is_in(body, child)
             if _asks(file, parent.test, is_body, names):
                 return parent.test
-        for before in _above(parent, child):
-            if _leaves(before) and _asks(file, before.test, False, names):
+        for before in _leaving(file, parent) if isinstance(child, ast.stmt) else ():
+            if position(before) >= position(child):
+                break
+            if _asks(file, before.test, False, names):
                 return before.test
         child = parent
     return None
+
+
+def is_caught(file: File, node: ast.AST, error: str, seen: tuple[ast.AST, ...] = ()) -> bool:
+    """Whether a try of the file may catch an error that a node raises, also in a caller."""
+    child = node
+    for parent in file.index.ancestors(node):
+        if isinstance(parent, (ast.Try, ast.TryStar)) and child in parent.body:
+            handlers = [h for h in parent.handlers if not isinstance(h.body[-1], ast.Raise)]
+            if any({error, *_ANY} & set(_types(handler)) for handler in handlers):
+                return True
+        if isinstance(parent, ast.With) and any(map(_suppresses, parent.items)):
+            return True
+        if isinstance(parent, ast.FunctionDef) and parent not in seen:
+            calls = [c for c in file.index.nodes(ast.Call) if _is_named(c.func, parent.name)]
+            return any(is_caught(file, call, error, (*seen, parent)) for call in calls)
+        child = parent
+    return False
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    call = item.context_expr
+    return isinstance(call, ast.Call) and _is_named(call.func, "suppress")
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return name in (getattr(node, "id", None), getattr(node, "attr", None))
 
 
 def _catches(statement: ast.Try, child: ast.AST) -> bool:
@@ -135,17 +165,20 @@ def _number(file: File, node: ast.expr) -> Version | None:
     return None
 
 
-def _above(parent: ast.AST, child: ast.AST) -> list[ast.If]:
-    """The ifs of a block that come before one of its statements."""
-    body = getattr(parent, "body", [])
-    if not isinstance(body, list) or child not in body:
-        return []
-    return [statement for statement in body[: body.index(child)] if isinstance(statement, ast.If)]
+def _is_in(block: Sequence[ast.AST], child: ast.AST) -> bool:
+    """Whether a part of a statement is in one of its blocks, which may be long."""
+    return position(block[0]) <= position(child) <= position(block[-1])
 
 
-def _leaves(statement: ast.If) -> bool:
-    """`if version …: return`: what follows is for the other versions."""
-    return isinstance(statement.body[-1], (ast.Return, ast.Raise))
+def _leaving(file: File, parent: ast.AST) -> list[ast.If]:
+    """The ifs of a block that leave it (`if version …: return`): the rest is for other versions."""
+    key = _leaving, parent
+    if key not in file.memo:
+        body = getattr(parent, "body", [])
+        ifs = (one for one in (body if isinstance(body, list) else ()) if isinstance(one, ast.If))
+        file.memo[key] = [one for one in ifs if isinstance(one.body[-1], (ast.Return, ast.Raise))]
+    found: list[ast.If] = file.memo[key]
+    return found
 
 
 def _types(handler: ast.ExceptHandler) -> set[str]:

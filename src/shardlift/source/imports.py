@@ -1,4 +1,4 @@
-"""Edits of import statements: moving names to another module, and removing names.
+"""Imported names: what a file does with them, moving them to another module, removing them.
 
 Comments, line breaks and the order of the other names do not change.
 """
@@ -6,17 +6,18 @@ Comments, line breaks and the order of the other names do not change.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
+from shardlift.source.reaching import reaching_bindings
+from shardlift.source.scopes import Import, position
 from shardlift.source.scopes import end as end_of
-from shardlift.source.scopes import position
 from shardlift.source.statements import cut, delete, insert_below, line_bytes, replace_statement
 
-Import = ast.Import | ast.ImportFrom
 _AFTER_NAME = re.compile(rb"\s*,?[ \t]*(#.*)?$")
 _SEPARATOR = re.compile(rb"[ \t]*,")
 
@@ -39,29 +40,19 @@ def move_names(
     leaving = [alias for alias in to if alias not in renamed]
     if not leaving:
         return tuple(edits)
-    there = _imported_at_top(file, statement)
+    is_at_top = file.index.parents[statement] is file.index.root
+    at_top = file.index.from_imports if is_at_top else {}
     lines: dict[str, dict[str, None]] = {}
     for alias in leaving:
         place = to[alias]
-        if place is not None and (*place, bound[alias]) not in there:
+        there = at_top.get((*place, bound[alias]), ()) if place is not None else ()
+        if place is not None and not any(other is not statement for other in there):
             lines.setdefault(place[0], {})[_as(place[1], bound[alias])] = None
     new = [f"from {module} import {', '.join(names)}" for module, names in lines.items()]
     if len(leaving) == len(statement.names):
         return (replace_statement(file, statement, new) if new else delete(file, statement),)
     edits += _without(file, statement, leaving)
     return (*edits, insert_below(file, statement, new)) if new else tuple(edits)
-
-
-def _imported_at_top(file: File, besides: ast.ImportFrom) -> set[tuple[str, str, str]]:
-    """Module, name and own name of what the top level imports, if `besides` is there, too."""
-    body = file.index.root.body
-    return {
-        (statement.module or "", alias.name, alias.asname or alias.name)
-        for statement in body
-        if isinstance(statement, ast.ImportFrom) and not statement.level and besides in body
-        for alias in statement.names
-        if statement is not besides
-    }
 
 
 def drop_names(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:
@@ -74,6 +65,42 @@ def drop_names(file: File, statement: Import, aliases: Collection[ast.alias]) ->
 def bound_name(alias: ast.alias) -> str:
     """The name that an import binds: `import a.b` binds `a`."""
     return alias.asname or alias.name.partition(".")[0]
+
+
+def uses_of(file: File, alias: ast.alias) -> list[ast.Name]:
+    """Every use of the name that an import binds."""
+    name = bound_name(alias)
+    names = file.index.names.get(name, ())
+    return [node for node in names if alias in reaching_bindings(file.index, node)]
+
+
+def is_unused(file: File, alias: ast.alias) -> bool:
+    """Whether nothing, in this file or another one, uses a name that is imported here."""
+    name = bound_name(alias)
+    if name == "*" or file.path.endswith("__init__.py") or file.source.cells is not None:
+        return False  # packages import names for others to use, cells for other cells
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    strings = (n.value for n in file.index.nodes(ast.Constant) if isinstance(n.value, str))
+    if name in file.index.names:
+        return False
+    if any(word.search(string) for string in strings if len(string) < 200):
+        return False  # `__all__`, or an annotation
+    return not any(_takes(other, name, file.path) for other in file.project.files_with(name))
+
+
+def _takes(file: File, name: str, path: str) -> bool:
+    """Whether a file imports a name from another file, or reads it as an attribute."""
+    graph = file.project.graph
+    if path not in graph.targets(file.path):
+        return False
+    imported = any(one.name in (name, "*") for one in graph.imported(file.path))
+    return imported or any(node.attr == name for node in file.index.nodes(ast.Attribute))
+
+
+def is_new_name(file: File, name: str) -> bool:
+    """Whether a name means nothing yet, anywhere in a file."""
+    bound = any(name in scope.names for scope in {file.index.module, *file.index.opens.values()})
+    return not bound and name not in file.index.names and not hasattr(builtins, name)
 
 
 def _as(name: str, bound: str) -> str:

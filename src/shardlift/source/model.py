@@ -24,14 +24,12 @@ Example = str | Mapping[str, str]
 Version = tuple[int, ...]
 
 
-class Effect(StrEnum):
-    """What happens if the code of a finding does not change."""
+class Level(StrEnum):
+    """How bad a finding is, the worst first."""
 
-    REMOVED = "removed"  # using the removed name raises an error
-    BROKEN = "broken"  # raises an error, or hangs
-    WRONG = "wrong"  # runs, but the numbers differ from those of pmap
+    BROKEN = "broken"  # raises an error, hangs, or computes other numbers than pmap did
     SLOW = "slow"  # runs, but moves or copies more data than necessary
-    OLD = "old"  # runs; `migrate` rewrites it
+    NOTE = "note"  # works: the old way to write it
 
 
 class Migrated(StrEnum):
@@ -50,7 +48,6 @@ class Kind(StrEnum):
     PLACEMENT = "placement"  # values are placed on devices, or read from them by flax
     READ = "read"  # the first row of an output is read
     NAME = "name"  # a name or an option that JAX no longer has
-    CHECK_VMA = "check_vma"  # the check of `--strict-vma` at a site
     DEVICE_AXIS = "device axis"  # follows from sites whose arrays lose the device axis
 
 
@@ -139,7 +136,7 @@ class Rule:
 
     code: str
     name: str
-    effect: Effect
+    level: Level
     summary: str
     advice: str
     explain: str

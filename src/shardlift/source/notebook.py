@@ -14,11 +14,11 @@ from typing import Any
 from shardlift.source.edits import LINE_END
 
 # Cell magics whose body is ordinary Python that runs in the notebook's own namespace.
-_PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px", "%%shardlift")
+_PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px")
 # Line magics that run the rest of their line, and the options before it.
 _OPTION = r"-(?:[slDT]\s*\S+|[a-zA-Z]\s*\d*)\s+"
 _RUNS_LINE = re.compile(rf"^(\s*)(%(?:time|timeit|prun)\s+(?:{_OPTION})*)(\S.*)$")
-_AS_IT_IS = ("%%time", "%%capture", "%%shardlift")  # not timeit: it runs the cell as a function
+_AS_IT_IS = ("%%time", "%%capture")  # not timeit: it runs the cell as a function
 _WORD = re.compile(r"[^\W\d]\w*")
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*|[\w,()][\w\s,()]*=\s*[%!].*)$")
 

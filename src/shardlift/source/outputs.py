@@ -1,25 +1,41 @@
-"""Outputs of pmapped functions: which expressions they are, and what they consist of."""
+"""Outputs of pmapped functions: which expressions they are, and which of them are arrays.
+
+A look at the `return` statements, for findings. Nothing here is a proof: what is rewritten decides
+when it runs.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
-from shardlift.source.certainty import is_certain
 from shardlift.source.file import File
-from shardlift.source.inference import output_structure
-from shardlift.source.libraries import PMAPS, TO_HOST
+from shardlift.source.libraries import COLLECTIVES, PMAPS, TO_HOST
+from shardlift.source.reaching import reaching_bindings
 from shardlift.source.sites import mapped_function
-from shardlift.source.structure import Leaf, Parts, Structure, part
-from shardlift.source.values import Constant, Mapped, Output
+from shardlift.source.values import Constant, Known, Mapped, Output, Result, Value
 from shardlift.source.wrappers import is_plain, keeps_result
+
+Path = tuple[int | str, ...]
 
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
 # The pmaps that return the outputs as they are; objax reduces them.
 _RETURN_ARRAYS = PMAPS - {"objax.Parallel"}
+_CONTAINERS = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)
+_DEEPEST = 5
+# Operators that tuples have too; no other operator takes a tuple or a dict.
+_OF_CONTAINERS = (ast.Add, ast.Mult, ast.BitOr)
+_OF_ARRAYS = "all any argmax argmin astype max mean min prod reshape std sum var"
+_OF_NUMPY = """
+abs array asarray clip concatenate cos cumsum dot einsum exp linalg.norm log log1p matmul maximum
+minimum ones ones_like sin sqrt square stack tanh tensordot transpose vdot zeros zeros_like
+"""
+_METHODS = frozenset(_OF_ARRAYS.split())  # and functions of jax.numpy
+_FUNCTIONS = frozenset(f"jax.numpy.{name}" for name in _OF_NUMPY.split())
 
 
-def returned_at(mapped: Mapped, path: tuple[int | str, ...] = ()) -> list[tuple[File, ast.expr]]:
+def returned_at(mapped: Mapped, path: Path = ()) -> list[tuple[File, ast.expr]]:
     """The expressions that a mapped function returns at a path; empty if one is not known."""
     function = mapped_function(mapped)
     if function is None or not is_plain(function):
@@ -36,7 +52,7 @@ def returned_at(mapped: Mapped, path: tuple[int | str, ...] = ()) -> list[tuple[
 
 
 def _element(file: File, node: ast.expr | None, step: int | str) -> ast.expr | None:
-    node = file.definition(node) if node is not None else None
+    node = _unreduced(file, node) if node is not None else None
     if isinstance(node, (ast.Tuple, ast.List)) and isinstance(step, int):
         starred = any(isinstance(element, ast.Starred) for element in node.elts)
         return node.elts[step] if step < len(node.elts) and not starred else None
@@ -47,28 +63,35 @@ def _element(file: File, node: ast.expr | None, step: int | str) -> ast.expr | N
     return None
 
 
-def output_of(file: File, node: ast.expr) -> Output | None:
-    """The output of a pmapped function that an expression is, if it cannot be anything else."""
-    if isinstance(node, ast.Subscript) and (index := _integer(node)) is not None:
-        return _element_of(file, node, index)
-    value = file.only(node)
-    if not isinstance(value, Output) or not _is_sure(value.mapped) or not is_certain(file, node):
-        return None
-    return value
+def _unreduced(file: File, node: ast.expr) -> ast.expr:
+    """The expression that a name stands for, and that collectives take leaf by leaf."""
+    for _ in range(_DEEPEST):
+        node = file.definition(node)
+        if not isinstance(node, ast.Call) or file.called(node) not in COLLECTIVES or not node.args:
+            break
+        node = node.args[0]
+    return node
 
 
-def _element_of(file: File, node: ast.Subscript, index: int) -> Output | None:
-    whole = output_of(file, node.value)
-    parts = structure(whole, file) if whole is not None else None
-    if whole is None or not isinstance(parts, Parts) or index not in parts.of:
-        return None
-    kept = parts.kind is tuple or is_certain(file, node)
-    return replace(whole, path=(*whole.path, index)) if kept else None
+def _values(file: File, node: ast.expr) -> Iterable[Value]:
+    """The values of an expression; an integer may select an element of an output."""
+    if not isinstance(node, ast.Subscript) or (index := _integer(node)) is None:
+        return file.values(node)
+    wholes = [value for value in _values(file, node.value) if isinstance(value, Output)]
+    parts = [replace(whole, path=(*whole.path, index)) for whole in wholes]
+    return [part for part in parts if returned_at(part.mapped, part.path)] or file.values(node)
 
 
 def _integer(node: ast.Subscript) -> int | None:
     index = node.slice.value if isinstance(node.slice, ast.Constant) else None
     return index if type(index) is int else None
+
+
+def output_of(file: File, node: ast.expr) -> Output | None:
+    """The output of a pmapped function that an expression is, if it is nothing else."""
+    values = tuple(_values(file, node))
+    value = values[0] if len(values) == 1 else None
+    return value if isinstance(value, Output) and _is_sure(value.mapped) else None
 
 
 def _is_sure(mapped: Mapped) -> bool:
@@ -81,36 +104,87 @@ def _is_sure(mapped: Mapped) -> bool:
     return mapped.transform.certain and plain and mapped.transform.origin in _RETURN_ARRAYS
 
 
-def structure(output: Output, file: File) -> Structure:
-    """The structure of an output, as far as the source proves it."""
-    here = file if output.call in file.index.parents else None
-    result = output_structure(output.mapped, output.call, here)
-    for step in output.path:
-        result = part(result, step)
-    return result
+def may_be_output(file: File, node: ast.expr) -> bool:
+    """Whether an expression may be the output of a pmapped function."""
+    return any(isinstance(value, Output) for value in file.values(node))
 
 
-def is_array(output: Output, file: File) -> bool:
-    """Whether an output is proven to be one array, so that an integer index selects a device."""
-    return isinstance(structure(output, file), Leaf)
-
-
-def device_index(file: File, node: ast.Subscript) -> Output | None:
-    """The output in which an integer index selects a device; None if it may be a tuple."""
-    if _integer(node) is None or not isinstance(node.ctx, ast.Load):
-        return None
-    output = output_of(file, node.value)
-    if output is None or not _maps_out(output.mapped):
-        return None
-    return output if is_array(output, file) or is_scalar(file, node, output) else None
+def may_have_rows(file: File, node: ast.expr) -> bool:
+    """Whether an expression may be an output with one row per device, and not a tuple of them."""
+    outputs = [value for value in _values(file, node) if isinstance(value, Output)]
+    return any(_maps_out(output.mapped) and not is_container(output) for output in outputs)
 
 
 def _maps_out(mapped: Mapped) -> bool:
     located = mapped.keywords.get("out_axes")
-    if located is None:
-        return True
-    axes = located.file.only(located.node)
-    return isinstance(axes, Constant) and axes.value == 0
+    axes = located.file.only(located.node) if located is not None else Constant(0)
+    is_first = isinstance(axes, Constant) and axes.value == 0
+    return is_first and mapped.transform.origin in _RETURN_ARRAYS
+
+
+def is_container(output: Output) -> bool:
+    """Whether the function returns a tuple, list or dict that is written out."""
+    expressions = returned_at(output.mapped, output.path)
+    written = [_unreduced(file, node) for file, node in expressions]
+    return bool(written) and all(isinstance(node, _CONTAINERS) for node in written)
+
+
+def is_array(output: Output) -> bool:
+    """Whether an output is one array, so that an integer index selects a device."""
+    expressions = returned_at(output.mapped, output.path)
+    return bool(expressions) and all(_makes_array(file, node) for file, node in expressions)
+
+
+def _makes_array(file: File, node: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression is an array or a number, whatever its operands are."""
+    node = _unreduced(file, node)
+    if depth > _DEEPEST:
+        return False
+    if isinstance(node, ast.BinOp) and isinstance(node.op, _OF_CONTAINERS):
+        return any(_makes_array(file, side, depth + 1) for side in (node.left, node.right))
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, float)  # an int repeats a tuple
+    if isinstance(node, ast.Call):
+        return _calls_for_array(file, node, depth + 1)
+    negated = isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not)
+    return negated or isinstance(node, (ast.BinOp, ast.Compare)) or _is_loss(file, node)
+
+
+def _calls_for_array(file: File, call: ast.Call, depth: int) -> bool:
+    function = file.only(call.func)
+    if isinstance(function, Known) and is_plain(function):
+        returned = function.returns()
+        return bool(returned) and all(_makes_array(function.file, r, depth) for r in returned)
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
+    return is_method or file.called(call) in _FUNCTIONS
+
+
+def _is_loss(file: File, node: ast.expr) -> bool:
+    """Whether a name is the loss in `loss, grads = jax.value_and_grad(f)(params)`."""
+    bound = reaching_bindings(file.index, node) if isinstance(node, ast.Name) else ()
+    if len(bound) != 1:
+        return False
+    (target,), depth = bound, 0
+    while isinstance(parent := file.index.parents.get(target), ast.Tuple):
+        if parent.elts[0] is not target:
+            return False
+        target, depth = parent, depth + 1
+    value = parent.value if isinstance(parent, ast.Assign) else None
+    made = file.only(value.func) if isinstance(value, ast.Call) else None
+    if not isinstance(made, Result) or made.path != "jax.value_and_grad":
+        return False
+    return depth == 1 + any(keyword.arg == "has_aux" for keyword in made.call.keywords)
+
+
+def device_index(file: File, node: ast.Subscript) -> Output | None:
+    """The output of which `x[0]` or `x[0:1]` selects one device; None if it may be a tuple."""
+    is_one = _integer(node) is not None or ast.unparse(node.slice) in ("0:1", ":1")
+    if not is_one or not isinstance(node.ctx, ast.Load):
+        return None
+    output = output_of(file, node.value)
+    if output is None or not _maps_out(output.mapped):
+        return None
+    return output if is_array(output) or is_scalar(file, node, output) else None
 
 
 def is_scalar(file: File, node: ast.Subscript, output: Output | None = None) -> bool:
@@ -136,8 +210,3 @@ def fetched_argument(file: File, node: ast.expr) -> ast.expr | None:
     if isinstance(node, ast.Call) and node.args and file.called(node) in TO_HOST:
         return node.args[0]
     return None
-
-
-def may_be_output(file: File, node: ast.expr) -> bool:
-    """Whether an expression may be the output of a pmapped function."""
-    return any(isinstance(value, Output) for value in file.values(node))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
 _SIGNS = re.compile(rf"{'|'.join(sorted(_INDEX | _COUNT))}|distributed")
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*)", re.M)
 # `set_task_status` and `set_notes` are of the work units of clu.platform.
 _MESSAGES = re.compile(
     r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format|set_task_status|set_notes)$"
@@ -35,7 +34,6 @@ WRITTEN_BY_MIGRATE = frozenset(
     {
         "host_local_arrays",
         "mesh_of_devices",
-        "spmd_map",
     }
 )
 
@@ -64,16 +62,6 @@ def evidence_in(file: File) -> Evidence | None:
             line = file.span(call).line
             evidence.append(Evidence(file.path, line, file.brief(call), many))
     return min(evidence, key=lambda e: (e.many, e.line), default=None)
-
-
-def imported_modules(text: str) -> set[tuple[str, ...]]:
-    """The dotted names that a text may import: modules, and modules with a name from them."""
-    modules: set[tuple[str, ...]] = set()
-    for module, names in _IMPORT.findall(text):
-        for name in re.findall(r"[\w.]+", names):
-            parts = [part for part in f"{module}.{name}".split(".") if part]
-            modules |= {tuple(parts), tuple(parts[:-1])}
-    return modules - {()}
 
 
 def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:

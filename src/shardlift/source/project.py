@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from itertools import takewhile
+from pathlib import PurePath
 
 from shardlift.source.file import File
-from shardlift.source.modules import LIBRARIES, module_parts
-from shardlift.source.processes import (
-    Evidence,
-    evidence_in,
-    imported_modules,
-    may_be_evidence,
-)
+from shardlift.source.import_graph import ImportGraph
+from shardlift.source.processes import Evidence, evidence_in, may_be_evidence
+from shardlift.source.scopes import Index
 from shardlift.source.settings import Settings
-from shardlift.source.text import Source, UnreadableError
+from shardlift.source.text import Source, UnreadableError, parse_source
 from shardlift.source.values import Value
-
-# What the resolver follows into other files: pmap, first replicas, device counts.
-_MATTERS = re.compile(r"pmap|Parallel|device_count|devices\(|tree_?\.?map[^\n]*\n?[^\n]*\[0\]")
 
 # Functions that share keywords with pmap.
 _OTHER_TRANSFORMS = frozenset(
@@ -34,7 +27,11 @@ _UNREADABLE = (UnreadableError, OSError, KeyError, RecursionError, MemoryError)
 
 
 class Project:
-    """A set of files. Each is read and parsed when it is first needed."""
+    """A set of files. Each is read and parsed when it is first needed.
+
+    What is found about one file must not depend on which others were looked at before. Values that
+    are resolved in a circle or very deep do, so each file is looked at in a `fresh` project.
+    """
 
     def __init__(
         self,
@@ -43,19 +40,16 @@ class Project:
         settings: Settings = Settings(),
     ) -> None:
         """Create a project of `paths`; `read` is called for the files that are needed."""
-        self._paths = tuple(paths)
+        self.paths = tuple(sorted(paths, key=PurePath))
         self._read = read
         self.settings = settings
-        self._files: dict[str, File | None] = {}
+        self._whole = self  # keeps what is found about all files
+        self._files: dict[str, File] = {}
+        self._trees: dict[str, tuple[Source, Index] | None] = {}
         self._texts: dict[str, str] = {}
         self._keywords: dict[str, bool] = {}
         self._evidence_of: dict[str, Evidence | None] = {}
-        self._importers_of: dict[str, set[str]] = {}
-        self._by_name: dict[str, list[tuple[tuple[str, ...], str]]] = defaultdict(list)
-        for path in self._paths:
-            parts = module_parts(path)
-            if parts:
-                self._by_name[parts[-1]].append((parts, path))
+        self.graph = ImportGraph(self.paths, self._text, self.tree)
 
     @classmethod
     def of(cls, *sources: Source, settings: Settings = Settings()) -> Project:
@@ -67,7 +61,7 @@ class Project:
         """Whether several processes run the program of a file, by the settings or its files."""
         if self.settings.many_processes is not None:
             return self.settings.many_processes
-        evidence = self.process_evidence(path)
+        evidence = self._whole.process_evidence(path)
         return evidence is not None and evidence.many
 
     def process_evidence(self, path: str) -> Evidence | None:
@@ -83,72 +77,64 @@ class Project:
 
     @cached_property
     def _evidence(self) -> list[Evidence]:
-        paths = (path for path in self._paths if may_be_evidence(self._text(path)))
-        files = (self._open(path) for path in paths)
+        fresh = self.fresh()
+        paths = (path for path in self.paths if may_be_evidence(self._text(path)))
+        files = (fresh._open(path) for path in paths)
         evidence = (evidence_in(file) for file in files if file is not None)
         return [line for line in evidence if line is not None]
 
     def _is_same_program(self, one: str, other: str) -> bool:
         if one.endswith(".ipynb"):  # however the modules that it imports are run elsewhere
             return one == other
-        return not self._importers(one).isdisjoint(self._importers(other))
+        return self.graph.is_same_program(one, other)
 
-    def _importers(self, path: str) -> set[str]:
-        """A file, and all files that import it, directly or not."""
-        if path not in self._importers_of:
-            reached, waiting = {path}, [path]
-            while waiting:
-                new = self._imported_by.get(waiting.pop(), set()) - reached
-                reached |= new
-                waiting += new
-            self._importers_of[path] = reached
-        return self._importers_of[path]
-
-    @cached_property
-    def _imported_by(self) -> dict[str, set[str]]:
-        importers: dict[str, set[str]] = defaultdict(set)
-        for path in self._paths:
-            for imported in self._imports(path):
-                importers[imported].add(path)
-        return importers
-
-    def _imports(self, path: str) -> set[str]:
-        paths = {self._find(parts, path) for parts in imported_modules(self._text(path))}
-        return {found for found in paths if found is not None and found != path}
+    def fresh(self) -> Project:
+        """The same files, parsed once for both, with nothing resolved yet."""
+        fresh = copy.copy(self)
+        fresh._files = {}
+        return fresh
 
     def file(self, path: str, source: Source | None = None) -> File:
         """The parsed file. Raises an error if it cannot be read or parsed."""
-        file = self._files.get(path)
-        if file is None:
-            file = self._files[path] = File(source or self._read(path), self)
-        return file
+        if path not in self._files:
+            tree = self._trees.get(path)
+            if tree is None:
+                source = source or self._read(path)
+                tree = self._trees[path] = source, Index(parse_source(source))
+            self._files[path] = File(tree[0], self, tree[1])
+        return self._files[path]
+
+    def tree(self, path: str) -> ast.Module | None:
+        """The syntax tree of a file; None if it cannot be read or parsed."""
+        if known := self._trees.get(path):
+            return known[1].root
+        try:
+            return parse_source(Source(path, self._text(path)))
+        except _UNREADABLE:
+            return None
 
     def trim(self, most: int = 3_000_000) -> bool:
         """Drop all parsed files if they have more than `most` characters; True if so."""
-        sizes = (len(file.source.text) for file in self._files.values() if file is not None)
-        if sum(sizes) < most:
+        if sum(len(tree[0].text) for tree in self._trees.values() if tree is not None) < most:
             return False
         self._files.clear()
+        self._trees.clear()
         self._texts.clear()
         return True
 
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
         """Whether a dotted name is a module of the project."""
-        return self._find(parts, near) is not None
-
-    def has_package(self, name: str) -> bool:
-        """Whether the files are those of a library itself."""
-        return any(full[-1:] == (name,) for full, path in self._by_name.get(name, ()))
+        return self.graph.find(parts, near) is not None
 
     def module(self, parts: tuple[str, ...], near: str) -> File | None:
         """The file of a module, if it is part of the project and can be read."""
-        path = self._find(parts, near)
+        path = self.graph.find(parts, near)
         return self._open(path) if path is not None else None
 
     def exported(self, parts: tuple[str, ...], name: str, near: str) -> tuple[Value, ...]:
         """The values of a name of a module; empty if there is no such module or name."""
-        path = self._find(parts, near)
-        if path is None or path == near or not self._may_matter(path, name):
+        path = self.graph.find(parts, near)
+        if path is None or path == near or not self._may_have(path, name):
             return ()
         module = self._open(path)
         return module.exported(name) if module is not None else ()
@@ -156,7 +142,7 @@ class Project:
     def files_with(self, name: str) -> Iterator[File]:
         """The files whose texts have a name, as far as they can be read."""
         word = re.compile(rf"\b{re.escape(name)}\b")
-        for path in self._paths:
+        for path in self.paths:
             file = self._open(path) if word.search(self._text(path)) else None
             if file is not None:
                 yield file
@@ -167,43 +153,21 @@ class Project:
         A call of another transformation, such as `jax.vmap(f, in_axes=1)`, does not.
         """
         if name not in self._keywords:
-            self._keywords[name] = any(_passes(file, name) for file in self.files_with(name))
+            files = self.fresh().files_with(name)
+            self._keywords[name] = any(_passes(file, name) for file in files)
         return self._keywords[name]
 
     def has_method_call(self, name: str) -> bool:
         """Whether any file calls a method of this name with arguments."""
         if (key := f".{name}(") not in self._keywords:
             pattern = re.compile(rf"\.{name}\(\s*[^)\s]")
-            self._keywords[key] = any(pattern.search(self._text(path)) for path in self._paths)
+            self._keywords[key] = any(pattern.search(self._text(path)) for path in self.paths)
         return self._keywords[key]
 
-    def is_matched_elsewhere(self, pattern: re.Pattern[str], path: str) -> bool:
-        """Whether a pattern occurs in any file except one."""
-        return any(pattern.search(self._text(other)) for other in self._paths if other != path)
-
-    def _find(self, parts: tuple[str, ...], near: str) -> str | None:
-        """The path of the module that an import in the file `near` refers to."""
-        if not parts or parts[0] in LIBRARIES:
-            return None
-        named = self._by_name.get(parts[-1], ())
-        matches = [(full, path) for full, path in named if full[-len(parts) :] == parts]
-        if len(matches) < 2:
-            return matches[0][1] if matches else None
-        home = module_parts(near)
-        ranked = sorted((-_common(full, home), len(full), path) for full, path in matches)
-        # If two files fit equally well, neither is chosen.
-        return ranked[0][2] if ranked[0][:2] != ranked[1][:2] else None
-
-    def _may_matter(self, path: str, name: str) -> bool:
-        """Whether a file is worth parsing for a name: it uses pmap, or imports the name."""
-        if path in self._files:
-            return True
+    def _may_have(self, path: str, name: str) -> bool:
+        """Whether a module may have a name: its text has it, or imports all of another module."""
         text = self._text(path)
-        if name not in text:
-            return "import *" in text
-        return bool(_MATTERS.search(text)) or bool(
-            re.search(rf"import (?:\([^)]*|[^\n(]*)\b{re.escape(name)}\b", text)
-        )
+        return name in text or "import *" in text
 
     def _text(self, path: str) -> str:
         """The text of a file; empty if it cannot be read."""
@@ -215,18 +179,13 @@ class Project:
         return self._texts[path]
 
     def _open(self, path: str) -> File | None:
-        if path not in self._files:
-            try:
-                self.file(path)
-            except _UNREADABLE:
-                self._files[path] = None
-        return self._files[path]
-
-
-def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """The number of leading parts that two module names have in common."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if path in self._trees and self._trees[path] is None:
+            return None
+        try:
+            return self.file(path)
+        except _UNREADABLE:
+            self._trees[path] = None
+            return None
 
 
 def _passes(file: File, name: str) -> bool:

@@ -11,11 +11,12 @@ import itertools
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, Index, Scope
 
-Env = dict[str, frozenset[ast.AST]]
+_NONE: frozenset[ast.AST] = frozenset()
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -40,27 +41,13 @@ def _is_placeholder(index: Index, node: ast.AST) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
-def all_reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
-    """Like `reaching_bindings`, but every binding where the source order does not decide.
-
-    That is the case for names of an outer function or of the module, which may be read before they
-    are bound again, and for names that a function binds by `global` or `nonlocal`.
-    """
-    if any(use.id in node.names for node in index.nodes(ast.Nonlocal)):
-        return []
-    scope, is_outer = index.binding_scope(use)
-    if scope is None:
-        return []
-    bound = scope.names[use.id]
-    is_elsewhere = any(index.scope_of.get(node, scope) is not scope for node in bound)
-    return list(bound) if is_outer or is_elsewhere else reaching_bindings(index, use)
-
-
 def within_scope(index: Index, scope: Scope, use: ast.Name) -> list[ast.AST]:
     """The bindings of a scope that reach a use in it; all of them if the use is never reached."""
     bound = scope.names[use.id]
-    reached = _flow(index, scope).reads.get(use) if len(bound) > 1 else None
-    return [node for node in bound if node in reached] if reached else list(bound)
+    if len(bound) == 1:
+        return list(bound)
+    flow = _flow(index, scope)
+    return flow.in_order(flow.reads.get(use)) or list(bound)
 
 
 def after_definition(index: Index, scope: Scope, definition: ast.AST, name: str) -> list[ast.AST]:
@@ -70,12 +57,12 @@ def after_definition(index: Index, scope: Scope, definition: ast.AST, name: str)
     is defined, it never sees.
     """
     bound = scope.names[name]
-    reached = _flow(index, scope).definitions.get(definition)
+    reached = _flow(index, scope, at_definitions=True).definitions.get(definition)
     above = itertools.takewhile(lambda node: node is not scope.node, index.ancestors(definition))
     if reached is None or len(bound) == 1 or any(isinstance(node, LOOPS) for node in above):
         return list(bound)
     defined = _position(definition)
-    at_first = reached.get(name, frozenset())
+    at_first = reached.get(name)
     return [node for node in bound if node in at_first or _position(node) > defined]
 
 
@@ -86,36 +73,87 @@ def _position(node: ast.AST) -> tuple[int, int]:
 def at_end(index: Index, scope: Scope, name: str) -> list[ast.AST]:
     """The bindings of a name at the end of a scope."""
     bound = scope.names[name]
-    left = _flow(index, scope).end.get(name) if len(bound) > 1 else None
-    return [node for node in bound if node in left] if left else list(bound)
+    if len(bound) == 1:
+        return list(bound)
+    flow = _flow(index, scope)
+    return flow.in_order(flow.end.get(name)) or list(bound)
 
 
-def _flow(index: Index, scope: Scope) -> Flow:
-    known = index.flows.get(scope)
+def _flow(index: Index, scope: Scope, at_definitions: bool = False) -> Flow:
+    known = index.flows.get((scope, at_definitions))
     if known is None:
-        known = index.flows[scope] = Flow(index, scope)
+        known = index.flows[scope, at_definitions] = Flow(index, scope, at_definitions)
         try:
             known.walk()
         except RecursionError:  # hundreds of nested branches: any binding may reach
-            known.reads, known.end, known.definitions = {}, {}, {}
+            known.reads, known.end, known.definitions = {}, Env(), {}
     assert isinstance(known, Flow)
     return known
+
+
+class Env:
+    """The bindings of each name at one place. Copies share the parts in which they are equal.
+
+    So an `if` costs little in a module with thousands of names that are bound twice.
+    """
+
+    __slots__ = ("_parts",)
+    _SIZE = 64  # names in a part
+
+    def __init__(self, names: int = 0) -> None:
+        """Without bindings, for about so many names."""
+        self._parts: list[dict[str, frozenset[ast.AST]]] = [{}] * (1 + names // self._SIZE)
+
+    def get(self, name: str) -> frozenset[ast.AST]:
+        """The bindings of a name."""
+        return self._parts[hash(name) % len(self._parts)].get(name, _NONE)
+
+    def set(self, name: str, bindings: frozenset[ast.AST]) -> None:
+        """Replace the bindings of a name."""
+        place = hash(name) % len(self._parts)
+        self._parts[place] = {**self._parts[place], name: bindings}
+
+    def copy(self) -> Env:
+        """The same bindings, to go on from."""
+        copy = Env()
+        copy._parts = self._parts.copy()
+        return copy
+
+    def join(self, other: Env) -> Env:
+        """The bindings of both."""
+        joined = Env()
+        pairs = zip(self._parts, other._parts, strict=True)
+        joined._parts = [one if one is two else _union(one, two) for one, two in pairs]
+        return joined
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all names have the same bindings."""
+        return isinstance(other, Env) and self._parts == other._parts
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _union(
+    one: dict[str, frozenset[ast.AST]], two: dict[str, frozenset[ast.AST]]
+) -> dict[str, frozenset[ast.AST]]:
+    return {name: one.get(name, _NONE) | two.get(name, _NONE) for name in {**one, **two}}
 
 
 class Flow:
     """The bindings that reach each name of one scope that is bound more than once."""
 
-    def __init__(self, index: Index, scope: Scope) -> None:
-        """Create an empty result, which `walk` fills."""
+    def __init__(self, index: Index, scope: Scope, at_definitions: bool) -> None:
+        """Create an empty result, which `walk` fills, with `definitions` if they are asked for."""
         self.reads: dict[ast.Name, frozenset[ast.AST]] = {}
-        self.end: Env = {}
         self.definitions: dict[ast.AST, Env] = {}  # where each function and class is defined
-        self._index, self._scope = index, scope
+        self._index, self._scope, self._at_definitions = index, scope, at_definitions
         self._names = {name: set(bound) for name, bound in scope.names.items() if len(bound) > 1}
         self._bound = set(self._bindings())
+        several = (bound for bound in scope.names.values() if len(bound) > 1)
+        self._order = {node: place for bound in several for place, node in enumerate(bound)}
         self._known: dict[ast.AST, list[ast.AST]] = {}
         self._foreign = self._bound_by_functions()
-        self._env: Env = {}
+        self._env = self.end = Env(len(self._names))
         self._alive = True
         # The bindings at each `return`, `raise`, `break` and `continue`.
         self._jumps: defaultdict[type[ast.AST], list[Env]] = defaultdict(list)
@@ -128,7 +166,11 @@ class Flow:
             self._evaluate(body)
         else:
             self._block(body)
-        self.end = _join([*self._jumps[ast.Return], *self._here()])
+        self.end = self._join([*self._jumps[ast.Return], *self._here()])
+
+    def in_order(self, bindings: Iterable[ast.AST] | None) -> list[ast.AST]:
+        """Some bindings of one name in the order of the text."""
+        return sorted(bindings or (), key=self._order.__getitem__)
 
     def _bound_by_functions(self) -> dict[ast.AST, list[ast.AST]]:
         """Bindings by `global` or `nonlocal`, by the function of this scope that contains them."""
@@ -146,18 +188,18 @@ class Flow:
         return (node for bound in self._names.values() for node in bound)
 
     def _bind(self, *nodes: ast.AST) -> None:
-        fresh: Env = {}
+        fresh: dict[str, frozenset[ast.AST]] = {}
         for node in nodes:
             name = _bound_name(node)
             if node in self._names.get(name, ()):
-                fresh[name] = fresh.get(name, frozenset()) | {node}
-        self._env |= fresh
+                fresh[name] = fresh.get(name, _NONE) | {node}
+        for name, bindings in fresh.items():
+            self._env.set(name, bindings)
 
     def _read(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
             if isinstance(node, ast.Name) and node.id in self._names and self._is_mine(node):
-                known = self.reads.get(node, frozenset())
-                self.reads[node] = known | self._env.get(node.id, frozenset())
+                self.reads[node] = self.reads.get(node, _NONE) | self._env.get(node.id)
 
     def _is_mine(self, node: ast.Name) -> bool:
         scope = self._index.scope_of[node]
@@ -228,11 +270,12 @@ class Flow:
         self._evaluate(*node.targets)
         for target in node.targets:
             if isinstance(target, ast.Name):
-                self._env.pop(target.id, None)
+                self._env.set(target.id, _NONE)
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         self._evaluate(node)
-        self.definitions[node] = _join([self._env, self.definitions.get(node, {})])
+        if self._at_definitions:
+            self.definitions[node] = self._env.join(self.definitions.get(node, self._env))
         self._bind(node, *self._foreign.get(node, ()))
 
     def _jump(self, node: ast.Return | ast.Raise | ast.Break | ast.Continue) -> None:
@@ -252,7 +295,10 @@ class Flow:
 
     def _go_on(self, *ends: Env) -> None:
         """Continue with the bindings of any of several paths."""
-        self._env, self._alive = _join(ends), bool(ends)
+        self._env, self._alive = self._join(ends), bool(ends)
+
+    def _join(self, ends: Sequence[Env]) -> Env:
+        return reduce(Env.join, ends) if ends else Env(len(self._names))
 
     def _if(self, node: ast.If) -> None:
         self._evaluate(node.test)
@@ -262,7 +308,7 @@ class Flow:
         """Walk several paths, of which one is taken, and join their bindings."""
         before, ends = self._env if before is None else before, []
         for way in ways:
-            self._env, self._alive = dict(before), True
+            self._env, self._alive = before.copy(), True
             way()
             ends += self._here()
         self._go_on(*ends)
@@ -273,12 +319,12 @@ class Flow:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         if not isinstance(node, ast.While):
             self._evaluate(node.iter)
-        returns, head = self._jumps[ast.Return], dict(self._env)
+        returns, head = self._jumps[ast.Return], self._env.copy()
         outer = self._jumps
         while True:
             self._jumps = defaultdict(list, {ast.Return: returns})
             self._turn(node, head)
-            again = _join([head, *self._jumps[ast.Continue], *self._here()])
+            again = self._join([head, *self._jumps[ast.Continue], *self._here()])
             if again == head:
                 break
             head = again
@@ -291,7 +337,7 @@ class Flow:
         self._go_on(*breaks, *self._here())
 
     def _turn(self, node: ast.For | ast.AsyncFor | ast.While, head: Env) -> None:
-        self._env, self._alive = dict(head), True
+        self._env, self._alive = head.copy(), True
         if isinstance(node, ast.While):
             self._evaluate(node.test)
         else:
@@ -305,7 +351,7 @@ class Flow:
             self._bind(*(ast.walk(item.optional_vars) if item.optional_vars is not None else ()))
         if may_end_early(node):
             partly = self._after_any_part(node.body)
-            self._branches([lambda: self._block(node.body), lambda: self._env.update(partly)])
+            self._branches([lambda: self._block(node.body), lambda: self._go_on(partly)])
         else:
             self._block(node.body)
 
@@ -315,7 +361,7 @@ class Flow:
         outer, self._jumps = self._jumps, defaultdict(list)
 
         def handle(handler: ast.ExceptHandler) -> None:
-            self._env = dict(thrown)
+            self._env = thrown.copy()
             self._evaluate(handler.type)
             self._bind(handler)
             self._block(handler.body)
@@ -352,11 +398,11 @@ class Flow:
 
     def _after_any_part(self, nodes: Sequence[ast.AST]) -> Env:
         """The bindings if any part of some statements has run."""
-        found = dict(self._env)
+        found = self._env.copy()
         for inner in (one for node in nodes for one in ast.walk(node)):
             name = _bound_name(inner)
             if inner in self._names.get(name, ()):
-                found[name] = found.get(name, frozenset()) | {inner}
+                found.set(name, found.get(name) | {inner})
         return found
 
 
@@ -385,14 +431,6 @@ def _exits(index: Index, node: ast.expr) -> bool:
         return False
     is_import = isinstance(bound[0], ast.alias) and bound[0].name == "sys"
     return is_import and index.binding_scope(module)[0] is index.module
-
-
-def _join(envs: Iterable[Env]) -> Env:
-    found: Env = {}
-    for env in envs:
-        for name, nodes in env.items():
-            found[name] = found.get(name, frozenset()) | nodes
-    return found
 
 
 def _bound_name(node: ast.AST) -> str:

@@ -7,6 +7,7 @@ those of the change logs; where a change log is silent, the releases themselves 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shardlift.source.model import Version
@@ -61,6 +62,40 @@ def _follow_successors(rows: tuple[Removed, ...]) -> tuple[Removed, ...]:
 def _compose(row: Removed, then: Removed, rest: str) -> Removed:
     same = row.same and then.same
     return Removed(f"{row.name}{rest}", max(row.gone, then.gone), then.successor, same)
+
+
+# What the successor can be called with where it takes less than the removed function did: how many
+# arguments by position, and which by name. No entry: what the function took; `_NEVER`: not at all.
+_NEVER = (-1, "")
+_SHAPED_ARRAY = (3, "shape dtype weak_type")
+_CALLS = {
+    "jax.core.gensym": (0, ""),
+    "jax.core.find_top_trace": (1, ""),
+    "jax.core.JaxprEqn": _NEVER,
+    "jax.core.Token": _NEVER,
+    "jax.core.Var": _NEVER,
+    "jax.core.unmapped_aval": _NEVER,
+    "jax.experimental.layout.DeviceLocalLayout": (1, "major_to_minor"),
+    "jax.experimental.shard.auto_axes": (1, "axes"),
+    "jax.experimental.shard.explicit_axes": (1, "axes"),
+    "jax.lax.zeros_like_array": (1, ""),
+    "jax.lib.xla_bridge.get_compile_options": (3, "num_replicas num_partitions device_assignment"),
+    "jax.numpy.fix": (1, "x"),
+    "jax.numpy.in1d": (4, "assume_unique invert"),
+    **{f"{base}.ShapedArray": _SHAPED_ARRAY for base in ("jax", "jax.abstract_arrays")},
+    **{f"{base}.ShapedArray": _SHAPED_ARRAY for base in ("jax.xla", "jax.interpreters.xla")},
+    **{f"{base}.canonicalize_dtype": (1, "") for base in ("jax.xla", "jax.interpreters.xla")},
+    **{f"{base}.device_put": _NEVER for base in ("jax.xla", "jax.interpreters.xla")},
+    **{f"{base}.device_put": _NEVER for base in ("jax.pxla", "jax.interpreters.pxla")},
+}
+
+
+def can_call(row: Removed, positional: int, keywords: Iterable[str]) -> bool:
+    """Whether a call of a removed function, with so many arguments, is one of its successor."""
+    if row.name not in _CALLS:
+        return True
+    most, names = _CALLS[row.name]
+    return positional <= most and {*keywords} <= {*names.split()}
 
 
 PLACEMENT = _without_successor((0, 10), "jax", "device_put_sharded device_put_replicated")

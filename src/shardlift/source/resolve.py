@@ -11,7 +11,8 @@ import builtins
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from shardlift.source.modules import LIBRARIES, module_parts
+from shardlift.source.import_graph import imported_module
+from shardlift.source.modules import LIBRARIES
 from shardlift.source.reaching import at_end, reaching_bindings
 from shardlift.source.scopes import FUNCTIONS, is_static
 from shardlift.source.values import (
@@ -153,13 +154,7 @@ class Resolver:
 
     def imported_module(self, statement: ast.ImportFrom) -> str:
         """The absolute name of the module that a `from` import names."""
-        module = statement.module or ""
-        if not statement.level:
-            return module
-        here = module_parts(self.file.path)
-        drop = statement.level - self.file.path.endswith("__init__.py")
-        package = here[: len(here) - drop] if drop else here
-        return ".".join((*package, module)) if module else ".".join(package)
+        return imported_module(self.file.path, statement.level, statement.module or "")
 
     def path(self, dotted: str) -> tuple[Value, ...]:
         """The values of a dotted name, which belongs to the project or to a library."""

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Import = ast.Import | ast.ImportFrom
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -55,7 +56,7 @@ class Index:
         self.opens: dict[ast.AST, Scope] = {}  # the scope that a function or class opens
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         # Results of `reaching` and of `returns`, which are asked for often.
-        self.flows: dict[Scope, object] = {}
+        self.flows: dict[tuple[Scope, bool], object] = {}
         self._returns: dict[ast.AST, list[ast.expr]] = {}
         self.module = Scope(root, None)
         self.opens[root] = self.module
@@ -64,6 +65,36 @@ class Index:
     def nodes(self, kind: type[Node]) -> list[Node]:
         """Every node of exactly this type, in source order."""
         return self._nodes[kind]  # type: ignore[return-value]
+
+    @cached_property
+    def names(self) -> dict[str, list[ast.Name]]:
+        """Every use and binding of a name by `ast.Name`, in source order."""
+        found: dict[str, list[ast.Name]] = {}
+        for node in self.nodes(ast.Name):
+            found.setdefault(node.id, []).append(node)
+        return found
+
+    @cached_property
+    def only_imports(self) -> list[ast.alias]:
+        """The imports of the module whose names nothing else in it binds."""
+        bound = self.module.names.values()
+        return [b[0] for b in bound if len(b) == 1 and isinstance(b[0], ast.alias)]
+
+    @cached_property
+    def from_imports(self) -> dict[tuple[str, str, str], list[ast.ImportFrom]]:
+        """The `from` imports of the top level, by module, name, and what the file calls it."""
+        found: dict[tuple[str, str, str], list[ast.ImportFrom]] = {}
+        for statement in self.root.body:
+            if isinstance(statement, ast.ImportFrom) and not statement.level:
+                for alias in statement.names:
+                    key = statement.module or "", alias.name, alias.asname or alias.name
+                    found.setdefault(key, []).append(statement)
+        return found
+
+    @cached_property
+    def imports(self) -> list[Import]:
+        """Every import statement, in source order."""
+        return sorted((*self.nodes(ast.Import), *self.nodes(ast.ImportFrom)), key=position)
 
     def functions(self) -> Iterator[Function]:
         """Every def and lambda."""
@@ -107,12 +138,6 @@ class Index:
             is_outer = is_outer or not scope.is_comprehension
             scope = scope.parent
         return scope, is_outer
-
-    def uses(self, name: ast.Name) -> Iterator[ast.Name]:
-        """Every name that may refer to the same variable."""
-        scope, _ = self.binding_scope(name)
-        around = scope.node if scope is not None else self.root
-        return (node for node in self.within(around, ast.Name) if node.id == name.id)
 
     def returns(self, function: ast.AST) -> list[ast.expr]:
         """The expressions that a function returns; none for a class or a coroutine."""

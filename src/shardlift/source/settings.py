@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardlift.source.model import Kind, Version
+from shardlift.source.model import Version
 from shardlift.source.target import NEWEST, NEWEST_FLAX, oldest_flax
 
 
@@ -14,11 +14,9 @@ class Settings:
 
     target: Version = NEWEST  # the JAX version that findings are for
     flax: Version = NEWEST_FLAX  # the newest flax that the project allows
-    kinds: frozenset[Kind] = frozenset(Kind)  # the changes that `migrate` makes
     many_processes: bool | None = None  # whether several processes run it; None: look in the files
     # Functions, as "module:name", that are called for `--analyse` alone.
     examples: frozenset[str] = frozenset()
-    exact: bool = False  # `--to global` keeps every bit, at the price of a helper
 
     @property
     def usable_flax(self) -> Version:

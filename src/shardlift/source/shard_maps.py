@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NEW = "jax.shard_map"
 OLD = "jax.experimental.shard_map.shard_map"
 SHARD_MAPS = frozenset({NEW, OLD})
+HELPERS = ("spmd_map", "shard_map_per_device")  # that `migrate` writes in the place of pmap
 _OLD_ORDER = ("f", "mesh", "in_specs", "out_specs", "check_rep")
 _SPECS = frozenset({"jax.P", "jax.sharding.PartitionSpec", "jax.experimental.PartitionSpec"})
 
@@ -87,6 +88,20 @@ def find_shard_maps(file: File) -> list[ShardMap]:
             body = function_of(file, operand) if operand is not None else None
             shard_maps[call] = _shard_map(file, call, name or NEW, body)
     return list(shard_maps.values())
+
+
+def count_migrated(file: File) -> int:
+    """The places that map a function by shard_map, or by a helper that `migrate` wrote."""
+    if not any(word in file.source.text for word in ("shard_map", *HELPERS)):
+        return 0
+    written = (node for node in file.index.nodes(ast.FunctionDef) if node.name in HELPERS)
+    inside = {node for helper in written for node in ast.walk(helper)}
+    uses = [
+        name
+        for name in file.index.nodes(ast.Name)
+        if name.id in HELPERS and isinstance(name.ctx, ast.Load)
+    ]
+    return sum(node not in inside for node in (*(one.node for one in file.shard_maps), *uses))
 
 
 def _decorator_name(value: object) -> str | None:

@@ -82,7 +82,9 @@ def line_bytes(file: File, number: int) -> bytes:
 
 def newline(file: File) -> str:
     """The line end that a file uses."""
-    return "\r\n" if "\r\n" in file.source.text else "\n"
+    if newline not in file.memo:
+        file.memo[newline] = "\r\n" if "\r\n" in file.source.text else "\n"
+    return str(file.memo[newline])
 
 
 def _margin(file: File, statement: ast.stmt) -> str:

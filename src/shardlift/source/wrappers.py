@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 # The name of the second positional parameter, where it is not `axis_name`.
 _SECOND = {"objax.Parallel": "vc"}
 _OPERAND_NAMES = ("fun", "f", "func", "fn")
-# Transforms that do not change the tree structure of a function's result.
-SAME_RESULT = frozenset(
-    f"jax.{name}" for name in ("jit", "vmap", "checkpoint", "remat", "custom_jvp", "custom_vjp")
-)
-_PLAIN_DECORATORS = SAME_RESULT | {
-    "builtins.staticmethod", "builtins.classmethod", "functools.wraps", "functools.cache",
-    "functools.lru_cache",
-}  # fmt: skip
+# Decorators that do not change the tree structure of a function's result.
+_PLAIN_DECORATORS = frozenset(
+    {
+        "jax.jit", "jax.vmap", "jax.checkpoint", "jax.remat", "jax.custom_jvp", "jax.custom_vjp",
+        "builtins.staticmethod", "builtins.classmethod", "functools.wraps", "functools.cache",
+        "functools.lru_cache",
+    }
+)  # fmt: skip
 
 
 def as_transform(value: Value) -> Transform | None:

@@ -110,7 +110,7 @@ def axes_of(prefix: Any, tree: Any) -> list[int | None]:
 # ---- the tape
 
 
-class Tape:
+class LegacyTape:
     """All calls of all sites."""
 
     def __init__(self, keep: int) -> None:
@@ -189,7 +189,7 @@ class Tape:
 here = threading.local()
 
 
-def taped_pmap(stock: Any, tape: Tape) -> Any:
+def taped_pmap(stock: Any, tape: LegacyTape) -> Any:
     """``jax.pmap`` whose calls are put on tape."""
 
     @functools.wraps(stock)
@@ -209,7 +209,7 @@ def taped_pmap(stock: Any, tape: Tape) -> Any:
 class Taped:
     """A pmapped function whose calls are put on tape."""
 
-    def __init__(self, mapped: Any, fun: Any, site: Any, tape: Tape, given: Any) -> None:
+    def __init__(self, mapped: Any, fun: Any, site: Any, tape: LegacyTape, given: Any) -> None:
         functools.update_wrapper(self, fun)
         self._mapped, self._fun, self._site, self._tape = mapped, fun, site, tape
         self._given = given
@@ -328,7 +328,7 @@ def main(arguments: list[str]) -> None:
     import jax
     import numpy as np
 
-    tape = Tape(keep)
+    tape = LegacyTape(keep)
     jax.pmap = taped_pmap(jax.pmap, tape)
     random.seed(0)
     np.random.seed(0)

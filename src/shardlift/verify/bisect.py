@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from shardlift.capture.schema import Capture, SiteKind
+from shardlift.report.numbers import count
 from shardlift.verify.compare.verdicts import (
     WANTING,
-    Outcome,
+    ProgramVerdict,
+    SitePlace,
     SiteVerdict,
     Verdict,
     in_one_only,
     place_of,
 )
-from shardlift.verify.compare.verdicts import Place as Called
 from shardlift.verify.verdict_text import gap_lines
 
 UNKNOWN = "the numbers of the program differ with it, or it fails"
@@ -39,7 +40,7 @@ class Candidate(Protocol):
     def by_value(self) -> bool:
         """Whether it names pmap without calling it."""
 
-    def covers(self, called: Called | None) -> bool:
+    def covers(self, called: SitePlace | None) -> bool:
         """Whether a function was mapped by this change."""
 
     def __lt__(self, other: Any) -> bool:
@@ -72,9 +73,9 @@ def identify(sites: Sequence[SiteVerdict]) -> list[tuple[SiteId, SiteVerdict]]:
     return identified
 
 
-def unstable_sites(again: Outcome) -> set[SiteId]:
+def unstable_sites(again: ProgramVerdict) -> set[SiteId]:
     """The sites that differ between two runs of one program."""
-    return {one for one, site in identify(again.sites) if _differs(site)}
+    return {identity for identity, site in identify(again.sites) if _differs(site)}
 
 
 @dataclass(frozen=True)
@@ -87,53 +88,49 @@ class Trial(Generic[C]):
 
 
 @dataclass
-class Found(Generic[C]):
-    """The changes to keep, those to undo and why, and the number of runs."""
+class Search(Generic[C]):
+    """A search for the changes to keep; ``most`` is the largest number of runs."""
 
-    kept: frozenset[C]
-    out: dict[C, str] = field(default_factory=dict)
+    attempt: Callable[[frozenset[C]], Trial[C]]
+    most: int
+    kept: frozenset[C] = frozenset()  # a run with exactly these changes was identical
+    out: dict[C, str] = field(default_factory=dict)  # the others, and why
     runs: int = 0
+
+    def add(self, candidates: Sequence[C]) -> None:
+        """Keep as many of the candidates as hold together with those that are kept."""
+        while candidates:
+            if self.runs >= self.most:
+                reason = f"not verified within {count(self.most, 'run')}"
+                self.out.update(dict.fromkeys(candidates, reason))
+                return
+            self.runs += 1
+            trial = self.attempt(self.kept.union(candidates))
+            if trial.holds:
+                self.kept = self.kept.union(candidates)
+                return
+            blamed = {place: trial.blamed[place] for place in candidates if place in trial.blamed}
+            if not blamed and len(candidates) == 1:
+                blamed = {candidates[0]: trial.problem}
+            if blamed:
+                self.out.update(blamed)
+                candidates = [place for place in candidates if place not in blamed]
+            else:
+                first, candidates = _halves(candidates)
+                self.add(first)
 
 
 def search(
     places: Collection[C], attempt: Callable[[frozenset[C]], Trial[C]], most: int
-) -> Found[C]:
-    """The changes to keep: a run with exactly these changes was identical."""
-    found: Found[C] = Found(frozenset())
-    found.kept = _grown(frozenset(), sorted(places), attempt, most, found)
+) -> Search[C]:
+    """Find the changes to keep, in at most ``most`` runs."""
+    found = Search(attempt, most)
+    found.add(sorted(places))
     return found
 
 
-def _grown(
-    good: frozenset[C],
-    candidates: Sequence[C],
-    attempt: Callable[[frozenset[C]], Trial[C]],
-    most: int,
-    found: Found[C],
-) -> frozenset[C]:
-    """The good changes, and as many of the candidates as hold together with them."""
-    while candidates:
-        if found.runs >= most:
-            found.out.update(dict.fromkeys(candidates, f"not verified within {most} runs"))
-            return good
-        found.runs += 1
-        trial = attempt(good.union(candidates))
-        if trial.holds:
-            return good.union(candidates)
-        blamed = {place: trial.blamed[place] for place in candidates if place in trial.blamed}
-        if not blamed and len(candidates) == 1:
-            blamed = {candidates[0]: trial.problem}
-        if not blamed:
-            first, candidates = _halves(candidates)
-            good = _grown(good, first, attempt, most, found)
-            continue
-        found.out.update(blamed)
-        candidates = [place for place in candidates if place not in blamed]
-    return good
-
-
 def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
-    """Two halves: sites, which a verdict usually names if they are wrong, and others."""
+    """Two halves: sites and others, if there are both. A verdict usually names a wrong site."""
     sites = [place for place in places if place.is_site]
     others = [place for place in places if not place.is_site]
     if sites and others:
@@ -146,7 +143,7 @@ def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
 
 
 def trial_of(
-    outcome: Outcome,
+    outcome: ProgramVerdict,
     places: Collection[C],
     unstable: Collection[SiteId] = (),
     only_verified: bool = False,
@@ -159,8 +156,8 @@ def trial_of(
     failed = outcome.after.status != outcome.before.status
     bad = [
         site
-        for one, site in identify(outcome.sites)
-        if (only_verified if one in unstable else _is_bad(site, only_verified))
+        for identity, site in identify(outcome.sites)
+        if (only_verified if identity in unstable else _is_bad(site, only_verified))
     ]
     if not bad and not failed:
         return Trial(True)
@@ -172,7 +169,7 @@ def trial_of(
         place: reason(site)
         for site in named
         for place in places
-        if place.covers(site.before) or place.covers(site.after)
+        if place.covers(site.before or site.after)  # lines after may be other ones
     }
     return Trial(False, blamed, _problem(outcome, bad, failed))
 
@@ -199,7 +196,7 @@ def reason(site: SiteVerdict) -> str:
     return "numbers differ: it is called before, and not after"
 
 
-def _problem(outcome: Outcome, bad: Sequence[SiteVerdict], failed: bool) -> str:
+def _problem(outcome: ProgramVerdict, bad: Sequence[SiteVerdict], failed: bool) -> str:
     if failed:
         last = outcome.after.error.rstrip().rpartition("\n")[2]
         return f"the program fails with it: {last or f'status {outcome.after.status}'}"
@@ -207,7 +204,7 @@ def _problem(outcome: Outcome, bad: Sequence[SiteVerdict], failed: bool) -> str:
 
 
 def reached(
-    outcome: Outcome,
+    outcome: ProgramVerdict,
     capture: Capture,
     places: Collection[C],
     refused: Collection[Candidate] = (),
@@ -217,16 +214,17 @@ def reached(
     A site that was only called inside another function has no verdict of its own. Neither has a
     change that names pmap without calling it, if a function was mapped elsewhere.
     """
-    found: dict[C, SiteVerdict | None] = {}
+    verdicts: dict[C, SiteVerdict | None] = {}
     elsewhere = False
     for site in capture.sites:
         if site.samples or site.nested or site.transformed:
             called = place_of(site)
             covering = [place for place in places if place.covers(called)]
-            verdict = next((one for one in outcome.sites if one.before == called), None)
-            found.update(dict.fromkeys(covering, verdict))
+            verdict = next((v for v in outcome.sites if v.before == called), None)
+            verdicts.update(dict.fromkeys(covering, verdict))
             known = covering or any(place.covers(called) for place in refused)
             elsewhere = elsewhere or (not known and site.kind is SiteKind.PMAP)
     if elsewhere:
-        found.update({p: None for p in places if p.is_site and p.by_value and p not in found})
-    return found
+        unnamed = [place for place in places if place.is_site and place.by_value]
+        verdicts = {**dict.fromkeys(unnamed), **verdicts}
+    return verdicts

@@ -21,7 +21,7 @@ def main(argument: str) -> None:
     tree = json.loads(argument)
     program = Program(**{**tree["program"], "args": tuple(tree["program"]["args"])})
     session = RunOptions.from_tree(tree["options"]).begin(program)
-    # The first handler is called last: after those of the program, and after all its threads.
+    # The first handler is called last: after the program's handlers, and after all its threads.
     atexit.register(session.end)
     try:
         program.run()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
-from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.program_output import Content, ProgramOutput
 
 
@@ -79,9 +79,11 @@ class OutputComparison:
         unstable: Collection[tuple[str, int | None]] = (),
     ) -> list[Difference]:
         """All differences but those at ``unstable`` places, such as `Difference.place`."""
-        found = [*self._streams(before.streams, after.streams), *self._files(before, after)]
+        everywhere = *self._streams(before.streams, after.streams), *self._files(before, after)
         return [
-            one for one in found if one.place not in unstable and (one.where, None) not in unstable
+            difference
+            for difference in everywhere
+            if not {difference.place, (difference.where, None)} & {*unstable}
         ]
 
     def _streams(self, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
@@ -92,30 +94,30 @@ class OutputComparison:
     def _files(self, before: ProgramOutput, after: ProgramOutput) -> Iterator[Difference]:
         left, right = (self._by_masked_name(side.files) for side in (before, after))
         for name in sorted(left.keys() | right.keys()):
-            one, two, where = left.get(name), right.get(name), f"file {name}"
-            if one is None or two is None:
-                sides = [None if side is None else "this file" for side in (one, two)]
+            old, new, where = left.get(name), right.get(name), f"file {name}"
+            if old is None or new is None:
+                sides = [None if side is None else "this file" for side in (old, new)]
                 yield Difference(where, None, *sides)
-            elif one.digest == two.digest:
+            elif old.digest == new.digest:
                 continue
-            elif one.text is None or two.text is None:
-                yield Difference(where, None, f"{one.digest[:12]}…", f"{two.digest[:12]}…")
+            elif old.text is None or new.text is None:
+                yield Difference(where, None, f"{old.digest[:12]}…", f"{new.digest[:12]}…")
             else:
-                yield from self._texts(where, one.text, two.text)
+                yield from self._texts(where, old.text, new.text)
 
     def _by_masked_name(self, files: Mapping[str, Content]) -> dict[str, Content]:
         return {self.mask(name): content for name, content in files.items()}
 
     def _texts(self, where: str, before: str, after: str) -> Iterator[Difference]:
         left, right = shown_lines(before), shown_lines(after)
-        for number, (one, two) in enumerate(zip_longest(left, right)):
-            if one is not None and two is not None and self._same(one, two):
+        for number, (old, new) in enumerate(zip_longest(left, right)):
+            if old is not None and new is not None and self._same(old, new):
                 continue
-            # Lines that one side has more: everything after the first of them is out of step.
+            # If one side has more lines, everything after the first of them is out of step.
             if len(left) != len(right):
-                yield Difference(where, None, one, two)
+                yield Difference(where, None, old, new)
                 return
-            yield Difference(where, number, one, two)
+            yield Difference(where, number, old, new)
 
     def _same(self, before: str, after: str) -> bool:
         if before == after:
@@ -133,7 +135,7 @@ class OutputComparison:
         """How often each mask matched."""
         counts: Counter[str] = Counter()
         texts = [own_text(*stream) for stream in output.streams.items()]
-        for text in (*texts, *(one.text or "" for one in output.files.values())):
+        for text in (*texts, *(file.text or "" for file in output.files.values())):
             for mask in self.masks:
                 text, count = mask.pattern.subn(f"<{mask.name}>", text)
                 counts[mask.name] += count
@@ -240,13 +242,13 @@ def _close(before: str, after: str, tolerance: Tolerance) -> bool:
     if not (relative or tolerance.atol) or _NUMBER.sub("#", before) != _NUMBER.sub("#", after):
         return False
     pairs = zip(_NUMBER.findall(before), _NUMBER.findall(after), strict=True)
-    return all(_near(one, two, relative, tolerance.atol) for one, two in pairs)
+    return all(_near(old, new, relative, tolerance.atol) for old, new in pairs)
 
 
-def _near(one: str, two: str, relative: float, absolute: float) -> bool:
-    x, y = float(one), float(two)
-    limit = absolute + relative * max(abs(x), abs(y)) + max(_last_place(one), _last_place(two))
-    return one == two or abs(x - y) <= limit
+def _near(old: str, new: str, relative: float, absolute: float) -> bool:
+    x, y = float(old), float(new)
+    limit = absolute + relative * max(abs(x), abs(y)) + max(_last_place(old), _last_place(new))
+    return old == new or abs(x - y) <= limit
 
 
 def _last_place(number: str) -> float:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from shardlift.report.numbers import count
+
 LARGEST_TEXT = 2**20  # bytes of a file that is compared line by line
 
 
@@ -41,9 +43,9 @@ class ProgramOutput:
     @property
     def extent(self) -> str:
         """How much there is."""
-        counts = {f"lines of {name}": text.count("\n") for name, text in self.streams.items()}
-        counts |= {"files": len(self.files)} if self.files else {}
-        return ", ".join(f"{count} {what}" for what, count in counts.items())
+        lines = {name: text.count("\n") for name, text in self.streams.items()}
+        parts = [f"{count(number, 'line')} of {name}" for name, number in lines.items()]
+        return ", ".join([*parts, count(len(self.files), "file")] if self.files else parts)
 
 
 def run_and_read(

@@ -15,22 +15,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from shardlift.capture import values
+from shardlift.capture import array_archive
 from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import SCHEMA, Capture
-from shardlift.launch.diagnosis import Diagnosis
 from shardlift.launch.job import launch
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import RunOptions
-from shardlift.launch.watchdog import WhenStuck
+from shardlift.launch.stuck import StuckJob, WhenStuck
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
 from shardlift.verify.bisect import SiteId, identify
 from shardlift.verify.child import to_json
-from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.array_distance import Tolerance
+from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import notes_on_jits
 from shardlift.verify.compare.processes import judge_processes
-from shardlift.verify.compare.recorded import Recorded
-from shardlift.verify.compare.verdicts import Outcome, Side, Verdict
+from shardlift.verify.compare.verdicts import ProgramVerdict, Side, Verdict
 from shardlift.verify.program_output import (
     ProgramOutput,
     empty_folder,
@@ -50,11 +49,11 @@ Tell = Callable[[str], None]
 class CannotRunError(Exception):
     """The target is neither a program nor a capture, or there is nothing to compare."""
 
-    diagnosis: Diagnosis | None = None  # of a job that was ended because it was stuck
+    stuck: StuckJob | None = None  # the job that was ended because it was stuck
 
 
 @dataclass(frozen=True)
-class Settings:
+class ComparisonOptions:
     """The options of a comparison."""
 
     tolerance: Tolerance
@@ -70,10 +69,11 @@ class Settings:
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)  # additional variables of AFTER
     outputs: str | None = None  # a folder that the program writes to, emptied before each run
+    facts: bool = False  # records times, placements and proofs of BEFORE, too
 
 
 @dataclass(frozen=True)
-class Source:
+class RunSource:
     """One side of a comparison: a program to run, or a capture to read."""
 
     text: str
@@ -87,7 +87,7 @@ class Source:
         return self.program is None
 
 
-def parse_target(text: str, args: Sequence[str] = ()) -> Source:
+def parse_target(text: str, args: Sequence[str] = ()) -> RunSource:
     """The program or the capture that an argument of the command line names.
 
     >>> parse_target("pytest -q tests").program
@@ -100,9 +100,9 @@ def parse_target(text: str, args: Sequence[str] = ()) -> Source:
     if "\0" in text:
         raise CannotRunError(f"{text!r} is not a path")
     if _is_capture(text):
-        return Source(text, None)
+        return RunSource(text, None)
     if os.path.isfile(text) or os.path.isdir(text):
-        return Source(text, Program(text, tuple(args)))
+        return RunSource(text, Program(text, tuple(args)))
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -111,18 +111,18 @@ def parse_target(text: str, args: Sequence[str] = ()) -> Source:
     return replace(_program(text, words, tuple(args)), flags=flags, environ=environ)
 
 
-def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Source:
+def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> RunSource:
     if not words:
         raise CannotRunError(f"{text!r} is neither a program nor a capture")
     first, rest = words[0], (*words[1:], *args)
     if first == "-m" and len(words) > 1:
-        return Source(text, Program(words[1], rest[1:], module=True))
+        return RunSource(text, Program(words[1], rest[1:], module=True))
     if os.path.basename(first) in ("pytest", "py.test"):
-        return Source(text, Program("pytest", rest, module=True))
+        return RunSource(text, Program("pytest", rest, module=True))
     if os.path.isfile(first):
-        return Source(text, Program(first, rest))
+        return RunSource(text, Program(first, rest))
     if all(part.isidentifier() for part in first.split(".")) and _is_module(first):
-        return Source(text, Program(first, rest, module=True))
+        return RunSource(text, Program(first, rest, module=True))
     if first.endswith((".py", ".ipynb", ".json")):
         raise CannotRunError(f"no such file: {first}")
     raise CannotRunError(
@@ -196,7 +196,7 @@ def has_accelerator() -> bool:
 
 
 def run_program(
-    source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str]
+    source: RunSource, options: RunOptions, settings: ComparisonOptions, env: Mapping[str, str]
 ) -> tuple[int, ProgramOutput, str]:
     """Run a program. Returns its exit status, its output and, if it failed, the end of that."""
     assert source.program is not None
@@ -209,7 +209,7 @@ def run_program(
 
 
 def _run_in_many(
-    source: Source, options: RunOptions, settings: Settings, env: Mapping[str, str]
+    source: RunSource, options: RunOptions, settings: ComparisonOptions, env: Mapping[str, str]
 ) -> tuple[int, ProgramOutput, str]:
     assert source.program is not None
     lines: list[str] = []
@@ -245,12 +245,12 @@ def _end_when_stuck(after: float) -> WhenStuck | None:
     return WhenStuck(after, report=lambda _: None, end=True) if after else None
 
 
-def _stuck_error(source: Source, diagnosis: Diagnosis) -> CannotRunError:
+def _stuck_error(source: RunSource, stuck: StuckJob) -> CannotRunError:
     error = CannotRunError(
-        f"{source.text} was stuck and was ended: for {diagnosis.seconds:.0f} s none of its "
-        f"{len(diagnosis.states)} processes had used the CPU or printed anything (--stuck-after)"
+        f"{source.text} was stuck and was ended: for {stuck.seconds:.0f} s none of its "
+        f"{stuck.processes} processes had used the CPU or printed anything (--stuck-after)"
     )
-    error.diagnosis = diagnosis
+    error.stuck = stuck
     return error
 
 
@@ -258,23 +258,25 @@ class Run(NamedTuple):
     """A program that was run, or a capture that was read."""
 
     side: Side
-    parts: Mapping[int, Recorded]  # by process
+    parts: Mapping[int, CapturedRun]  # by process
     path: str  # the path of the capture; parts are beside it
     output: ProgramOutput = ProgramOutput()
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> CapturedRun:
         """What was recorded in the first process."""
         return self.parts[min(self.parts)]
 
     @property
     def processes(self) -> int:
         """The number of processes, including those that were not recorded."""
-        processes = [one for part in self.parts.values() for one in part.capture.processes]
-        return max((one.count for one in processes), default=len(self.parts))
+        counts = [p.count for part in self.parts.values() for p in part.capture.processes]
+        return max(counts, default=len(self.parts))
 
 
-def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Outcome:
+def compare(
+    before: RunSource, after: RunSource, settings: ComparisonOptions, tell: Tell
+) -> ProgramVerdict:
     """Run programs, read captures, and compare."""
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
         first = record(before, settings, os.path.join(folder, "before.json"), tell)
@@ -288,7 +290,9 @@ def compare(before: Source, after: Source, settings: Settings, tell: Tell) -> Ou
         return judge_runs(first, second, settings.tolerance, notes)
 
 
-def judge_runs(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()) -> Outcome:
+def judge_runs(
+    before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()
+) -> ProgramVerdict:
     """Compare two runs."""
     count = before.processes
     if count != after.processes:
@@ -302,11 +306,13 @@ def judge_runs(before: Run, after: Run, tolerance: Tolerance, notes: Sequence[st
     notes = (*notes, *notes_on_jits(before.recorded.capture, after.recorded.capture))
     if count > 1:
         notes += (f"{count} processes, each compared with itself",)
-    return Outcome(before.side, after.side, tuple(sites), tolerance, notes)
+    return ProgramVerdict(before.side, after.side, tuple(sites), tolerance, notes)
 
 
-def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Settings, list[str]]:
-    """Settings for comparing a program with a capture: the same processes, devices and random
+def settings_from_capture(
+    capture: Capture, settings: ComparisonOptions
+) -> tuple[ComparisonOptions, list[str]]:
+    """Options for comparing a program with a capture: its processes, devices and random
     numbers.
     """
     process = capture.processes[0] if capture.processes else None
@@ -327,7 +333,7 @@ def settings_from_capture(capture: Capture, settings: Settings) -> tuple[Setting
 
 
 def record(
-    source: Source, settings: Settings, out: str, tell: Tell, before: Run | None = None
+    source: RunSource, settings: ComparisonOptions, out: str, tell: Tell, before: Run | None = None
 ) -> Run:
     """Run a program and write its capture to ``out``. ``before`` is the run to compare with."""
     if source.program is None:
@@ -337,11 +343,12 @@ def record(
     many = settings.processes > 1
     oracle = settings.oracle_after if after else settings.oracle
     keep_inputs = settings.keep if settings.replay else 0
-    tape = TapeOptions(settings.keep, keep_inputs, settings.tapped, oracle)
+    tape = TapeOptions(settings.keep, keep_inputs, settings.tapped)
     patch = (not after or settings.patch_after) and oracle != "jax.pmap"
     reference = before.path if before is not None and settings.replay else None
+    facts = settings.facts and not after
     options = RunOptions(
-        patch, out, quiet=True, facts=False, tape=tape, seed=SEED, reference=reference
+        patch, out, quiet=True, facts=facts, tape=tape, seed=SEED, reference=reference
     )
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
@@ -363,27 +370,34 @@ def _read(side: Side, path: str) -> Run:
         files = read_processes(path)
     except OSError as error:
         raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
-    parts = {k: Recorded(capture, values.load(file)) for k, (file, capture) in files.items()}
+    parts = {
+        k: CapturedRun(capture, array_archive.load(file)) for k, (file, capture) in files.items()
+    }
     run = Run(side, parts, path)
     first = run.recorded.capture
     version = first.processes[0].jax if first.processes else ""
     captures = [part.capture for part in parts.values()]
     children = sum(capture.children for capture in captures)
-    commands = dict.fromkeys(command for one in captures for command in one.child_commands)
+    commands = dict.fromkeys(command for capture in captures for command in capture.child_commands)
     side = replace(side, jax=version, children=children, child_commands=tuple(commands))
     return run._replace(side=side)
 
 
-def check_determinism(source: Source, settings: Settings, tell: Tell) -> dict[SiteId, str]:
+def check_determinism(
+    source: RunSource, settings: ComparisonOptions, tell: Tell
+) -> dict[SiteId, str]:
     """The sites that differ between two runs of one program, with their names and places."""
     alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
     outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
     same = (Verdict.IDENTICAL, Verdict.PARTLY_COMPARED)
-    found = {one: site for one, site in identify(outcome.sites) if site.verdict not in same}
-    return {one: f"{site.name} ({one.file}:{one.line})" for one, site in found.items()}
+    return {
+        identity: f"{site.name} ({identity.file}:{identity.line})"
+        for identity, site in identify(outcome.sites)
+        if site.verdict not in same
+    }
 
 
-def with_determinism(outcome: Outcome, differing: Mapping[SiteId, str]) -> Outcome:
+def with_determinism(outcome: ProgramVerdict, differing: Mapping[SiteId, str]) -> ProgramVerdict:
     """The outcome with the result of running one program twice."""
     if not differing:
         note = "BEFORE gave the same numbers in two runs"
@@ -391,8 +405,8 @@ def with_determinism(outcome: Outcome, differing: Mapping[SiteId, str]) -> Outco
         note = f"BEFORE gave different numbers in two runs: {', '.join(differing.values())}"
     sites = tuple(
         replace(site, causes=("the program before is not deterministic: two runs of it differ",))
-        if one in differing and site.verdict == Verdict.DIFFERENT
+        if identity in differing and site.verdict == Verdict.DIFFERENT
         else site
-        for one, site in identify(outcome.sites)
+        for identity, site in identify(outcome.sites)
     )
     return replace(outcome, sites=sites, notes=(*outcome.notes, note))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -14,12 +13,13 @@ from rich.padding import Padding
 
 from shardlift._escape import escape_control
 from shardlift.capture.schema import Part
-from shardlift.verify.compare.bits import ROUNDING
+from shardlift.report.numbers import count
+from shardlift.verify.compare.array_distance import ROUNDING
 from shardlift.verify.compare.verdicts import (
-    Finding,
     Gap,
     GapKind,
-    Outcome,
+    LeafDifference,
+    ProgramVerdict,
     Side,
     SiteVerdict,
     Verdict,
@@ -58,11 +58,11 @@ MOST_LINES = 4  # findings of a site that are shown
 KEEP = "\n\t"  # characters of a program's output that are not escaped
 
 
-def headline(outcome: Outcome) -> str:
+def headline(outcome: ProgramVerdict) -> str:
     """The number of sites with each verdict."""
     counts = [(outcome.count(word), word) for word in Verdict]
-    parts = [f"{count} {word}" for count, word in counts if count]
-    sites = f"{len(outcome.sites)} site{'s' * (len(outcome.sites) != 1)}"
+    parts = [f"{number} {word}" for number, word in counts if number]
+    sites = count(len(outcome.sites), "site")
     children = outcome.before.children + outcome.after.children
     rest = "; calls in child processes were not compared" if children else ""
     text = f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
@@ -71,8 +71,7 @@ def headline(outcome: Outcome) -> str:
 
 def describe_children(side: Side) -> str:
     """The child processes of a program whose calls are not compared."""
-    several = f"{side.children} child process{'es' * (side.children != 1)}"
-    text = f"{several} used JAX; their calls were not recorded"
+    text = f"{count(side.children, 'child process')} used JAX; their calls were not recorded"
     commands = ", ".join(f"`{escape_control(command[:100])}`" for command in side.child_commands)
     return f"{text}. The program started {commands}" if commands else text
 
@@ -82,16 +81,15 @@ def describe_comparison(site: SiteVerdict) -> str:
     if not site.calls:
         return "no call was compared"
     if not site.leaves and site.verdict != Verdict.NOT_COMPARED:
-        return f"the inputs of {site.calls} call{'s' * (site.calls != 1)} without outputs compared"
-    parts = [f"{site.leaves} outputs of {site.calls} call{'s' * (site.calls != 1)}"]
+        return f"the inputs of {count(site.calls, 'call')} without outputs compared"
+    text = f"{count(site.leaves, 'output')} of {count(site.calls, 'call')}"
     if site.collectives:
         calls = site.collective_calls
-        of_calls = f" in {calls} call{'s' * (calls != 1)}" if calls != site.calls else ""
-        parts.append(f"{site.collectives} results of collectives{of_calls}")
-    text = " and ".join(parts) + " compared"
+        of_calls = f" in {count(calls, 'call')}" if calls != site.calls else ""
+        text += f" and {count(site.collectives, 'result')} of collectives{of_calls}"
+    text += " compared"
     if site.replays:
-        again = f"{site.replays} call{'s' * (site.replays != 1)}"
-        text += f"; {again} run again on the inputs of the program before"
+        text += f"; {count(site.replays, 'call')} run again on the inputs of the program before"
     worst = [f.distance.ulps or 0 for f in site.findings if f.distance and f.close]
     if not worst or site.verdict not in (Verdict.CLOSE, Verdict.PARTLY_COMPARED):
         return text
@@ -104,11 +102,11 @@ def describe_comparison(site: SiteVerdict) -> str:
 def rounding_of(site: SiteVerdict) -> str | None:
     """How far apart the arrays of a site are, if that is no more than rounding explains."""
     distances = [finding.distance for finding in site.findings if finding.distance is not None]
-    found = [distance.rounding for distance in distances]
-    if not found or any(one is None or one > ROUNDING.rounding for one in found):
+    in_ulps = [math.inf if d.rounding is None else d.rounding for d in distances]
+    if not in_ulps or max(in_ulps) > ROUNDING.rounding:
         return None
-    most = max(1, math.ceil(max(one for one in found if one is not None)))
-    return f"at most {most} ulp{'s' * (most != 1)} of the largest number of each array"
+    most = max(1, math.ceil(max(in_ulps)))
+    return f"at most {count(most, 'ulp')} of the largest number of each array"
 
 
 def places(site: SiteVerdict) -> str:
@@ -123,9 +121,9 @@ def describe_missing(site: SiteVerdict) -> str:
     if not any(calls):
         return "never called in this run"
     which, other = ("before", "after") if calls[0] else ("after", "before")
-    count = calls[calls[0] == 0]
-    times = "once" if count == 1 else f"{count} times"
-    return f"called {times} {which}, and not {other}"
+    times = max(calls)
+    how_often = "once" if times == 1 else f"{times} times"
+    return f"called {how_often} {which}, and not {other}"
 
 
 def basis(site: SiteVerdict) -> str:
@@ -150,7 +148,7 @@ def _gap_line(gap: Gap) -> str:
     return f"{text} ({gap.count} times)" if gap.count > 1 else text
 
 
-def sentence(finding: Finding) -> str:
+def sentence(finding: LeafDifference) -> str:
     """A finding as one line."""
     if finding.part == Part.CALLS:
         return f"call {finding.call + 1}: {finding.what}"
@@ -168,7 +166,7 @@ def finding_lines(site: SiteVerdict) -> list[str]:
     return lines
 
 
-def advice(outcome: Outcome) -> list[str]:
+def advice(outcome: ProgramVerdict) -> list[str]:
     """Options to try next."""
     if any("EOFError" in side.error for side in (outcome.before, outcome.after)):
         return ["Programs have no standard input here: give what they ask for as arguments"]
@@ -186,7 +184,7 @@ def advice(outcome: Outcome) -> list[str]:
     if only_bits and not outcome.tolerance:
         if all(rounding_of(site) is not None for site in differing):
             bound = f"rounding={ROUNDING.rounding}"
-            return [f"The differences are those of rounding. To accept them: --tolerance {bound}"]
+            return [f"Rounding explains the differences. To accept them: --tolerance {bound}"]
         return ["The differences are small. To accept them: --tolerance ulps=N,rtol=X"]
     if any(site.causes for site in differing):
         return []
@@ -196,7 +194,7 @@ def advice(outcome: Outcome) -> list[str]:
 # ---- text
 
 
-def show(outcome: Outcome, console: Console, quiet: bool = False) -> None:
+def show(outcome: ProgramVerdict, console: Console, quiet: bool = False) -> None:
     """Print the outcome to a console."""
     if not quiet:
         for name, side in (("before", outcome.before), ("after", outcome.after)):
@@ -241,7 +239,7 @@ def _indented(text: str, console: Console, by: int = 4) -> None:
 # ---- Markdown, JSON
 
 
-def markdown(outcome: Outcome) -> str:
+def markdown(outcome: ProgramVerdict) -> str:
     """The outcome as Markdown, for a pull request."""
     from shardlift.report.markdown import code, text
 
@@ -270,19 +268,18 @@ def markdown(outcome: Outcome) -> str:
     return "\n".join(lines) + "\n"
 
 
-def machine(outcome: Outcome, sources: Mapping[str, str] | None = None) -> str:
-    """The outcome as JSON, with all places and distances, and the digests of the files after."""
+def machine(outcome: ProgramVerdict) -> str:
+    """The outcome as JSON, with all places and distances."""
     tree = {
         "status": outcome.status,
         "verdicts": {word: outcome.count(word) for word in COLOURS},
         **_finite(dataclasses.asdict(outcome)),
         "sites": site_trees(outcome),
-        "sources": sources or {},
     }
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
-def site_trees(outcome: Outcome) -> list[Any]:
+def site_trees(outcome: ProgramVerdict) -> list[Any]:
     """The verdicts on the sites, as trees for JSON."""
     return [_finite({**dataclasses.asdict(site), "name": site.name}) for site in outcome.sites]
 

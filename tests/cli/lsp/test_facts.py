@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.capture.files import write
-from shardlift.capture.schema import Capture, Distribution, Site, Times
+from shardlift.capture.schema import Capture, Distribution, SiteFacts, Times
 from shardlift.capture.text_digest import digest
 from shardlift.cli.config import Config
 from shardlift.cli.lsp.documents import Document
@@ -20,8 +20,8 @@ TIMES = Times(
     dispatch=Distribution(199, 0.2, 0.002, ()),
     moving=Distribution(199, 0.1, 0.002, ()),
 )
-STEP = Site("train.py", 3, "step", axis_size=8, calls=200, times=TIMES)
-TEST = Site("train.py", 7, "evaluate", axis_size=8, calls=1)
+STEP = SiteFacts("train.py", 3, "step", axis_size=8, calls=200, times=TIMES)
+TEST = SiteFacts("train.py", 7, "evaluate", axis_size=8, calls=1)
 
 
 @pytest.fixture
@@ -68,3 +68,11 @@ def test_the_newest_capture_counts_and_a_broken_one_does_not(folder: Path) -> No
 
     os.utime(folder / "run.json", (1, 1))
     assert [fact.text.rpartition(", ")[2] for fact in _facts(folder)] == ["5 calls", "1 call"]
+
+
+def test_a_pattern_of_folders_is_not_followed(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).symlink_to(".")
+    config = Config(root=tmp_path)
+    document = Document(str(tmp_path / "train.py"), (TEXT,))
+    assert facts_of(document, config, ["/**/*", "**/**/*", "*/" * 60 + "x"]) == []

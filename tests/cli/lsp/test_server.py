@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shardlift.capture.files import write
-from shardlift.capture.schema import Capture, Site
+from shardlift.capture.schema import Capture, SiteFacts
 from shardlift.capture.text_digest import digest
 
 pytest.importorskip("pygls")
@@ -230,7 +230,7 @@ def _cell_change(notebook: str, cell: str, text: str) -> types.DidChangeNotebook
 
 
 def test_a_recorded_site_has_a_lens(folder: Path) -> None:
-    site = Site("train.py", 3, "<lambda>", axis_size=8, calls=2)
+    site = SiteFacts("train.py", 3, "<lambda>", axis_size=8, calls=2)
     write(Capture(sites=(site,), sources={"train.py": digest(PMAP)}), folder / "run.json")
 
     async def session(editor: Editor) -> None:

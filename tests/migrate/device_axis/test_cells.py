@@ -11,10 +11,10 @@ from shardlift.migrate.device_axis.cells import (
     EACH,
     ITERATED,
     Cell,
+    CellRole,
     Escape,
-    Place,
+    NodePlace,
     Point,
-    Role,
     add_made,
     add_use,
     collapse,
@@ -32,7 +32,7 @@ from shardlift.source.text import Source
 
 PATH = "m.py"
 FILE: File = Project.of(Source(PATH, "x")).file(PATH)
-AT = Place(FILE, ast.Name("x"))
+AT = NodePlace(FILE, ast.Name("x"))
 SAID = Escape(AT, "is given away")
 
 
@@ -40,20 +40,20 @@ def _same(one: Cell, other: Cell) -> bool:
     return find(one) is find(other)
 
 
-def _made(cell: Cell) -> list[tuple[Role, tuple[int | str, ...]]]:
+def _made(cell: Cell) -> list[tuple[CellRole, tuple[int | str, ...]]]:
     return [(point.role, point.path) for point in find(cell).made]
 
 
 def test_two_values_become_one_class_with_all_that_is_known_of_them() -> None:
     one, other = Cell(), Cell()
-    add_made(one, Point(Role.REPLICATE, AT))
-    add_use(other, Point(Role.FIRST, AT))
+    add_made(one, Point(CellRole.REPLICATE, AT))
+    add_use(other, Point(CellRole.FIRST, AT))
     escape(other, SAID)
     both = unify(one, other)
     assert _same(one, both)
     assert _same(other, both)
-    assert _made(both) == [(Role.REPLICATE, ())]
-    assert [use.role for use in both.uses] == [Role.FIRST]
+    assert _made(both) == [(CellRole.REPLICATE, ())]
+    assert [use.role for use in both.uses] == [CellRole.FIRST]
     assert both.escapes == [SAID]
 
 
@@ -129,15 +129,15 @@ def test_how_many_classes_there_are(
 
 
 def test_a_part_of_an_output_is_an_output_by_its_path() -> None:
-    output = add_made(Cell(), Point(Role.OUTPUT, AT))
+    output = add_made(Cell(), Point(CellRole.OUTPUT, AT))
     early = part(output, 0)
-    assert _made(part(early, "loss")) == [(Role.OUTPUT, (0, "loss"))]
-    add_made(output, Point(Role.ELSEWHERE, AT))
-    assert _made(early) == [(Role.OUTPUT, (0,)), (Role.ELSEWHERE, (0,))]
+    assert _made(part(early, "loss")) == [(CellRole.OUTPUT, (0, "loss"))]
+    add_made(output, Point(CellRole.ELSEWHERE, AT))
+    assert _made(early) == [(CellRole.OUTPUT, (0,)), (CellRole.ELSEWHERE, (0,))]
 
 
-@pytest.mark.parametrize("role", [Role.REPLICATE, Role.SHARD, Role.ROWS])
-def test_what_is_laid_out_at_once_is_one_tree(role: Role) -> None:
+@pytest.mark.parametrize("role", [CellRole.REPLICATE, CellRole.SHARD, CellRole.ROWS])
+def test_what_is_laid_out_at_once_is_one_tree(role: CellRole) -> None:
     cell = Cell()
     inner = part(cell, "w")
     assert _same(inner, add_made(cell, Point(role, AT)))

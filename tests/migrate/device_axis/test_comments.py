@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from shardlift.capture.schema import Capture
 from shardlift.migrate.goal import Goal
+from tests.migrate.jit_programs import HOLDS, recorded
 from tests.migrate.test_programs import PLACED, migrated
 
 TEXT = """\
@@ -56,8 +60,8 @@ print(jax.tree.map(lambda x: x[0], step(params)))
 """
 
 
-def written(text: str, goal: Goal = Goal.GLOBAL) -> str:
-    return migrated({"main.py": text}, goal=goal)[0]["main.py"]
+def written(text: str, goal: Goal = Goal.GLOBAL, facts: Capture | None = None) -> str:
+    return migrated({"main.py": text}, goal=goal, facts=facts)[0]["main.py"]
 
 
 def test_comments_move_above_the_statement() -> None:
@@ -72,7 +76,9 @@ def test_comments_move_above_the_statement() -> None:
 
 @pytest.mark.parametrize("goal", [Goal.GLOBAL, Goal.JIT])
 def test_comments_move_above_a_decorator(goal: Goal) -> None:
-    after = written(DECORATED, goal)
+    trial = dataclasses.replace(HOLDS, joined=())
+    after = written(DECORATED, goal, recorded(DECORATED, trial, outputs=0))
+    assert ("out_shardings" in after) is (goal is Goal.JIT)
     assert "\n\n# the axis\n@" in after
     assert "    # of one device\n" in after
     assert "pmap" not in after

@@ -123,8 +123,8 @@ def written(text: str) -> str:
 def test_what_flax_pads_has_one_row_per_device() -> None:
     after = written(PADDED)
     assert "jax_utils.pad_shard_unpad(jax.jit(\n" in after
-    assert 'in_specs=(jax.P(), jax.P("devices"))' in after
-    assert 'out_specs=jax.P("devices")' in after
+    assert 'in_specs=(jax.P(), jax.P("_devices"))' in after
+    assert 'out_specs=jax.P("_devices")' in after
     assert "    x = jax.tree.map(lambda x: x[0], x)\n    return jax.numpy.expand_dims(" in after
     assert PLACED.search(after)
     assert "print(p_predict(params, x[:37]))" in after
@@ -148,7 +148,7 @@ def test_a_keyword_argument_of_what_flax_pads_needs_the_helper() -> None:
 
 def test_the_least_size_of_a_padded_batch_is_no_argument_of_the_function() -> None:
     text = PADDED.replace("x[:37])", "x[:37], min_device_batch=8)")
-    assert 'in_specs=(jax.P(), jax.P("devices"))' in written(text)
+    assert 'in_specs=(jax.P(), jax.P("_devices"))' in written(text)
 
 
 UNPACKED = """\
@@ -161,6 +161,10 @@ def batch(step):
     return x, x.sum(-1)
 
 
+def one_or_two(x):
+    return (x, x.sum(-1)) if x.ndim else (x,)
+
+
 @jax.pmap
 def add(params, x, y):
     return jax.lax.pmean(params * x + y, "i")
@@ -168,20 +172,26 @@ def add(params, x, y):
 
 def main():
     params = jax.device_put_replicated(jnp.ones(2), jax.local_devices())
-    print(add(params, *batch(1))[0])
+    x = jnp.ones((8, 2))
+    rows = x, x.sum(-1)
+    print(add(params, *rows)[0])
 
 
 main()
 """.replace("@jax.pmap", '@functools.partial(jax.pmap, axis_name="i")')
 
 
-def test_a_tuple_of_known_length_is_unpacked_into_arguments() -> None:
-    after = written(f"import functools\n\n{UNPACKED}")
+@pytest.mark.parametrize("rows", ["x, x.sum(-1)", "batch(1)"])
+def test_a_tuple_of_known_length_is_unpacked_into_arguments(rows: str) -> None:
+    text = UNPACKED.replace("rows = x, x.sum(-1)", f"rows = {rows}")
+    after = written(f"import functools\n\n{text}")
     assert 'in_specs=(jax.P(), jax.P("i"), jax.P("i"))' in after
     assert PLACED.search(after)
 
 
-@pytest.mark.parametrize("returned", ["[x, x.sum(-1)]", "tuple(x for _ in range(2))", "x"])
+@pytest.mark.parametrize(
+    "returned", ["one_or_two(x)", "[x, x.sum(-1)]", "tuple(x for _ in range(2))", "x", "(*x,)"]
+)
 def test_what_is_not_known_to_be_a_tuple_is_not_unpacked(returned: str) -> None:
-    text = UNPACKED.replace("return x, x.sum(-1)", f"return {returned}")
+    text = UNPACKED.replace("rows = x, x.sum(-1)", f"rows = {returned}")
     assert "in_specs=(jax.P()" not in written(f"import functools\n\n{text}")

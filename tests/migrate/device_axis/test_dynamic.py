@@ -1,120 +1,138 @@
-"""A value that can be reached without its name keeps its device axis: the program prints the same.
+"""A value that can be reached without its name keeps its device axis, and the reason says by what.
 
-Each program of `dynamic_programs` is recorded, migrated with `--to global` and run again.
+The program is written such that everything in it would lose its axis without that access.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from shardlift.migrate.goal import Goal
-from tests import children
-from tests.migrate.device_axis.dynamic_programs import HEAD, KINDS, controls, programs
 from tests.migrate.test_programs import PLACED, migrated
 
-RUNNER = Path(__file__).with_name("run_dynamic.py")
+IMPORTS = """\
+import builtins
+import functools
+import importlib
+import inspect
+import operator
+import os
+import pkgutil
+import runpy
+import sys
+import jax
+import numpy as np
+"""
+TRAINING = """\
+p_step = jax.pmap(lambda state, x: jax.lax.pmean(state + x, "i"), axis_name="i")
+state = jax.device_put_replicated(np.arange(3.0), jax.local_devices())
+state = p_step(state, np.ones((8, 3)))
+print(jax.tree.map(lambda x: x[0], state))
+"""
+LOCAL = f"def main():\n{''.join(f'    {line}' for line in TRAINING.splitlines(True))}"
 
 
-def _verdicts(files: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, Any]:
-    """What came of each program, all run in one process."""
-    (folder / "programs.json").write_text(json.dumps(files))
-    environment = children.plain_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-    paths = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    command = [sys.executable, str(RUNNER), str(folder / "programs.json"), str(folder)]
-    done = children.run(command, env=environment, timeout=900)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def whole(files: Mapping[str, str]) -> tuple[bool, list[str]]:
+    """Whether the state loses its axis, and the reasons for what keeps one."""
+    after, result = migrated(files, goal=Goal.GLOBAL)
+    reasons = [change.reason for file in result.files for change in file.refused]
+    return any(PLACED.search(text) for text in after.values()), reasons
 
 
-def _are_the_same(found: dict[str, Any]) -> None:
-    wrong = {name: one["wrong"] for name, one in found.items() if one["wrong"]}
-    shown = "\n".join(f"== {name}\n{text}" for name, text in list(wrong.items())[:3])
-    assert not wrong, f"{len(wrong)} of {len(found)}\n{shown}"
+SAME_FILE = [
+    'globals()["state"]',
+    'names = globals\nnames()["state"]',
+    'vars()["state"]',
+    '"{state}".format(**locals())',
+    'eval("state")',
+    'builtins.eval("state")',
+    'getattr(builtins, "eval")("state")',
+    'vars(__builtins__)["eval"]("state")',
+    'exec("got = state")',
+    'sys.modules[__name__].state',
+    'operator.attrgetter("state")(sys.modules[__name__])',
+    'sys._getframe().f_globals["state"]',
+    'inspect.currentframe()',
+    'whatever.__globals__["state"]',
+    'import __main__\n__main__.state',
+    'from __main__ import state as got',
+]  # fmt: skip
 
 
-@pytest.mark.slow
-def test_every_way_to_reach_a_name(tmp_path: Path) -> None:
-    """Some of the ways; and without one, every kind of value loses its axis."""
-    some = dict(list(programs().items())[::23])
-    found = _verdicts({**controls(), **some}, tmp_path)
-    _are_the_same(found)
-    assert all(found[name]["whole"] for name in controls())
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", [*KINDS, "object"])
-def test_every_way_with_every_kind_of_value(kind: str, tmp_path: Path) -> None:
-    mine = {name: files for name, files in programs().items() if name.startswith(f"{kind},")}
-    found = _verdicts(mine, tmp_path)
-    assert len(found) > 10
-    _are_the_same(found)
-
-
-def _reasons(files: Mapping[str, str]) -> list[str]:
-    _, result = migrated(files, goal=Goal.GLOBAL)
-    return [change.reason for file in result.files for change in file.refused]
-
-
-@pytest.mark.parametrize("kind", ["array", "argument", "attribute", "pmapped function"])
-@pytest.mark.parametrize("name", ["globals()", "eval", "sys.modules", "a frame"])
-def test_the_reason_names_the_line(kind: str, name: str) -> None:
-    files = programs()[f"{kind}, {name}"]
-    lines = files["main.py"].splitlines()
-    line = next(number for number, text in enumerate(lines, 1) if text.startswith("got ="))
-    reasons = _reasons(files)
-    assert any(f"/p/main.py:{line}" in reason for reason in reasons), reasons
-
-
-READERS = {
-    "another name by globals()": 'globals()["rows"]',
-    "another name of the module": "import sys\nsys.modules[__name__].rows",
-    "another module by importlib": 'import importlib\nimportlib.import_module("other")',
-    "another package by a prefix": 'import importlib\nimportlib.import_module(f"configs.{rows}")',
-    "the name of a class": "print(rows.__class__.__name__)",
-    "a module that is only imported": "import importlib\nimportlib.import_module(rows)",
-    "literal_eval": 'import ast\nast.literal_eval("[1]")',
-    "exec of a version": 'names = {}\nexec("version = 3", names)\nprint(names["version"])',
-    "exec of a file": 'names = {}\nexec(open("version.py").read(), names)\nprint(names["rows"])',
-    "a type test": "print(isinstance(rows, str))",
-    "a local namespace": "def other():\n    return locals()",
-    "import * of another module": "from other import *",
-    "a module of a library": 'getattr(np, "zeros")',
-}
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_what_reaches_something_else_changes_nothing(name: str) -> None:
-    files = {"main.py": f"{HEAD}{KINDS['array'].text}{READERS[name]}\n", "other.py": "rows = 3\n"}
-    assert PLACED.search(migrated(files, goal=Goal.GLOBAL)[0]["main.py"])
+@pytest.mark.parametrize("line", SAME_FILE)
+def test_a_name_of_the_same_file(line: str) -> None:
+    assert whole({"main.py": IMPORTS + TRAINING})[0]
+    is_whole, reasons = whole({"main.py": f"{IMPORTS}{TRAINING}{line}\n"})
+    assert not is_whole
+    number = len(f"{IMPORTS}{TRAINING}".splitlines()) + 1
+    assert any(f"at /p/main.py:{number}" in reason for reason in reasons), reasons
 
 
 @pytest.mark.parametrize(
-    ("line", "is_whole"),
-    [
-        ('"ipykernel" in sys.modules', True),
-        ('"ipykernel" not in sys.modules', True),
-        ('importlib.import_module("main")', False),
-        ('sys.modules["main"]', False),
-        ("sys.modules == {}", False),
-    ],
+    "line", ['locals()["state"]', "vars()", 'eval("state")', "inspect.stack()[0].frame.f_locals"]
 )
-def test_asking_whether_a_module_is_there_reaches_nothing(line: str, is_whole: bool) -> None:
-    text = (
-        "import importlib\nimport sys\nimport jax\n\n"
-        'p_mean = jax.pmap(lambda x: jax.lax.pmean(x, "i"), axis_name="i")\n'
-        "means = p_mean(jax.device_put_replicated(1.0, jax.local_devices()))\n"
-        f"print(jax.tree.map(lambda x: x[0], means), {line})\n"
-    )
-    after, _ = migrated({"main.py": text}, goal=Goal.GLOBAL)
-    assert bool(PLACED.search(after["main.py"])) == is_whole
+def test_a_name_of_a_function(line: str) -> None:
+    assert whole({"main.py": f"{IMPORTS}\n\n{LOCAL}\n\nmain()\n"})[0]
+    assert not whole({"main.py": f"{IMPORTS}\n\n{LOCAL}    {line}\n\n\nmain()\n"})[0]
+
+
+OTHER_FILE = [
+    "from steps import *\nprint(state)",
+    'importlib.import_module("steps").state',
+    '__import__("steps").state',
+    'getattr(importlib.import_module(sys.argv[1]), "state")',
+    'getattr(steps, "".join(["st", "ate"]))',
+    'map(getattr, [steps], ["state"])',
+    'functools.partial(getattr, steps)("state")',
+    "def read(module):\n    return module.state\n\n\nread(steps)",
+    'try:\n    import steps as chosen\nexcept ImportError:\n    import os as chosen\nchosen.state',
+    'vars(steps)["state"]',
+    'steps.__dict__["state"]',
+    'steps.__getattribute__("state")',
+    'sys.modules["steps"].state',
+    'sys.modules.get("steps").state',
+    'pkgutil.resolve_name("steps:state")',
+    'runpy.run_path("steps.py")["state"]',
+    'from alias.steps import state',
+    'mocker.patch("steps.state")',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", OTHER_FILE)
+def test_a_name_of_another_file(line: str) -> None:
+    files = {"steps.py": IMPORTS + TRAINING, "main.py": f"{IMPORTS}import steps\n"}
+    assert whole(files)[0]
+    assert not whole(files | {"main.py": f"{files['main.py']}{line}\n"})[0]
+
+
+def test_a_name_of_a_module_of_a_package() -> None:
+    files = {"pkg/__init__.py": "", "pkg/steps.py": IMPORTS + TRAINING}
+    assert not whole(files | {"main.py": "import pkg.steps\nprint(getattr(pkg, name).state)\n"})[0]
+    star = {"pkg/__init__.py": "from pkg.steps import *\n", "main.py": "import pkg\npkg.state\n"}
+    assert not whole(files | star)[0]
+
+
+HARMLESS = [
+    'importlib.import_module("other")',
+    "config = importlib.import_module(sys.argv[1]).get_config()",
+    "print(rows.__class__.__name__)",
+    'import ast\nast.literal_eval("[1]")',
+    "vars(arguments)",
+    "from other import *",
+    'getattr(np, "zeros")',
+    'print("ipykernel" in sys.modules, "ipykernel" not in sys.modules)',
+]
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_what_reaches_something_else_changes_nothing(line: str) -> None:
+    assert whole({"main.py": f"{IMPORTS}{TRAINING}{line}\n", "other.py": "rows = 3\n"})[0]
+
+
+@pytest.mark.parametrize("line", ["inspect.currentframe().f_back", 'eval("rows")', "globals()"])
+def test_a_logger_of_another_file_changes_nothing(line: str) -> None:
+    logger = f"import inspect\n\nrows = 3\n\n\ndef log(text):\n    print(text, {line})\n"
+    text = f"{IMPORTS}from logger import log\n\n{TRAINING}log(1)\n"
+    assert whole({"main.py": text, "logger.py": logger})[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from shardlift.capture.schema import Capture
 from shardlift.migrate.device_axis.cells import Cell
 from shardlift.migrate.goal import Goal
 from shardlift.source.file import File
+from tests.migrate.captures import all_proven
+from tests.migrate.jit_programs import HOLDS, recorded
 from tests.migrate.test_programs import PLACED, migrated
 
 TEXT = """\
@@ -96,7 +99,7 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
         f"{PACKAGE}.sites:_sites_in",
         f"{PACKAGE}.rewrites:_cannot_be_written",
         f"{PACKAGE}.visitor:Visitor.block",
-        f"{PACKAGE}.dynamic:_reaches_in",
+        f"{PACKAGE}.dynamic:_named",
         f"{PACKAGE}.exposure:_other_callers",
         f"{PACKAGE}.connections:_connect_call",
         f"{PACKAGE}.connections:_pick",
@@ -115,8 +118,9 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
     ],
 )
 def test_a_bug_in_one_file_leaves_the_others(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = all_proven(FILES)
     failed = _fail_in(monkeypatch, where)
-    after, result = migrated(FILES, goal=Goal.GLOBAL)
+    after, result = migrated(FILES, goal=Goal.GLOBAL, facts=facts)
     assert failed
     assert PLACED.search(after["good.py"])
     assert "jax.P()" in after["good.py"]
@@ -156,12 +160,18 @@ def test_files_that_share_arrays_are_written_together(
     assert after["bad.py"] == USER
 
 
-def test_a_step_that_fails_with_jit_is_global(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = _fail_in(monkeypatch, "shardlift.migrate.whole_batch.rewrites:_follow")
-    after, _ = migrated(FILES, goal=Goal.JIT)
+def test_a_step_that_fails_with_jit_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = replace(HOLDS, joined=())
+    runs = [
+        recorded(text, trial, (name,), 0, file)
+        for file, text, name in (("good.py", TEXT, "step"), ("bad.py", OTHER, "other_step"))
+    ]
+    facts = Capture(sites=tuple(site for run in runs for site in run.sites))
+    failed = _fail_in(monkeypatch, "shardlift.migrate.whole_batch:_choose")
+    after, _ = migrated(FILES, goal=Goal.JIT, facts=facts)
     assert failed
     assert "in_shardings" in after["good.py"]
-    assert "jax.shard_map(" in after["bad.py"]
+    assert "in_shardings" not in after["bad.py"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from shardlift.migrate.device_axis.cells import Role
+from shardlift.migrate.device_axis.cells import CellRole
 from shardlift.migrate.device_axis.idioms import Idiom, idiom
 from shardlift.source.project import Project
 from shardlift.source.text import Source
@@ -46,7 +46,7 @@ def split_once(x): return x.reshape((n, -1) + x.shape[1:])
 """
 
 
-def found(text: str) -> tuple[Role, str] | None:
+def found(text: str) -> tuple[CellRole, str] | None:
     """The role of the last call of a text, and the tree that it is given."""
     result = _idiom(text)
     return (result.role, ast.unparse(result.tree)) if result is not None else None
@@ -80,7 +80,7 @@ def _idiom(text: str) -> Idiom | None:
     ],
 )
 def test_copies_on_all_devices(text: str) -> None:
-    assert found(text) == (Role.REPLICATE, "T")
+    assert found(text) == (CellRole.REPLICATE, "T")
     assert counts_all(text)
 
 
@@ -95,7 +95,7 @@ def test_copies_on_all_devices(text: str) -> None:
     ],
 )
 def test_copies_on_perhaps_some_devices(text: str) -> None:
-    assert found(text) == (Role.REPLICATE, "T")
+    assert found(text) == (CellRole.REPLICATE, "T")
     assert not counts_all(text)
 
 
@@ -113,7 +113,7 @@ def test_copies_on_perhaps_some_devices(text: str) -> None:
     ],
 )
 def test_batches_split_over_the_devices(text: str) -> None:
-    assert found(text) == (Role.SHARD, "T")
+    assert found(text) == (CellRole.SHARD, "T")
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_batches_split_over_the_devices(text: str) -> None:
     ],
 )
 def test_other_rows(text: str) -> None:
-    assert found(text) == (Role.ROWS, "T")
+    assert found(text) == (CellRole.ROWS, "T")
 
 
 @pytest.mark.parametrize(
     "text", ["jax_utils.unreplicate(T)", "jax.tree.map(lambda x: x[0], T)", "first(T)"]
 )
 def test_the_first_row_of_every_leaf(text: str) -> None:
-    assert found(text) == (Role.FIRST, "T")
+    assert found(text) == (CellRole.FIRST, "T")
 
 
 @pytest.mark.parametrize(

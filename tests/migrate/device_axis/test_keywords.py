@@ -48,6 +48,13 @@ def test_a_partial_over_several_lines_moves_with_its_call() -> None:
     compile(after, "main.py", "exec")
 
 
+def test_a_function_without_a_partial() -> None:
+    text = SCRIPT.replace(STEP, "step").replace("(model, state, rows, rate=1.0)", "(state, rows)")
+    after = written(text.replace("state * model + rate * rows", "state + rows"))
+    assert "p_step(state, rows)" in after
+    assert PLACED.search(after)
+
+
 def test_a_call_with_some_arguments_by_position() -> None:
     after = written(SCRIPT.replace(CALL, "p_step(state, rows=(rows + 1))").replace("model=m", "m"))
     assert "p_step(state, (rows + 1))" in after

@@ -7,12 +7,16 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from shardlift.capture.text_digest import digest
 from shardlift.migrate.goal import Goal
+from shardlift.source.text import read_source
 from tests import children
+from tests.migrate.jit_programs import recorded
 from tests.migrate.test_programs import PLACED, migrated
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "notebook" / "before.ipynb"
@@ -95,7 +99,9 @@ def test_other_cells_hide_nothing(cell: str) -> None:
 def test_a_step_becomes_jit_of_the_whole_batch() -> None:
     text = notebook(CELLS).replace("jax.random.normal(key, x.shape)", "1")
     text = text.replace("x, key)", "x)").replace(", keys)", ")")
-    after = migrated({"n.ipynb": text}, goal=Goal.JIT)[0]["n.ipynb"]
+    source = read_source("n.ipynb", text.encode()).text
+    facts = replace(recorded(source, file="n.ipynb"), sources={"n.ipynb": digest(source)})
+    after = migrated({"n.ipynb": text}, goal=Goal.JIT, facts=facts)[0]["n.ipynb"]
     assert "out_shardings" in after
     assert "pmean" not in after
 

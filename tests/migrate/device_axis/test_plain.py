@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shardlift.capture.schema import Capture, Leaf, Process, Proof, Site
+from shardlift.capture.schema import Capture, Process, SiteFacts
 from shardlift.migrate.goal import Goal
-from shardlift.source.settings import Settings
+from tests.migrate.captures import proof
 from tests.migrate.test_programs import migrated
 
 STEP = """\
@@ -144,7 +144,7 @@ def test_static_arguments_are_those_of_a_lambda_that_is_jitted() -> None:
     after = written(STATIC, recorded(11, "scaled"))
     assert "    lambda x, factor, y: jax.shard_map(\n" in after
     assert "        lambda x, y: scaled(x, factor, y),\n" in after
-    assert '        in_specs=(jax.P("devices"), jax.P()),\n' in after
+    assert '        in_specs=(jax.P("_devices"), jax.P()),\n' in after
     assert "    )(x, y),\n    static_argnums=(1,),\n)\n" in after
     assert "    x = jax.tree.map(lambda x: jnp.squeeze(x, 0), x)\n" in after
 
@@ -183,7 +183,7 @@ print(total, squares[0])
 
 
 def test_outputs_without_a_device_axis_have_an_empty_spec() -> None:
-    after = written(UNMAPPED, recorded(9, "step"))
+    after = written(UNMAPPED, recorded(9, "step", outputs=2))
     assert 'out_specs=(jax.P(), jax.P("i"))' in after
     assert 'return jax.lax.psum(x, "i"), jnp.expand_dims(x * x, 0)' in after
     assert "print(total, squares[0])" in after
@@ -235,22 +235,16 @@ def test_a_lambda_over_several_lines_has_the_helper() -> None:
     assert "row_args=(1,)" in written(text)
 
 
-def test_exact_keeps_the_helper() -> None:
-    texts, _ = migrated({"main.py": SCRIPT}, goal=Goal.GLOBAL, settings=Settings(exact=True))
-    assert "optimization_barrier" in texts["main.py"]
-    assert "optimization_barrier" not in written(SCRIPT)
-
-
 # ---- rows
 
 
-def recorded(line: int, function: str, devices: int = 8) -> Capture:
-    """A run on some devices, in which a function was called with 8 rows."""
+def recorded(line: int, function: str, devices: int = 8, outputs: int = 0) -> Capture:
+    """A run on some devices, in which a function was called with 8 rows; nothing was proven."""
     process = Process(0, 1, "3", "0", "0", "cpu", "cpu", tuple(f"cpu:{k}" for k in range(devices)))
-    leaf = Leaf("output", "float32", (8,), 32, 0, "P('i')", "in place")
-    proof = Proof("output", 1, None, "output", "it differs")
-    site = Site("main.py", line, function, axis_name="i", axis_size=8, calls=1, outputs=(leaf,))
-    return Capture(processes=(process,), sites=(Site(**{**vars(site), "proofs": (proof,)}),))
+    paths = [f"output[{k}]" for k in range(outputs)] or ["output"]
+    proofs = tuple(proof(path, None) for path in paths)
+    site = SiteFacts("main.py", line, function, axis_name="i", axis_size=8, calls=1, proofs=proofs)
+    return Capture(processes=(process,), sites=(site,))
 
 
 ROWS = """\
@@ -277,6 +271,11 @@ def test_rows_that_a_run_showed_on_all_devices_are_taken_and_added() -> None:
     assert "    x = jax.tree.map(lambda x: jnp.squeeze(x, 0), x)\n    return " in after
     assert "return jnp.expand_dims((x * x).sum(), 0)" in after
     assert "def spmd_map" not in after
+
+
+def test_rows_are_taken_below_a_docstring() -> None:
+    text = ROWS.replace("    return (x", '    """Squares."""\n    return (x')
+    assert '    """Squares."""\n    x = jax.tree.map(' in written(text, recorded(7, "step"))
 
 
 def test_rows_on_some_of_the_devices_stay_as_they_were() -> None:

@@ -80,18 +80,25 @@ def test_each_process_brings_its_part_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "why"),
     [
-        ("jax.distributed.initialize()\n", ""),  # the mesh may be needed before it is known
-        ("keys, shard(y))", "keys, y=shard(y))"),
-        ("step(params, x, keys, shard(y))", "step(params, *(x, keys, shard(y)))"),
-        ('axis_name="batch", ', 'axis_name="batch", in_axes=(0, 0, None, 0), '),
-        ("params = step(", "params, keys = step("),
-        ("turn in range(3):\n        x, y = batch(turn)", "x, y in PREFETCHED:"),
-        ("        x, y = batch(turn)", "        x, y = batch(turn) if turn else step(turn)"),
+        # The mesh may be needed before it is known.
+        ("jax.distributed.initialize()\n", "",
+         "is not in one script with all that calls it: call jax.distributed.initialize() at the"),
+        ("keys, shard(y))", "keys, y=shard(y))",
+         "is called with keyword arguments: give all arguments by position"),
+        ("step(params, x, keys, shard(y))", "step(params, *(x, keys, shard(y)))",
+         "is called with unpacked arguments: name each argument"),
+        ('axis_name="batch", ', 'axis_name="batch", in_axes=(0, 0, None, 0), ',
+         "has axes of None: leave them out, and replicate the argument"),
+        ("params = step(", "params, keys = step(",
+         "returns one row per device: return its lax.pmean, or let it stay one per device"),
+        ("turn in range(3):\n        x, y = batch(turn)", "x, y in PREFETCHED:",
+         "is given batches that are on devices already: leave out prefetch_to_device"),
+        ("        x, y = batch(turn)", "        x, y = batch(turn) if turn else step(turn)", ""),
     ],
-)
-def test_otherwise_each_process_keeps_arrays_of_its_own(before: str, after: str) -> None:
+)  # fmt: skip
+def test_otherwise_each_process_keeps_arrays_of_its_own(before: str, after: str, why: str) -> None:
     text = PROGRAM.replace(before, after)
     if not after:
         text = text.replace("def main():\n", f"def main():\n    {before}")
@@ -104,8 +111,9 @@ def test_otherwise_each_process_keeps_arrays_of_its_own(before: str, after: str)
     changed, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
     said = [change.reason for file in migration.files for change in file.refused]
     assert "make_array_from_process_local_data" not in changed["main.py"]
-    is_helped = "shard_map_on_devices(" in changed["main.py"]
-    assert is_helped == any("each process has its own arrays, as step at" in one for one in said)
+    apart = [one for one in said if "each process has its own arrays, as step at" in one]
+    assert bool(apart) == ("shard_map_on_devices(" in changed["main.py"]) == bool(why)
+    assert all(why in one for one in apart)
 
 
 def body(before: str, after: str) -> list[object]:

@@ -6,12 +6,11 @@ import dataclasses
 
 import pytest
 
-from shardlift.capture.schema import HOST, Capture, Leaf, Proof
-from shardlift.capture.schema import Site as Recorded
+from shardlift.capture.schema import HOST, Capture, LeafFacts, Proof, SiteFacts
 from shardlift.capture.text_digest import digest
 from shardlift.migrate.device_axis.recordings import combine
 from shardlift.migrate.device_axis.rewrites import analyse
-from shardlift.migrate.device_axis.solve import Layout, decide, findings
+from shardlift.migrate.device_axis.solve import AxisLayout, decide, findings
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 
@@ -25,26 +24,26 @@ s = jax_utils.replicate(1.0)
 s, y = p_step(s, common_utils.shard(data))
 print(jax_utils.unreplicate(s), jax_utils.unreplicate(y))
 """
-WHOLE, STACKED = Layout.WHOLE, Layout.STACKED
+WHOLE, STACKED = AxisLayout.WHOLE, AxisLayout.STACKED
 
 
 def unproven(path: str) -> Proof:
     return Proof(path, 1, None, f"{path}['x']", "a reason")
 
 
-def recorded(*needs: tuple[int, ...] | None, size: int = 8) -> Recorded:
+def recorded(*needs: tuple[int, ...] | None, size: int = 8) -> SiteFacts:
     proofs = tuple(
         Proof(f"output[{k}]", 1, need) if need is not None else unproven(f"output[{k}]")
         for k, need in enumerate(needs)
     )
-    return Recorded("m.py", 5, "step", axis_size=size, calls=1, proofs=proofs)
+    return SiteFacts("m.py", 5, "step", axis_size=size, calls=1, proofs=proofs)
 
 
 def run(*needs: tuple[int, ...] | None, text: str = TEXT, size: int = 8) -> Capture:
     return Capture(sites=(recorded(*needs, size=size),), sources={"m.py": digest(text)})
 
 
-def outputs(*captures: Capture) -> tuple[list[Layout], str]:
+def outputs(*captures: Capture) -> tuple[list[AxisLayout], str]:
     """The layouts of the outputs, and everything that is said about what keeps its axis."""
     program = analyse([Project.of(Source("m.py", TEXT)).file("m.py")], captures)
     (site,) = program.sites.values()
@@ -106,8 +105,8 @@ def test_what_hides_programs_in_one_run_hides_them_in_all(change: dict[str, obje
 
 
 def test_structures_that_differ_are_not_known() -> None:
-    def leaf(path: str) -> Leaf:
-        return Leaf(path, "float32", (8,), 32, 0, "P('i')", HOST)
+    def leaf(path: str) -> LeafFacts:
+        return LeafFacts(path, "float32", (8,), 32, 0, "P('i')", HOST)
 
     one = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]"),))
     other = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]['x']"),))

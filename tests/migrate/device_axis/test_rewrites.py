@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from shardlift.capture.schema import Capture, Collective, Leaf, Proof, Site
+from shardlift.capture.schema import HOST, Capture, LeafFacts, SiteFacts
 from shardlift.migrate.goal import Goal
+from shardlift.source.settings import Settings
+from tests.migrate.captures import proof
 from tests.migrate.test_programs import PLACED, migrated
 
 HEAD = """\
@@ -64,36 +68,21 @@ def train(loader, state, key):
 """
 
 
-def proven(
-    *needs: tuple[int, ...] | None, why: str = "", collectives: tuple[Collective, ...] = ()
-) -> Capture:
+def proven(*needs: tuple[int, ...] | None, why: str = "") -> Capture:
     """A run in which `train_step` was called, and what has to be equal for each output."""
-    proofs = tuple(
-        Proof(
-            f"output[{k}]",
-            1,
-            need,
-            f"output[{k}]" if need is None else "",
-            why if need is None else "",
-        )
-        for k, need in enumerate(needs)
-    )
-    leaves = tuple(
-        Leaf(f"output[{k}]['a']", "float32", (8,), 32, 0, "P('batch')", "in place")
-        for k in range(len(needs))
-    )
-    site = Site(
-        "main.py", 11, "train_step", calls=3, outputs=leaves, proofs=proofs, collectives=collectives
-    )
+    proofs = tuple(proof(f"output[{k}]", need, "['a']") for k, need in enumerate(needs))
+    proofs = tuple(replace(one, why=one.why and why) for one in proofs)
+    state = LeafFacts("state['a']", "float32", (8, 2), 64, 0, "P('batch')", HOST)
+    site = SiteFacts("main.py", 11, "train_step", calls=3, arguments=(state,), proofs=proofs)
     return Capture(sites=(site,))
 
 
-def written(text: str, facts: Capture | None = None, strict: bool = False) -> str:
-    return migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts, strict=strict)[0]["main.py"]
+def written(text: str, facts: Capture | None = None) -> str:
+    return migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts)[0]["main.py"]
 
 
-def findings(text: str, facts: Capture | None = None, strict: bool = False) -> list[str]:
-    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts, strict=strict)
+def findings(text: str, facts: Capture | None = None) -> list[str]:
+    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts)
     return [place.reason for file in result.files for place in file.refused]
 
 
@@ -104,6 +93,63 @@ def test_what_a_person_would_write() -> None:
     assert findings(HEAD + LOOP, proven((0,), ())) == []
 
 
+NUMBERS = """    state = jax.device_put(
+        jax.tree.map(
+            lambda x: jax.numpy.copy(x) if isinstance(x, jax.Array) else np.array(x),
+            state,
+        ),
+        jax.NamedSharding(device_mesh("batch"), jax.P()),
+    )
+"""
+
+
+def test_python_numbers_get_the_type_that_flax_gives_them() -> None:
+    facts = proven((0,), ())
+    (site,) = facts.sites
+    scalar = replace(site.arguments[0], path="state['lr']", shape=(8,))
+    text = HEAD + LOOP
+    for change in ({"arguments": (*site.arguments, scalar)}, {"leaves_left_out": 1}):
+        after = written(text, replace(facts, sites=(replace(site, **change),)))
+        assert NUMBERS in after
+        assert "import numpy as np\n" in after
+    assert "np.array(x)" not in written(text, facts)
+    older = Settings(target=(0, 9), flax=(0, 12, 6))
+    recorded = replace(facts, sites=(replace(site, leaves_left_out=1),))
+    after = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=recorded, settings=older)[0]
+    assert "jax.tree.map(jax.numpy.copy, state)" in after["main.py"]
+
+
+@pytest.mark.parametrize(
+    ("stacked", "copied"),
+    [
+        ("jnp.stack([x] * N)", "jnp.copy"),
+        ("jnp.array([x] * N)", "np.array"),
+        ("np.stack([x] * N)", "np.array"),
+        ("np.array([x] * N)", "np.array"),
+        ("jnp.broadcast_to(x, (N, *x.shape))", "jnp.copy"),
+        ("np.broadcast_to(x, (N, *x.shape))", "np.array"),
+        (
+            "jnp.stack([x] * N) if isinstance(x, jax.Array) else np.stack([x] * N)",
+            "lambda x: jnp.copy(x) if isinstance(x, jax.Array) else np.array(x)",
+        ),
+    ],
+)
+def test_weakly_typed_leaves_are_typed_as_by_what_stacked_them(stacked: str, copied: str) -> None:
+    then, _, otherwise = stacked.partition(" else ")
+    body = f"    return {stacked}\n"
+    if otherwise:
+        then, _, test = then.partition(" if ")
+        body = f"    if {test}:\n        return {then}\n    return {otherwise}\n"
+    text = (
+        "import jax\nimport jax.numpy as jnp\nimport numpy as np\n\n"
+        f"N = jax.local_device_count()\n\n\ndef copies(x):\n{body}\n\n"
+        'p_mean = jax.pmap(lambda x: jax.lax.pmean(x, "i"), axis_name="i")\n'
+        "print(jax.tree.map(lambda x: x[0], p_mean(jax.tree.map(copies, tree))))\n"
+    )
+    after = "".join(written(text).split())
+    assert f"jax.tree.map({copied},tree".replace(" ", "") in after
+
+
 def test_a_returned_state_that_others_have_is_a_copy() -> None:
     later = "    def later():\n        print(jax_utils.unreplicate(state))\n\n    n ="
     loop = LOOP.replace("    n =", later).replace("loader, state", "loader, start")
@@ -112,14 +158,14 @@ def test_a_returned_state_that_others_have_is_a_copy() -> None:
 
 
 def test_without_facts_the_batch_alone_changes() -> None:
-    after = written(HEAD + LOOP)
+    after = written(HEAD + LOOP, Capture())
     assert 'in_specs=(jax.P("batch"), jax.P("batch"), jax.P("batch"))' in after
     taken = "    state = jax.tree.map(lambda x: x[0], state)\n    grads = jax.grad(loss)"
     assert f"{taken}(state, batch, key[0])" in after
     rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
     assert f"return {rows}(update(" in after
     assert "    state = jax_utils.replicate(state)\n" in after
-    assert all("--facts FILE" in said for said in findings(HEAD + LOOP))
+    assert all("--facts FILE" in said for said in findings(HEAD + LOOP, Capture()))
 
 
 def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
@@ -130,7 +176,9 @@ def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
     rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
     assert f'"batch")), {rows}metrics(state, batch))' in after
     (said,) = findings(HEAD + LOOP, facts)
-    assert said.startswith("output[1] of train_step keeps its device axis: output[1] is not proven")
+    assert said.startswith(
+        "output[1] of train_step keeps its device axis: output[1]['a'] is not proven"
+    )
     assert said.endswith(f"{why}: return its lax.pmean, or let it stay one per device")
 
 
@@ -161,7 +209,9 @@ def test_a_state_that_goes_elsewhere_keeps_its_axis(line: str, why: str) -> None
 
 def test_facts_of_another_function_on_the_line_are_none() -> None:
     facts = proven((0,), ())
-    other = Capture(sites=(Site("main.py", 11, "another", calls=1, proofs=facts.sites[0].proofs),))
+    other = Capture(
+        sites=(SiteFacts("main.py", 11, "another", calls=1, proofs=facts.sites[0].proofs),)
+    )
     assert not PLACED.search(written(HEAD + LOOP, other))
 
 
@@ -178,21 +228,6 @@ def test_programs_of_many_processes_keep_calling_with_their_own_part() -> None:
     after = written(HEAD + LOOP + start, proven((0,), ()))
     assert "p_step = host_local_arrays(\n    jax.jit(\n        shard_map_on_devices(" in after
     assert "def host_local_arrays(" in after
-
-
-def test_strict_takes_gradients_of_varying_values() -> None:
-    after = written(HEAD + LOOP, proven((0,), ()), strict=True)
-    assert 'jax.grad(loss)(jax.lax.pcast(state, "batch", to="varying"), batch, key[0])' in after
-    assert "        check_vma=True,\n" in after
-
-
-def test_strict_leaves_a_gradient_through_a_collective_alone() -> None:
-    through = (Collective("psum", ("batch",), 1, 4, gradient=True),)
-    facts = proven((0,), (), collectives=through)
-    after = written(HEAD + LOOP, facts, strict=True)
-    assert "pcast" not in after
-    assert "check_vma=True" not in after
-    assert any("check_vma stays off" in one for one in findings(HEAD + LOOP, facts, strict=True))
 
 
 def test_lines_of_findings_are_those_of_the_file_as_it_is() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from shardlift.capture.schema import Capture, Proof
-from shardlift.capture.schema import Site as Recorded
+from shardlift.capture.schema import Capture, SiteFacts
+from shardlift.migrate.device_axis.program import FollowedProgram
 from shardlift.migrate.device_axis.rewrites import analyse
-from shardlift.migrate.device_axis.sites import Site
-from shardlift.migrate.device_axis.solve import Decision, Layout, decide, findings
+from shardlift.migrate.device_axis.sites import GlobalSite
+from shardlift.migrate.device_axis.solve import AxisLayout, Decision, decide, findings
 from shardlift.source.project import Project
 from shardlift.source.text import Source
-from tests.migrate.captures import dated
+from tests.migrate.captures import all_proven, dated, proof
 
-WHOLE, GLOBAL, STACKED = Layout.WHOLE, Layout.GLOBAL, Layout.STACKED
+WHOLE, GLOBAL, STACKED = AxisLayout.WHOLE, AxisLayout.GLOBAL, AxisLayout.STACKED
 HEAD = """\
 import jax
 from flax import jax_utils
@@ -22,22 +22,30 @@ from jax import lax
 def step(state, batch): return STEP
 p_step = jax.pmap(step, axis_name="i")
 """
-SAME = 'lax.pmean(state + batch, "i")'  # which the text proves to be the same on all devices
+SAME = 'lax.pmean(state + batch, "i")'
 PAIR = "(state, batch)"
 
 
-def solved(body: str, returned: str = SAME, facts: Capture | None = None) -> tuple[Site, Decision]:
+def followed(text: str, facts: Capture | None = None) -> FollowedProgram:
+    """A program, with a run that proved all its outputs if no other is given."""
+    files = {"m.py": text}
+    captures = dated(facts or all_proven(files), files)
+    return analyse([Project.of(Source("m.py", text)).file("m.py")], captures)
+
+
+def solved(
+    body: str, returned: str = SAME, facts: Capture | None = None
+) -> tuple[GlobalSite, Decision]:
     """The site of `p_step` in a program, and what is decided."""
-    text = HEAD.replace("STEP", returned) + body
-    program = analyse([Project.of(Source("m.py", text)).file("m.py")], dated(facts, {"m.py": text}))
+    program = followed(HEAD.replace("STEP", returned) + body, facts)
     (site,) = program.sites.values()
     return site, decide(program)
 
 
 def proven(*needs: tuple[int, ...] | None) -> Capture:
     """A run that proved each output the same on all devices if some arguments are."""
-    proofs = tuple(Proof(f"output[{k}]", 1, need) for k, need in enumerate(needs))
-    return Capture(sites=(Recorded("m.py", 6, "step", axis_size=8, calls=1, proofs=proofs),))
+    proofs = tuple(proof(f"output[{k}]", need) for k, need in enumerate(needs))
+    return Capture(sites=(SiteFacts("m.py", 6, "step", axis_size=8, calls=1, proofs=proofs),))
 
 
 STATE = "s = jax_utils.replicate(1.0)\n"
@@ -50,7 +58,7 @@ READ = "print(jax_utils.unreplicate(out))\n"
     ("body", "layouts"),
     [
         (STATE + BATCH + CALL + READ, (WHOLE, GLOBAL, WHOLE)),
-        (STATE + BATCH + CALL + "print(out[0])\n", (WHOLE, GLOBAL, STACKED)),
+        (STATE + BATCH + CALL + "print(out[0])\n", (WHOLE, GLOBAL, WHOLE)),
         (STATE + BATCH + CALL + "print(float(out[0]))\n", (WHOLE, GLOBAL, WHOLE)),
         (STATE + BATCH + CALL + "print(out[1])\n", (WHOLE, GLOBAL, STACKED)),
         (STATE + BATCH + CALL, (WHOLE, GLOBAL, STACKED)),  # a global that nothing reads
@@ -62,7 +70,7 @@ READ = "print(jax_utils.unreplicate(out))\n"
         (STATE + BATCH + "s = p_step(s, b)\nprint(s)\n", (WHOLE, GLOBAL, STACKED)),
         (STATE + BATCH + "while c:\n    s = p_step(s, b)\nprint(s)\n", (STACKED, GLOBAL, STACKED)),
         (STATE + BATCH + "if c:\n    s = load()\n" + CALL + READ, (STACKED, GLOBAL, WHOLE)),
-        ("s = load()\nb = load()\n" + CALL + READ, (STACKED, STACKED, STACKED)),
+        ("s = load()\nb = load()\n" + CALL + READ, (STACKED, STACKED, WHOLE)),
         ("s = load()\n" + BATCH + CALL + READ, (STACKED, GLOBAL, WHOLE)),
         (STATE + "b = s\n" + CALL + READ, (WHOLE, WHOLE, WHOLE)),
         (STATE + BATCH + CALL + READ + "p_step(b, b)\n", (STACKED, STACKED, WHOLE)),
@@ -70,7 +78,7 @@ READ = "print(jax_utils.unreplicate(out))\n"
         (STATE + BATCH + CALL + READ + "register(p_step)\n", (STACKED, STACKED, STACKED)),
     ],
 )  # fmt: skip
-def test_layouts(body: str, layouts: tuple[Layout, ...]) -> None:
+def test_layouts(body: str, layouts: tuple[AxisLayout, ...]) -> None:
     site, decision = solved(body)
     got = decision.argument(site, 0), decision.argument(site, 1), *decision.outputs(site)
     assert got == layouts
@@ -87,7 +95,7 @@ def test_layouts(body: str, layouts: tuple[Layout, ...]) -> None:
     ],
 )
 def test_an_output_is_whole_if_that_is_proven_for_whole_arguments(
-    needs: tuple[tuple[int, ...] | None, ...], layouts: tuple[Layout, ...]
+    needs: tuple[tuple[int, ...] | None, ...], layouts: tuple[AxisLayout, ...]
 ) -> None:
     read = "print(jax_utils.unreplicate(x), jax_utils.unreplicate(y))"
     body = f"{STATE}{BATCH}x, y = p_step(s, b)\n{read}\n"
@@ -116,10 +124,36 @@ def test_a_state_that_comes_back_unproven_takes_its_argument_along() -> None:
     ],
 )  # fmt: skip
 def test_the_reason_names_what_is_in_the_way(body: str, reason: str) -> None:
-    text = HEAD.replace("STEP", SAME) + body
-    program = analyse([Project.of(Source("m.py", text)).file("m.py")])
+    program = followed(HEAD.replace("STEP", SAME) + body)
     said = [finding.text for finding in findings(program, decide(program))]
     assert any(reason in one for one in said), said
+
+
+@pytest.mark.parametrize(
+    ("axes", "layouts"),
+    [
+        ("(0, 0)", [WHOLE]),
+        ("(0, None)", [STACKED, WHOLE]),  # a tree has one layout, but these have two
+        ("None", [WHOLE, WHOLE]),
+    ],
+)
+def test_an_output_tuple_that_is_used_as_one_tree(axes: str, layouts: list[AxisLayout]) -> None:
+    read = "print(out)\n" if axes == "None" else READ
+    text = HEAD.replace("STEP", PAIR).replace('"i")\n', f'"i", out_axes={axes})\n')
+    program = followed(text + STATE + BATCH + CALL + read)
+    (site,) = program.sites.values()
+    assert decide(program).outputs(site) == layouts
+
+
+def test_nobody_is_told_to_read_one_row_of_what_differs_between_devices() -> None:
+    body = f"{STATE}{BATCH}x, y = p_step(s, b)\nprint(x.shape, y.shape)\n"
+    program = followed(HEAD.replace("STEP", PAIR) + body, proven((), None))
+    same, differing = sorted(finding.text for finding in findings(program, decide(program)))
+    assert "output[0] of step" in same
+    assert "if it is the same on all devices, read its first row there, `x[0]`" in same
+    assert "output[1] of step" in differing
+    assert "return its lax.pmean, or let it stay one per device" in differing
+    assert "[0]`" not in differing
 
 
 def test_a_site_that_is_left_takes_the_sites_along_that_share_its_arrays() -> None:
@@ -129,8 +163,7 @@ def test_a_site_that_is_left_takes_the_sites_along_that_share_its_arrays() -> No
         "print(jax_utils.unreplicate((p_step(s, b))), jax_utils.unreplicate(q_step(s, b)))\n"
         "c = common_utils.shard(data)\nprint(jax_utils.unreplicate(r_step(t, c)))\n"
     )
-    text = HEAD.replace("STEP", SAME) + body
-    program = analyse([Project.of(Source("m.py", text)).file("m.py")])
+    program = followed(HEAD.replace("STEP", SAME) + body)
     p_site, q_site, r_site = program.sites.values()
     before, after = decide(program), decide(program, {p_site: "not now"})
     assert [before.is_changed(site) for site in (p_site, q_site, r_site)] == [True] * 3

@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift.capture.schema import Part, SiteKind
 from shardlift.facts import Recorder
-from shardlift.recording.site_records import Key
+from shardlift.recording.site_records import SiteKey
 from shardlift.recording.tape import host_arrays
 from shardlift.recording.tape.host_arrays import read_array
 from shardlift.recording.tape.options import TapeOptions
@@ -28,7 +28,7 @@ def _placed(array: Any, *axes: Any) -> jax.Array:
 
 def test_an_array_that_is_kept_is_read_once() -> None:
     tape = Tape(TapeOptions(keep=1000, keep_inputs=1000))
-    site = Recorder(facts=False, tape=tape)._site(Key("a.py", 1, "f"), SiteKind.PMAP)
+    site = Recorder(facts=False, tape=tape)._site(SiteKey("a.py", 1, "f"), SiteKind.PMAP)
     assert site is not None
     array = _placed(ROWS, ("a", "b"))
     tape.put(site, 0, Part.OUTPUTS, tape.read([("output", array, 0)]))

@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from shardlift.recording.calls import JitAdapter
+from shardlift.recording.mapped_calls import JitCall, JitFunction
 from shardlift.recording.tape import taps
 from tests.verify.recording import mesh
 
@@ -29,7 +29,7 @@ def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
     )
-    held, hidden = taps.look(mapped, JitAdapter(body, {}).flatten(args or (X,), {}))
+    held, hidden = taps.look(mapped, JitCall(JitFunction(body, {}), args or (X,), {}))
     return {(one.form.path, one.form.about): np.asarray(one.values) for one in held}, hidden
 
 
@@ -260,6 +260,6 @@ def test_nested_maps():
     mapped = jax.jit(
         jax.shard_map(outer, mesh=many, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
     )
-    held, _ = taps.look(mapped, JitAdapter(outer, {}).flatten((X,), {}))
+    held, _ = taps.look(mapped, JitCall(JitFunction(outer, {}), (X,), {}))
     shapes = {one.form.path: one.form.shape for one in held}
     assert shapes["psum #1, result"][0] == 2

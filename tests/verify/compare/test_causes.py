@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shardlift.capture.layouts import Array
-from shardlift.capture.schema import ArrayRole, Form
+from shardlift.capture.schema import ArrayForm, ArrayRole
 from shardlift.verify.compare.causes import (
     constant_factor,
     is_of_devices,
@@ -105,8 +105,8 @@ def test_errors() -> None:
     assert of_error("ValueError") == ""
 
 
-KEY = Form("key", "uint32", (8, 2), role=ArrayRole.RANDOM_KEY, about="split(key)")
-INDEX = Form("index", "int32", (8,), role=ArrayRole.AXIS_INDEX)
+KEY = ArrayForm("key", "uint32", (8, 2), role=ArrayRole.RANDOM_KEY, about="split(key)")
+INDEX = ArrayForm("index", "int32", (8,), role=ArrayRole.AXIS_INDEX)
 EIGHT = np.arange(8, dtype=np.uint32)
 KEYS = np.stack([EIGHT, EIGHT], axis=1)
 
@@ -128,21 +128,23 @@ KEYS = np.stack([EIGHT, EIGHT], axis=1)
         (INDEX, KEYS, KEYS + 1, "a value computed from axis_index changed"),
     ],
 )
-def test_keys_and_indices(form: Form, before: Array, after: Array, text: str) -> None:
+def test_keys_and_indices(form: ArrayForm, before: Array, after: Array, text: str) -> None:
     assert cause(form, before, after).startswith(text)
     assert bool(cause(form, before, after)) is bool(text)
 
 
 def test_keys_and_indices_are_paired_by_line_or_by_order() -> None:
-    moved = Form("key", "uint32", (8, 2), role=ArrayRole.RANDOM_KEY, about="other line")
+    moved = ArrayForm("key", "uint32", (8, 2), role=ArrayRole.RANDOM_KEY, about="other line")
     assert pair_keys_and_indices([INDEX, KEY], [KEY, INDEX]) == [(1, 0), (0, 1)]
     assert pair_keys_and_indices([KEY], [moved]) == [(0, 0)]
 
 
 def test_collectives_of_one_program_only() -> None:
-    def result(line: str, kind: str = "psum", backward: bool = False) -> Form:
+    def result(line: str, kind: str = "psum", backward: bool = False) -> ArrayForm:
         role = ArrayRole.RESULT
-        return Form("x", "float32", (), about=line, role=role, collective=kind, backward=backward)
+        return ArrayForm(
+            "x", "float32", (), about=line, role=role, collective=kind, backward=backward
+        )
 
     assert list(only_one([result("a")], [])) == ["psum only before: a"]
     assert list(only_one([], [result("")])) == ["more psum after"]

@@ -6,15 +6,15 @@ import pytest
 
 from shardlift.capture.schema import Part
 from shardlift.verify.compare.explanation import WHOLE_BATCH, Clues, explain
-from shardlift.verify.compare.verdicts import Finding
+from shardlift.verify.compare.verdicts import LeafDifference
 
 
-def _finding(part: Part, cause: str = "", call: int = 0, about: str = "") -> Finding:
-    return Finding("x", call, part, "differs", cause=cause, about=about)
+def _finding(part: Part, cause: str = "", call: int = 0, about: str = "") -> LeafDifference:
+    return LeafDifference("x", call, part, "differs", cause=cause, about=about)
 
 
 def test_nothing_is_explained_if_nothing_differs() -> None:
-    close = Finding("x", 0, Part.OUTPUTS, "differs", cause="rounding", close=True)
+    close = LeafDifference("x", 0, Part.OUTPUTS, "differs", cause="rounding", close=True)
     assert list(explain([close], Clues(own=True, arguments={"swapped": None}))) == []
     assert list(explain([], Clues())) == []
 
@@ -24,7 +24,7 @@ def test_nothing_is_explained_if_nothing_differs() -> None:
     [
         ([_finding(Part.CALLS, "donated")], ["donated"]),
         ([_finding(Part.CALLS)], []),
-        ([_finding(Part.OUTPUTS, "a")], ["1 of 1 differing leaves: a"]),
+        ([_finding(Part.OUTPUTS, "a")], ["1 of 1 differing leaf: a"]),
         (
             [_finding(Part.OUTPUTS, "b"), _finding(Part.OUTPUTS, "a"), _finding(Part.OUTPUTS, "b")],
             ["2 of 3 differing leaves: b", "1 of 3 differing leaves: a"],
@@ -43,11 +43,11 @@ def test_nothing_is_explained_if_nothing_differs() -> None:
         ),
         (
             [_finding(Part.INSIDE, "c", about="psum(x)"), _finding(Part.INSIDE, about="y")],
-            ["1 collectives: c"],
+            ["1 collective: c"],
         ),
     ],
 )
-def test_causes_of_arrays(findings: list[Finding], causes: list[str]) -> None:
+def test_causes_of_arrays(findings: list[LeafDifference], causes: list[str]) -> None:
     assert list(explain(findings, Clues())) == causes
 
 
@@ -75,7 +75,7 @@ def test_causes_of_calls(clues: Clues, causes: list[str]) -> None:
     [
         (Clues(replays=3, differing_replays=2), "this function itself", "another result"),
         (Clues(replays=3), "not this function", "look at the sites before it"),
-        (Clues(replays=3, inputs="x: too large"), "not this function", "differ: x: too large"),
+        (Clues(replays=1, inputs="x: too large"), "not this function", "differ: x: too large"),
     ],
 )
 def test_replays_tell_the_function_from_its_inputs(clues: Clues, beginning: str, end: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -13,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardlift.capture.schema import SiteKind
-from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.pairs import pair
-from shardlift.verify.compare.recorded import Recorded
-from shardlift.verify.compare.verdicts import GapKind, Outcome, Side
+from shardlift.verify.compare.verdicts import GapKind, ProgramVerdict, Side
 from tests.verify.recording import by_hand, compared, one, program
 
 rng = np.random.default_rng(0)
@@ -122,17 +118,8 @@ def test_layouts():
 @pytest.mark.parametrize(
     ("before", "after", "cause"),
     [
-        (ROWS, 8 * ROWS, "8.000 times too large, the number of devices"),
-        (ROWS, ROWS / 8, "8.000 times too small, the number of devices"),
-        (ROWS, 64 * ROWS, "64.000 times too large, the square of the number of devices"),
-        (ROWS, 3 * ROWS, "3.000 times too large, everywhere"),
-        (np.stack([ROWS[0]] * 8), ROWS, "a pmean or psum is missing"),
-        (ROWS, ROWS[::-1].copy(), "another order, [7, 6, 5, 4, 3, 2, 1, 0]"),
         (ROWS, ROWS[0], "all devices have the value of the first"),
-        (ROWS, ROWS.mean(0), "the mean over the devices"),
-        (ROWS, ROWS.sum(0), "the sum over the devices"),
-        (ROWS, np.stack([ROWS[0] + 1] * 8), "every device has the same value"),
-        (ROWS, np.where(ROWS > 1, np.nan, ROWS), "NaN, where there were 0 before"),
+        (ROWS, 8 * ROWS.reshape(16, 3), "8.000 times too large, the number of devices"),
         (ROWS, ROWS.astype(ml_dtypes.bfloat16), "the dtype changed"),
     ],
 )  # fmt: skip
@@ -158,12 +145,6 @@ def test_structure():
     assert "only after" in one(judge(after, before)).first.what
 
 
-def test_renamed_paths_are_paired_by_order():
-    before = by_hand({"f": [{"output[0]": ROWS, "output[1]": ROWS + 1}]}, AXES)
-    after = by_hand({"f": [{"output.loss": ROWS, "output.acc": ROWS + 1}]})
-    assert one(judge(before, after)).verdict == "identical"
-
-
 def test_equal_rows_along_another_axis_are_another_array():
     rows = np.stack([np.arange(8, dtype=np.float32)] * 8)
     for keep in (0, 2**20):
@@ -186,23 +167,17 @@ def test_a_site_in_one_only():
         found = judge(*sides)
         assert [site.verdict for site in found] == ["identical", "not reached"]
         assert getattr(found[1], place).function == "g"
-        assert Outcome(Side("a"), Side("b"), tuple(found)).status == 1
-
-
-def test_renamed_sites_are_paired_by_their_outputs():
-    before = by_hand({"f": CALLS, "g": CALLS[:1]}, AXES)
-    after = by_hand({"new": [{"output": np.int32(3)}], "g": CALLS[:1], "h": CALLS}, AXES)
-    assert pair(before.capture.sites, after.capture.sites) == [(0, 2), (1, 1)]
+        assert ProgramVerdict(Side("a"), Side("b"), tuple(found)).status == 1
 
 
 def test_nothing_to_compare_is_not_identical():
     nothing = by_hand({"f": []}, AXES)
     found = judge(nothing, nothing)
     assert [site.verdict for site in found] == ["not reached"]
-    assert Outcome(Side("a"), Side("b"), tuple(found)).status == 2
+    assert ProgramVerdict(Side("a"), Side("b"), tuple(found)).status == 2
     empty = by_hand({"f": [{}]})
     assert one(judge(empty, empty)).verdict == "not compared"
-    assert Outcome(Side("a"), Side("b"), ()).status == 2
+    assert ProgramVerdict(Side("a"), Side("b"), ()).status == 2
 
 
 def test_outputs_without_bytes_are_not_identical():
@@ -211,7 +186,7 @@ def test_outputs_without_bytes_are_not_identical():
     side = by_hand({"f": [{"output": deleted}]})
     found = one(judge(side, side))
     assert found.verdict == "not compared"
-    assert Outcome(Side("a"), Side("b"), (found,)).status == 1
+    assert ProgramVerdict(Side("a"), Side("b"), (found,)).status == 1
     text = by_hand({"f": [{"output[0]": "text", "output[1]": ROWS}]})
     assert one(judge(text, text)).verdict == "identical"
     assert "output[0] (str) was not compared" in one(judge(text, text)).notes[0]
@@ -220,20 +195,8 @@ def test_outputs_without_bytes_are_not_identical():
 def test_a_failed_program_is_no_success():
     side = by_hand({"f": CALLS}, AXES)
     found = tuple(judge(side, side))
-    assert Outcome(Side("a"), Side("b"), found).status == 0
-    assert Outcome(Side("a"), Side("b", status=1), found).status == 1
-
-
-def test_calls_that_raised_are_compared_by_that():
-    side = by_hand({"f": CALLS}, AXES)
-    site = side.capture.sites[0]
-    failed = dataclasses.replace(site.samples[1], failed=True, outputs=None)
-    samples = (site.samples[0], failed, site.samples[2])
-    capture = dataclasses.replace(side.capture, sites=(dataclasses.replace(site, samples=samples),))
-    other = Recorded(capture, side.arrays)
-    assert one(judge(other, other)).verdict == "identical"
-    found = one(judge(side, other))
-    assert (found.verdict, found.first.what) == ("different", "the call raised an error after")
+    assert ProgramVerdict(Side("a"), Side("b"), found).status == 0
+    assert ProgramVerdict(Side("a"), Side("b", status=1), found).status == 1
 
 
 def test_close_says_how_close():

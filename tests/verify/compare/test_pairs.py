@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
-from shardlift.capture.schema import Form
-from shardlift.verify.compare.pairs import pair_leaves
+from shardlift.capture.schema import ArrayForm, Capture, Sample, SiteFacts, SiteKind, Values
+from shardlift.capture.site_pairs import best_match
+from shardlift.verify.compare.judge import notes_on_jits
+from shardlift.verify.compare.pairs import pair, pair_leaves
 
 
-def _forms(names: tuple[str, ...]) -> list[Form]:
-    return [Form(name, "float32", (8,)) for name in names]
+def _forms(names: tuple[str, ...]) -> list[ArrayForm]:
+    return [ArrayForm(name, "float32", (8,)) for name in names]
 
 
 @pytest.mark.parametrize("before", [*itertools.permutations("abc", 2)])
@@ -29,3 +32,84 @@ def test_leaves_with_the_same_name_are_always_paired(
 def test_leaves_of_one_side_only() -> None:
     pairs, missing, more = pair_leaves(_forms(("a", "b", "c")), _forms(("c", "d")))
     assert (pairs, missing, more) == ([(2, 0)], ["a", "b"], ["d"])
+
+
+def _called(
+    name: str,
+    *outputs: ArrayForm,
+    kind: SiteKind = SiteKind.PMAP,
+    error: str = "",
+    fails_first: bool = False,
+    names: tuple[str, ...] = (),
+) -> SiteFacts:
+    """A site with one call, or with one that fails before it."""
+    values = None if error else Values(0, ("x",) * len(outputs))
+    sample = Sample(0, failed=bool(error), outputs=values, error=error)
+    samples = (Sample(0, failed=True, error="no"), sample) if fails_first else (sample,)
+    return SiteFacts(
+        "a.py", 1, name, kind=kind, axis_size=8, samples=samples, forms=(outputs,), names=names
+    )
+
+
+STACKED = ArrayForm("loss", "float32", (8, 2))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_pair"),
+    [
+        (_called("f", STACKED), _called("g", ArrayForm("x", "float32", (16,))), True),  # joined
+        (_called("f", STACKED), _called("g", ArrayForm("x", "float32", (2,))), True),  # one copy
+        (_called("f", STACKED), _called("g", ArrayForm("x", "float32", (9, 2))), False),
+        (_called("f", STACKED), _called("g", ArrayForm("x", "int32", (8, 2))), False),
+        (_called("f", STACKED), _called("g", STACKED, STACKED), False),
+        (_called("f", STACKED, fails_first=True), _called("g", STACKED), True),
+        (_called("f", STACKED, fails_first=True), _called("g", STACKED, STACKED), False),
+        (_called("f", error="no"), _called("g", error="no"), True),
+        (_called("f", error="no"), _called("g", error="another"), False),
+        (_called("f", STACKED), _called("g", error="no"), False),
+        (_called("f", STACKED), _called("g", STACKED, kind=SiteKind.JIT), True),
+        (_called("f", STACKED, kind=SiteKind.JIT), _called("g", STACKED), True),
+        (
+            _called("f", STACKED, kind=SiteKind.JIT),
+            _called("g", STACKED, kind=SiteKind.SHARD_MAP),
+            False,  # programs have many functions of jit and shard_map with such outputs
+        ),
+        (_called("f", STACKED), _called("g", names=("f",)), True),
+        (_called("f", STACKED, names=("step",)), _called("g", names=("step",)), True),
+        (_called("f", STACKED), SiteFacts("a.py", 1, "f"), False),  # never called
+    ],
+)
+def test_sites_are_paired_if_they_share_a_name_or_their_outputs_fit(
+    before: SiteFacts, after: SiteFacts, is_pair: bool
+) -> None:
+    assert pair([before], [after]) == [(0, 0)] * is_pair
+
+
+def test_names_come_before_the_order() -> None:
+    f, g = _called("f", STACKED), _called("g", STACKED)
+    assert pair([f, g], [g, f]) == [(0, 1), (1, 0)]
+    assert pair([f, g], [_called("h"), g, _called("k", STACKED)]) == [(0, 2), (1, 1)]
+
+
+def test_one_of_several_sites_of_a_name_is_paired_and_no_lambda() -> None:
+    """The outputs of these fit nowhere."""
+    for name, pairs in (("f", [(0, 0)]), ("<lambda>", [])):
+        before = [replace(_called(name, STACKED), line=line) for line in (1, 2)]
+        after = replace(_called(name, STACKED, STACKED), line=9)
+        assert pair(before, [after]) == pairs
+
+
+def test_the_site_of_the_same_name() -> None:
+    sites = [_called("f"), _called("g", names=("step",)), _called("step")]
+    assert best_match("step", (), sites) == 2
+    assert best_match("h", ("step",), sites) == 2
+    assert best_match("h", ("step",), sites[:2]) == 1
+    assert best_match("<lambda>", (), sites) is None
+
+
+def test_jits_of_one_program_are_named() -> None:
+    jits = [_called(f"f{k}", kind=SiteKind.JIT) for k in range(6)]
+    (note,) = notes_on_jits(Capture(), Capture(sites=tuple(jits)))
+    assert note.startswith("jit functions only after, not compared: f0 (a.py:1), ")
+    assert note.endswith(" and 2 more")
+    assert notes_on_jits(Capture(), Capture()) == []

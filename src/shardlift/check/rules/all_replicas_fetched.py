@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import is_zero
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, is_array, may_be_output, output_of
 
 
@@ -20,7 +20,7 @@ def visit(file: File) -> Iterator[Match]:
     for node in file.index.nodes(ast.Subscript):
         whole = fetched_argument(file, node.value) if is_zero(node.slice) else None
         output = output_of(file, whole) if whole is not None else None
-        if output is not None and is_array(output, file):
+        if output is not None and is_array(output):
             yield Match(node, "all replicas are copied to the host, and only the first is used")
     for call, tree in file.unreplications:
         whole = fetched_argument(file, tree)
@@ -31,7 +31,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL404",
     name="all-replicas-fetched",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="device_get of all replicas where one is used",
     advice="Fetch only x.addressable_shards[0].data, or return it with out_axes=None.",
     explain=__doc__,

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
-from shardlift.source.outputs import is_array, output_of
+from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.outputs import is_container, output_of
 from shardlift.source.values import Element, Result
 
 
@@ -23,14 +23,14 @@ def visit(file: File) -> Iterator[Match]:
             source = index.of if isinstance(index, Element) else None
             traced = isinstance(source, Result) and source.path == "jax.numpy.arange"
             output = output_of(file, node.value) if traced else None
-            if output is not None and is_array(output, file):
+            if output is not None and not is_container(output):
                 yield Match(node, f"`{file.brief(node)}` is a gather in each iteration of the loop")
 
 
 RULE = Rule(
     code="SL403",
     name="arange-over-shards",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="a loop over jnp.arange that indexes a pmap output",
     advice="Loop over x.addressable_shards or range().",
     explain=__doc__,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of, collectives
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import argument_at
 from shardlift.source.values import Constant, Result
 
@@ -65,7 +65,7 @@ _HEAD = (
 RULE = Rule(
     code="SL704",
     name="axis-not-in-mesh",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="a collective over an axis that the mesh does not have",
     advice="Use one name for the mesh axis, the specs and the collectives.",
     explain=__doc__,

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 from shardlift.source.shard_maps import placed_spec
 from shardlift.source.values import Output
 
@@ -48,7 +48,7 @@ _HEAD = (
 RULE = Rule(
     code="SL709",
     name="closed-over-sharded",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="a shard_map body closes over a sharded array",
     advice="Pass it as an argument with its own spec.",
     explain=__doc__,

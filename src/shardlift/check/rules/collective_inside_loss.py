@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.gradients import gradients, loss_is_reduced
 from shardlift.source.file import File
-from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import Role
 
@@ -36,7 +36,7 @@ _HEAD = (
 RULE = Rule(
     code="SL503",
     name="collective-inside-loss",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="a gradient through a collective depends on check_vma",
     advice="Migrate it with check_vma=False, or move the collective out of the loss.",
     explain=__doc__,

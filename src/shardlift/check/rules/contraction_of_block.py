@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import block_calls, is_block, pmap_bodies
 from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 _NAMES = ("dot", "vdot", "inner", "outer", "matmul", "einsum", "tensordot", "kron", "cross")
 _FUNCTIONS = frozenset(f"jax.numpy.{name}" for name in _NAMES) | {"jax.lax.dot"}
@@ -37,7 +37,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL706",
     name="contraction-of-block",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="dot, matmul or einsum of a block that keeps the device axis",
     advice="Remove the axis first, as in jnp.dot(x.squeeze(0), w), and add it to the result.",
     explain=__doc__,

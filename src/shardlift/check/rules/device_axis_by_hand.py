@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import innermost_expression, stacking_count
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -37,7 +37,7 @@ def _is_reshape(file: File, node: ast.expr) -> bool:
 RULE = Rule(
     code="SL304",
     name="device-axis-by-hand",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="a batch gets a leading device axis",
     advice="With shard_map, keep the batch flat: P('axis') splits its first axis.",
     explain=__doc__,

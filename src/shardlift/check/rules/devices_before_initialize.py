@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guards import guards
-from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
+from shardlift.source.model import MULTI_PROCESS, Level, Match, Rule
 from shardlift.source.scopes import position
 from shardlift.source.sites import scope_name
 
@@ -44,7 +44,7 @@ def _in_lambda(file: File, call: ast.Call) -> bool:
 RULE = Rule(
     code="SL607",
     name="devices-before-initialize",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="JAX is used before jax.distributed.initialize",
     advice="Call jax.distributed.initialize() first.",
     explain=__doc__,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import stacking_count
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.values import Constant, Mapped
 
 
@@ -38,7 +38,7 @@ def donated(mapped: Mapped) -> tuple[int, ...]:
 RULE = Rule(
     code="SL305",
     name="donated-after-reshard",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="a donated input is resharded first, which needs twice the memory",
     advice="Place it once before the loop, with the sharding of the step.",
     explain=__doc__,

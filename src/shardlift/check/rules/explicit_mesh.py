@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from shardlift.check.rules._examples import SPECS
 from shardlift.source.file import File
 from shardlift.source.libraries import NAMED_SHARDINGS
-from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 from shardlift.source.shard_maps import spec
 from shardlift.source.values import Result
 
@@ -46,7 +46,7 @@ def _places(file: File, mesh: Result) -> bool:
 RULE = Rule(
     code="SL701",
     name="explicit-mesh",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="shard_map gets a mesh with Explicit axes from make_mesh",
     advice="Use jax.sharding.Mesh or axis_types=(AxisType.Auto,), or place the inputs.",
     explain=__doc__,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.gradients import checked_gradients, loss_is_reduced, reductions_of
 from shardlift.source.file import File
-from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -33,7 +33,7 @@ _HEAD = (
 RULE = Rule(
     code="SL501",
     name="gradient-reduced-twice",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="a gradient is reduced again after shard_map has summed it",
     advice="Pass check_vma=False to get what pmap did, or remove the collective (and divide).",
     explain=__doc__,

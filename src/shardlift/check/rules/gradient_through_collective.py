@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.gradients import checked_gradients, loss_is_reduced
 from shardlift.source.file import File
-from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -30,7 +30,7 @@ _HEAD = (
 RULE = Rule(
     code="SL502",
     name="gradient-through-collective",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="a gradient through pmean for stacked parameters",
     advice="Pass check_vma=False to get what pmap did, or pass the parameters with P().",
     explain=__doc__,

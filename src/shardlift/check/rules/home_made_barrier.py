@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count
 from shardlift.source.libraries import REDUCTIONS
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.outputs import returned_at
 from shardlift.source.values import Mapped
 
@@ -68,7 +68,7 @@ def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:
 RULE = Rule(
     code="SL602",
     name="home-made-barrier",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="a barrier between processes made with a pmapped psum",
     advice="Use jax.experimental.multihost_utils.sync_global_devices('name').",
     explain=__doc__,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import is_block, pmap_bodies
 from shardlift.check.rules._examples import BLOCK_HEAD, SHARD_MAP
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 _KEYED = frozenset(
     f"jax.random.{name}"
@@ -50,7 +50,7 @@ _RUN = f"{SHARD_MAP}y = g(jax.random.split(key, n))\n"
 RULE = Rule(
     code="SL708",
     name="layer-on-block",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="a layer or a random function on a block with the device axis",
     advice="Remove the axis first: x.squeeze(0), key[0].",
     explain=__doc__,

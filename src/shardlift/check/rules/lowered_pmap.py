@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.sites import surely_mapped
 
 
@@ -27,7 +27,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL603",
     name="lowered-pmap",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary=".lower() of a pmapped function in a program of many processes",
     advice="Convert around it with multihost_utils.host_local_array_to_global_array and back.",
     explain=__doc__,

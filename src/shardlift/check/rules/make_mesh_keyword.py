@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -37,7 +37,7 @@ def _is_unknown(file: File, name: str) -> bool:
 RULE = Rule(
     code="SL702",
     name="make-mesh-keyword",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="a keyword that jax.make_mesh does not have",
     advice="Pass the sizes by position (safe fix).",
     explain=__doc__,

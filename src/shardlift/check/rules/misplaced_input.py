@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.shard_maps import placed_spec, placement
 from shardlift.source.values import Constant, Mapped
 
@@ -46,7 +46,7 @@ def _placed(file: File, node: ast.expr) -> str | None:
 RULE = Rule(
     code="SL303",
     name="misplaced-input",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="an input of a pmapped function has the wrong placement",
     advice="Place it with NamedSharding(mesh, P('axis')), or use in_axes=None.",
     explain=__doc__,

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.sites import Role, Usage, surely_mapped
 from shardlift.source.values import Known, Located
 
@@ -18,6 +18,7 @@ from shardlift.source.values import Known, Located
 def visit(file: File) -> Iterator[Match]:
     """pmap of a pmap, two pmap decorators, or a pmapped body that calls a pmapped function."""
     inner = dict(file.mapped_calls)
+    mapped = {site.node for site in file.sites}
     for site in file.sites:
         if site.role is not Role.MAP or site.mapped is None or not site.transform.certain:
             continue
@@ -29,7 +30,7 @@ def visit(file: File) -> Iterator[Match]:
         function = site.operand if isinstance(site.operand, Known) else site.function
         if function is None or function.file is not file:
             continue
-        if site.usage is Usage.DECORATOR and _mapped_below(file, function.node, site.node):
+        if site.usage is Usage.DECORATOR and _mapped_below(function.node, site.node, mapped):
             yield Match(site.node, "a second pmap decorator raises an error")
             continue
         for call in file.index.within(function.node, ast.Call):
@@ -37,18 +38,18 @@ def visit(file: File) -> Iterator[Match]:
                 yield Match(call, "calling a pmapped function inside another one raises an error")
 
 
-def _mapped_below(file: File, function: ast.AST, decorator: ast.AST) -> bool:
+def _mapped_below(function: ast.AST, decorator: ast.AST, mapped: set[ast.AST]) -> bool:
     decorators: list[ast.expr] = getattr(function, "decorator_list", [])
     if decorator not in decorators:
         return False
     later = decorators[decorators.index(decorator) + 1 :]
-    return any(site.node in later for site in file.sites)
+    return not mapped.isdisjoint(later)
 
 
 RULE = Rule(
     code="SL204",
     name="nested-pmap",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="a pmap inside a pmap",
     advice="Use one jax.shard_map over a mesh with one axis for each pmap.",
     explain=__doc__,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -28,7 +28,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL302",
     name="old-flax-helper",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="a helper of an old flax that raises since JAX 0.10",
     advice="Require flax>=0.12.7; or let `shardlift migrate` put a function in its place.",
     explain=__doc__,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import SHARD_MAP, Effect, Match, Rule
+from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 from shardlift.source.shard_maps import NEW, OLD
 
 
@@ -30,7 +30,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL111",
     name="old-shard-map",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="the experimental shard_map, deprecated since JAX 0.8",
     advice="Use jax.shard_map with mesh=, in_specs=, out_specs=, check_vma=.",
     explain=__doc__,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guards import guards
-from shardlift.source.model import MULTI_PROCESS, Effect, Match, Rule
+from shardlift.source.model import MULTI_PROCESS, Level, Match, Rule
 
 _INDEX = frozenset({"jax.process_index", "jax.host_id"})
 
@@ -38,7 +38,7 @@ def _is_one_process(file: File, test: ast.expr) -> bool:
 RULE = Rule(
     code="SL606",
     name="one-process-only",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="a pmapped function is called by one process only",
     advice="Call it in every process; keep the condition for the code that uses the result.",
     explain=__doc__,

@@ -14,7 +14,7 @@ from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of
 from shardlift.source.libraries import REDUCTIONS
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import FUNCTIONS, positional
 from shardlift.source.shard_maps import ShardMap
 from shardlift.source.values import Known
@@ -56,7 +56,7 @@ def _stays_local(shard_map: ShardMap, body: Known) -> bool:
 RULE = Rule(
     code="SL703",
     name="out-specs-disagree",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="out_specs that do not match the collectives in the body",
     advice="Use P() for a value that is reduced over the axis, and P('axis') for other values.",
     explain=__doc__,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 from shardlift.source.sites import Role
 
 
@@ -22,7 +22,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL203",
     name="pmap-as-value",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="pmap is passed as a value",
     advice="Check the receiver: the functions that it maps are not reported.",
     explain=__doc__,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 from shardlift.source.statements import delete_setting
 
 _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
@@ -56,7 +56,7 @@ def _is_value(file: File, node: ast.AST) -> bool:
 RULE = Rule(
     code="SL104",
     name="pmap-merge-flag",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="the option for the old pmap, removed in JAX 0.10",
     advice="Remove it (safe fix); other rules report what it hid.",
     explain=__doc__,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guards import guards
-from shardlift.source.model import Effect, Match, Rule
+from shardlift.source.model import Level, Match, Rule
 from shardlift.source.scopes import LOOPS
 from shardlift.source.sites import Role, Usage
 
@@ -30,7 +30,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL206",
     name="pmap-rebuilt-in-loop",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="a new function is pmapped and compiled in each iteration",
     advice="Create the pmapped function once, before the loop.",
     explain=__doc__,

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 from shardlift.source.sites import Role, Site, Usage
 
 
@@ -46,7 +46,7 @@ def _how(site: Site) -> str:
 RULE = Rule(
     code="SL201",
     name="pmap-site",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="a function is pmapped here",
     advice="`shardlift migrate` rewrites it to jax.jit(jax.shard_map(...)).",
     explain=__doc__,

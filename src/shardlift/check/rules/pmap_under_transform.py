@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import mapped_under_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -23,7 +23,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL205",
     name="pmap-under-transform",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="pmap inside jit, vmap, grad or a loop of lax",
     advice="Make pmap the outermost transform, or use jax.shard_map inside jit.",
     explain=__doc__,

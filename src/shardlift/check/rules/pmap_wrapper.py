@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 from shardlift.source.sites import Role, Site
 
 
@@ -31,7 +31,7 @@ def _message(site: Site) -> str:
 RULE = Rule(
     code="SL202",
     name="pmap-wrapper",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="pmap gets another name",
     advice="Start here: functions that are mapped by this name change with it.",
     explain=__doc__,

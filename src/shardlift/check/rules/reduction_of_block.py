@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import block_calls
 from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 _NAMES = (
     *("sum", "mean", "max", "min", "prod", "std", "var", "all", "any", "median"),
@@ -33,7 +33,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL705",
     name="reduction-of-block",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="a reduction without axis over a block with the device axis",
     advice="Remove the axis first, as in x = x.squeeze(0), and add it to the result.",
     explain=__doc__,

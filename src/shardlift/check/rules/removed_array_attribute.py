@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
 from shardlift.source.values import Instance, Known
 
 _INSTEAD = {
@@ -32,7 +32,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL110",
     name="removed-array-attribute",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary=".device_buffer and .device_buffers of an array",
     advice="Use .addressable_shards, or .addressable_data(0).",
     explain=__doc__,

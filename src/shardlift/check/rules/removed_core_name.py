@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
 from shardlift.source.removed_names import CORE, names
 
 
@@ -18,7 +18,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL109",
     name="removed-core-name",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="a name of jax.core that is gone or has moved to jax.extend.core",
     advice="Use the successor that the message names; others have none.",
     explain=__doc__,

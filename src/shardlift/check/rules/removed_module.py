@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
 from shardlift.source.removed_names import FLAX, MODULES, names
 
 
@@ -22,7 +22,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL107",
     name="removed-module",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="a module of JAX or flax that is gone",
     advice="See the message for what took its place.",
     explain=__doc__,

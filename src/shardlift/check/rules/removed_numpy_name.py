@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
 from shardlift.source.removed_names import NUMPY, names
 
 
@@ -18,7 +18,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL108",
     name="removed-array-name",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="a name of jax.numpy, jax.random or jax.ops that is gone",
     advice="Use the successor that the message names; x.at[i].set(y) for jax.ops.index_update.",
     explain=__doc__,

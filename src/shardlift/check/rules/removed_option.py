@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule, Version
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule, Version
 from shardlift.source.statements import delete_setting
 
 GONE: dict[str, Version] = {
@@ -49,7 +49,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL113",
     name="removed-option",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="a configuration option that JAX no longer has",
     advice="Take it out (a safe fix).",
     explain=__doc__,

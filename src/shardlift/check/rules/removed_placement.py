@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 from shardlift.source.removed_names import PLACEMENT, names
 
 
@@ -24,7 +24,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL101",
     name="removed-placement",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="device_put_sharded or device_put_replicated, gone since JAX 0.10",
     advice="Place with jax.device_put(x, NamedSharding(mesh, P(...))); P() for replicas.",
     explain=__doc__,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
 from shardlift.source.removed_names import PXLA, names
 
 
@@ -18,7 +18,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL103",
     name="removed-pmap-internals",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="an internal name of the old pmap",
     advice="Use jax.Array, .addressable_shards and NamedSharding; there is no other successor.",
     explain=__doc__,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Rule
 from shardlift.source.sites import Role
 
 _GONE = ("global_arg_shapes",)
@@ -25,7 +25,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL112",
     name="removed-pmap-keyword",
-    effect=Effect.BROKEN,
+    level=Level.BROKEN,
     summary="a keyword that jax.pmap no longer takes",
     advice="Take it out.",
     explain=__doc__,

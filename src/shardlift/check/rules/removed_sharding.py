@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 from shardlift.source.removed_names import SHARDINGS, names
 
 
@@ -23,7 +23,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL102",
     name="removed-sharding",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="PmapSharding or another sharding name that is gone",
     advice="Use jax.sharding.NamedSharding(mesh, PartitionSpec(...)).",
     explain=__doc__,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
 from shardlift.source.removed_names import TREES, names
 
 
@@ -21,7 +21,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL105",
     name="removed-tree-function",
-    effect=Effect.REMOVED,
+    level=Level.BROKEN,
     summary="jax.tree_map and its family, gone since JAX 0.6",
     advice="Use jax.tree.map and its family (a safe fix).",
     explain=__doc__,

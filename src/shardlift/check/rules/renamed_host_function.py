@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Effect, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
 
 _NAMES = {
     "jax.host_id": "process_index",
@@ -37,7 +37,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL106",
     name="renamed-host-function",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="jax.host_id and its family, renamed to process_index",
     advice="Use jax.process_index, process_count, process_indices (a safe fix).",
     explain=__doc__,

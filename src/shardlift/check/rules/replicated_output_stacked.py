@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_name, axis_of, is_zero
 from shardlift.source.libraries import REDUCTIONS, TREE_MAPS
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, is_array, is_scalar, output_of, returned_at
 from shardlift.source.sites import Role, Site
 from shardlift.source.values import Output, Value
@@ -34,7 +34,7 @@ def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
         if is_zero(node.slice):
             output = output_of(file, fetched_argument(file, node.value) or node.value)
             scalar = is_scalar(file, node, output)
-            outputs.append(output if output and (scalar or is_array(output, file)) else None)
+            outputs.append(output if output and (scalar or is_array(output)) else None)
     for _, tree in file.unreplications:
         outputs += file.values(fetched_argument(file, tree) or tree)
     for value in outputs:
@@ -78,7 +78,7 @@ def _equal_everywhere(file: File, node: ast.expr, name: object) -> bool:
 RULE = Rule(
     code="SL504",
     name="replicated-output-stacked",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="an output that is equal on all devices is returned stacked",
     advice="Use out_axes=None for it, and remove the [0] or unreplicate in the caller.",
     explain=__doc__,

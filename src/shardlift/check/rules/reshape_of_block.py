@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import block_calls, is_block, pmap_bodies
 from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 _NAMES = (
     *("reshape", "transpose", "squeeze", "expand_dims", "ravel"),
@@ -35,7 +35,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL707",
     name="reshape-of-block",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="reshape, transpose or squeeze of a block with the device axis",
     advice="Remove the axis first, as in x = x.squeeze(0), and add it to the result.",
     explain=__doc__,

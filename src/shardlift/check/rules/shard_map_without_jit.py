@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import decorating_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.shard_maps import SHARD_MAPS
 from shardlift.source.values import Known, Result
@@ -40,7 +40,7 @@ _HEAD = "import jax\nfrom functools import partial\nfrom jax.sharding import Par
 RULE = Rule(
     code="SL710",
     name="shard-map-without-jit",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="a shard_mapped function is called without jit",
     advice="Use jax.jit(jax.shard_map(...)), with donate_argnums as an argument of jit.",
     explain=__doc__,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import stacking_count
 from shardlift.source.libraries import TREE_MAPS
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_to"})
 
@@ -39,7 +39,7 @@ def _repeats(file: File, node: ast.expr) -> bool:
 RULE = Rule(
     code="SL301",
     name="stacked-replicas",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="a value is stacked once per device",
     advice="Pass it once, with in_axes=None in pmap or P() in shard_map.",
     explain=__doc__,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.libraries import REPLICATE, UNREPLICATE
-from shardlift.source.model import GUIDE, Effect, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
 from shardlift.source.outputs import fetched_argument, may_be_output
 from shardlift.source.values import Result
 
@@ -40,7 +40,7 @@ def _is_stacked(file: File, node: ast.expr) -> bool:
 RULE = Rule(
     code="SL402",
     name="unreplicate",
-    effect=Effect.SLOW,
+    level=Level.SLOW,
     summary="unreplicate, or a tree map of x[0], on a pmap output",
     advice="Read x.addressable_shards[0].data.squeeze(0) of each leaf, or use out_axes=None.",
     explain=__doc__,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import Effect, Match, Rule, Suppression
+from shardlift.source.model import Level, Match, Rule, Suppression
 
 
 def visit_unused(file: File, comment: Suppression) -> Iterator[Match]:
@@ -24,7 +24,7 @@ def visit_unused(file: File, comment: Suppression) -> Iterator[Match]:
 RULE = Rule(
     code="SL001",
     name="unused-suppression",
-    effect=Effect.OLD,
+    level=Level.NOTE,
     summary="a noqa comment that suppresses nothing",
     advice="Remove the code from the comment.",
     explain=__doc__,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import mapped_under_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Effect, Match, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -24,7 +24,7 @@ def visit(file: File) -> Iterator[Match]:
 RULE = Rule(
     code="SL601",
     name="wrong-under-transform",
-    effect=Effect.WRONG,
+    level=Level.BROKEN,
     summary="pmap inside a transform in a program of many processes",
     advice="Call the pmapped function itself, or use jax.shard_map inside the transform.",
     explain=__doc__,

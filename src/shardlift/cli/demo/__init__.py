@@ -4,125 +4,122 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import shlex
 import sys
-import time
-from importlib import metadata
+from collections.abc import Mapping
+from importlib import metadata, resources
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.rule import Rule
-from rich.text import Text
 
 from shardlift import __version__
-from shardlift.cli.demo.folder import Folder, FolderError
-from shardlift.cli.demo.stage import DEVICES, Stage
-from shardlift.cli.demo.steps import AFTER, BEFORE, STEPS, Step, bundled, needed_for
+from shardlift.cli.children import plain_environment, run_python
 from shardlift.cli.stop import stop
 
-__all__ = ["demo"]
+__all__ = ["BEFORE", "bundled", "demo"]
 
-_HELP = f"""Show every command on this machine, on {DEVICES} virtual CPU devices.
+BEFORE, AFTER = "before/train.py", "after/train.py"
+DEVICES = 8
+# What each command shows, the command, and its exit status; `report` has 0 or 1, as it was.
+STEPS = [
+    ("A program from 2022 fails on today's JAX", f"python {BEFORE}", 1),
+    (
+        "It runs unmodified, and what every pmap did is recorded",
+        f"shardlift run --devices {DEVICES} --record run.json {BEFORE}",
+        0,
+    ),
+    ("What it did and cost", "shardlift report run.json", None),
+    ("What has to change; nothing is executed", f"shardlift check {BEFORE} --format concise", 1),
+    ("How a copy of it would be rewritten", f"shardlift migrate {AFTER}", 1),
+    ("The copy is rewritten", f"shardlift migrate {AFTER} --write --allow-dirty", 0),
+    ("It is plain JAX now, without shardlift", f"python {AFTER}", 0),
+    ("The numbers are the same", f"shardlift verify {BEFORE} {AFTER} -- --steps 20", 0),
+    (
+        "With the facts of the run, arrays lose the axis that only pmap needed",
+        f"shardlift migrate {BEFORE} --to global --facts run.json",
+        1,
+    ),
+]
+_NEXT = """
+With your own code:
 
-A training program from 2022 fails on today's JAX, runs unmodified, is recorded, checked, rewritten,
-proven to compute the same bits, and timed. Each command is printed as you would type it, and then
-run. With STEP, run only that step: {", ".join(STEPS)}.
+  shardlift run --devices 8 --record run.json train.py ARGS
+  shardlift report run.json --html report.html
+  shardlift check .
+  shardlift fix .                     # keeps pmap; then again with --write
+  shardlift migrate .                 # if you want to leave pmap
+  shardlift verify train.py train_new.py -- ARGS
 
-Exit status: 0, every step succeeded; 1, a step failed; 2, the demo could not start.
+Or change {after}, for example remove a pmean,
+and see what `shardlift verify {before} {after}` says.
 """
 
 
 @click.command(
-    help=_HELP,
     short_help="Show every command on a bundled program from 2022.",
     epilog="Example: shardlift demo --into /tmp/demo",
 )
-@click.argument("step", required=False, type=click.Choice(list(STEPS)), metavar="[STEP]")
 @click.option(
     "--into",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default="shardlift-demo",
     metavar="DIR",
-    help="Folder for the files of the demo. Your own files are never overwritten.",
+    help="A new folder for the files of the demo.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print only the result of each step.")
-@click.option("--verbose", "-v", is_flag=True, help="Print the whole output of the commands.")
-def demo(step: str | None, into: Path, quiet: bool, verbose: bool) -> None:
-    """Run the demo."""
+def demo(into: Path) -> None:
+    """Show every command on this machine, on 8 virtual CPU devices.
+
+    A training program from 2022 fails on today's JAX, runs unmodified, is recorded, checked,
+    rewritten and proven to compute the same bits. Each command is printed as you would type it,
+    and then run. Exit status: 0, all went well; 1, a command did not do what it should; 2, the
+    demo could not start.
+    """
     if importlib.util.find_spec("jax") is None:
         stop('JAX is not installed: pip install "shardlift[jax]"')
-    console = _console()
+    _write_program(into)
+    about = f"shardlift {__version__}, JAX {metadata.version('jax')}"
+    click.echo(f"{about}, Python {platform.python_version()}, {DEVICES} virtual CPU devices")
+    click.echo(f"All files are in {into}/.")
+    env = plain_environment(DEVICES)
+    for number, (title, command, status) in enumerate(STEPS, 1):
+        heading = click.style(f"{number}/{len(STEPS)}  {title}", bold=True)
+        click.echo(f"\n{heading}\n{click.style(f'$ {command}', fg='green', bold=True)}")
+        _run(command, into, env, status)
+    click.echo(_NEXT.format(before=into / BEFORE, after=into / AFTER), nl=False)
+
+
+def bundled() -> dict[str, bytes]:
+    """The program of the demo, with a pyproject.toml so that no outer configuration applies."""
+    project = b'[project]\nname = "spiral"\nversion = "1"\ndependencies = ["jax", "numpy"]\n'
+    script = resources.files("shardlift.cli.demo").joinpath("program", "train.py").read_bytes()
+    return {BEFORE: script, "before/pyproject.toml": project}
+
+
+def _write_program(into: Path) -> None:
+    """Write the program and a copy of it to a folder that is new or empty."""
     try:
-        stage = Stage(Folder(into), console, quiet, verbose)
-        if not stage.folder.has(BEFORE) or step is None:
-            for name, content in bundled().items():
-                stage.folder.put(name, content)
-        chosen = needed_for(STEPS[step], stage) if step else list(STEPS.values())
-        _greet(stage)
-        good = all(_play(stage, each, k, len(chosen)) for k, each in enumerate(chosen, 1))
-    except (FolderError, OSError) as error:
-        stop(str(error))
+        into.mkdir(parents=True, exist_ok=True)
+        if any(into.iterdir()):
+            stop(f"{into} has files already: remove it, or choose another folder with --into")
+        for name, content in (bundled() | {AFTER: bundled()[BEFORE]}).items():
+            (into / name).parent.mkdir(exist_ok=True)
+            (into / name).write_bytes(content)
+    except OSError as error:
+        stop(f"{into} cannot be used: {error.strerror or error}")
+
+
+def _run(command: str, folder: Path, env: Mapping[str, str], wanted: int | None) -> None:
+    """Run a command line as if it was typed in the folder: `shardlift ...` or `python ...`."""
+    program, *arguments = shlex.split(command)
+    module = ["-m", "shardlift"] if program == "shardlift" else []
+    try:
+        status = run_python([*module, *arguments], env, cwd=folder, captured=False).status
     except KeyboardInterrupt:
-        stop(f"interrupted; the files so far are in {into}", status=130)
-    if good and step is None:
-        _next(stage)
-    sys.exit(0 if good else 1)
-
-
-def _console() -> Console:
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # for terminals that cannot show ✓
-    console = Console(highlight=False)
-    console.width = min(console.width, 100)
-    return console
-
-
-def _greet(stage: Stage) -> None:
-    about = f"shardlift {__version__} · JAX {metadata.version('jax')} · Python "
-    stage.say(f"{about}{platform.python_version()} · {DEVICES} virtual CPU devices", "bold")
-    stage.say(f"All files are in {stage.folder.path}/.")
-
-
-def _play(stage: Stage, step: Step, number: int, count: int) -> bool:
-    """Run one step and print its verdict."""
-    if not stage.quiet:
-        title = Text.assemble((f"{number}/{count}  ", "dim"), (step.title, "bold"))
-        stage.console.print("", Rule(title, align="left", style="dim"), sep="\n")
-    stage.folder.check_unchanged(*step.writes)
-    start = time.perf_counter()
-    try:
-        verdict = step.play(stage)
-    finally:  # these files belong to the demo now, even if the step was interrupted
-        stage.folder.keep(*filter(stage.folder.has, step.writes))
-    mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
-    if stage.console.options.ascii_only:
-        mark = "ok" if verdict.good else "FAILED"
-    line = Text.assemble((f"{mark} {step.name}: ", f"bold {colour}"), verdict.text)
-    line.append(f"  ({time.perf_counter() - start:.0f} s)", "dim")
-    stage.console.print(line, soft_wrap=True)
-    if not verdict.good:
+        stop(f"interrupted; the files so far are in {folder}", status=130)
+    if status != wanted and (wanted is not None or status > 1):
         click.echo(
-            "shardlift demo: `shardlift doctor` looks for problems of this machine", err=True
+            f"shardlift demo: exit status {status} instead of {wanted}; `shardlift doctor` looks "
+            "for problems of this machine",
+            err=True,
         )
-    return verdict.good
-
-
-def _next(stage: Stage) -> None:
-    if stage.quiet:
-        return
-    stage.console.print("", Rule(Text("With your own code", "bold"), align="left", style="dim"), "",
-        sep="\n")  # fmt: skip
-    for command in (
-        "shardlift run --devices 8 --record run.json train.py ARGS",
-        "shardlift report run.json --html report.html",
-        "shardlift check .",
-        "shardlift migrate .                 # then again with --write",
-        "shardlift verify train.py train_new.py -- ARGS",
-    ):
-        stage.console.print(Text(f"  {command}", "green"), soft_wrap=True)
-    stage.console.print(
-        f"\nOr change {stage.folder.path / AFTER}, for example remove a pmean,\n"
-        "and see what `shardlift demo verify` says.",
-        soft_wrap=True,
-    )
+        sys.exit(1)

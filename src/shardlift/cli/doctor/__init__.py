@@ -1,66 +1,152 @@
-"""``shardlift doctor``: test whether everything works on this machine."""
+"""``shardlift doctor``: what is installed here, and whether pmap works."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
-from rich.console import Console
 from rich.text import Text
 
-from shardlift.cli.doctor.checks import CHECKS, Result, State
+from shardlift import __version__
+from shardlift._escape import escape_control
+from shardlift.cli.children import plain_environment, run_python
+from shardlift.cli.console import console, progress_console
+from shardlift.cli.needs_jax import OLDEST
 from shardlift.cli.stop import stop
+from shardlift.source.model import Version, version
+from shardlift.source.target import NEWEST, oldest_flax
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "notes"]
 
-_COLOURS = {
-    State.FINE: "green",
-    State.NOTE: "yellow",
-    State.FAILED: "bold red",
-    State.NOT_RUN: "yellow",
-}
+_PACKAGES = ("jax", "jaxlib", "numpy", "flax", "click", "rich")
+_SETTINGS = ("JAX_", "XLA_", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+NEWEST_PYTHON = (3, 14)  # that JAX has wheels for, and that the tests were run with
+_PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
 
 
 @click.command(
-    short_help="Test whether everything works on this machine.", epilog="Example: shardlift doctor"
+    short_help="Print versions and devices, and test whether pmap works.",
+    epilog="Example: shardlift doctor",
 )
 @click.option(
     "--timeout",
     type=click.IntRange(1),
     default=120,
     metavar="SECONDS",
-    help="Time limit for one check.",
+    help="Time limit for one test.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print problems only.")
-def doctor(timeout: int, quiet: bool) -> None:
-    """Test whether everything works on this machine, including two processes that communicate.
+def doctor(timeout: int) -> None:
+    """Print versions and settings, to paste into a bug report, and test whether pmap works here.
 
-    Writes no files. Exit status: 0, all fine; 1, a check failed; 2, a check could not be run.
+    The test takes gradients and sums on the devices that JAX finds, on 8 virtual devices, and in
+    two processes that communicate. Writes no files. Exit status: 0, all fine; 1, a test failed; 2,
+    JAX is not installed, or is too old.
     """
-    console, progress = Console(highlight=False), Console(stderr=True)
-    states = []
-    for name, check in CHECKS.items():
-        with progress.status(name):
-            try:
-                result = check(timeout)
-            except KeyboardInterrupt:
-                stop("interrupted", status=130)
-        states.append(result.state)
-        if not (quiet and result.state is State.FINE):
-            _show(console, name, result)
-    _conclude(console, states, quiet)
+    installed = {name: _version(name) for name in _PACKAGES}
+    out = console(piped=100)
+
+    def line(word: str, text: str, colour: str = "") -> None:
+        out.print(Text.assemble((f"{word:<7}", colour), text), soft_wrap=True)
+
+    python = f"Python {platform.python_version()}, {platform.platform()}"
+    click.echo(f"shardlift {__version__}, {python}")
+    click.echo(", ".join(f"{name} {found or 'not installed'}" for name, found in installed.items()))
+    for name, value in sorted(os.environ.items()):
+        if name.startswith(_SETTINGS):
+            click.echo(f"{name}={escape_control(value)}")
+    for note in notes(installed, platform.system(), sys.version_info[:2], os.environ):
+        line("note", note, "yellow")
+    if installed["jax"] is None:
+        stop('JAX is not installed, so pmap cannot be tested: pip install "shardlift[jax]"')
+    if (_parse(installed["jax"]) or OLDEST) < OLDEST:
+        stop(f"JAX {installed['jax']} is too old, 0.10 or newer is needed: pip install -U jax")
+    failed = False
+    for name, (arguments, env, way_out) in _tests(timeout).items():
+        with progress_console().status(name):
+            error, text = _test(arguments, env, timeout)
+        failed |= error
+        line("FAILED" if error else "ok", f"{name}: {text}", "bold red" if error else "green")
+        if error:
+            line("", f"→ {way_out}")
+    sys.exit(int(failed))
 
 
-def _show(console: Console, name: str, result: Result) -> None:
-    word = (f"{result.state.value:<10}", _COLOURS[result.state])
-    console.print(Text.assemble(word, f"{name:<19}", result.text), soft_wrap=True)
-    if result.way_out:
-        console.print(Text(f"{'':10}→ {result.way_out}"), soft_wrap=True)
+def notes(
+    installed: Mapping[str, str | None],
+    system: str,
+    python: tuple[int, int],
+    environment: Mapping[str, str],
+) -> Iterator[str]:
+    """One sentence for each thing that is not supported or may be in the way."""
+    jax, jaxlib, flax = (_parse(installed[name]) for name in ("jax", "jaxlib", "flax"))
+    if any(environment.get(name) for name in _SETTINGS[2:]):
+        yield "jax.distributed.initialize may hang with a proxy: unset it for several processes"
+    if system == "Windows":
+        yield "on Windows only check, migrate, report and status are supported; use WSL"
+    if python > NEWEST_PYTHON:
+        yield f"Python {_text(python)} is newer than the tested {_text(NEWEST_PYTHON)}"
+    if jax is None:
+        yield "without JAX only check, migrate, report, rule and status work"
+        return
+    if jax[:2] > NEWEST:
+        yield f"JAX {installed['jax']} is newer than the tested {_text(NEWEST)}"
+    if jaxlib is not None and jaxlib[:2] != jax[:2]:
+        yield f"jaxlib {_text(jaxlib)} does not fit JAX {_text(jax)}: pip install -U jax jaxlib"
+    if flax is not None and flax < (wanted := oldest_flax(jax)):
+        way_out = f"pip install -U 'flax>={_text(wanted)}'"
+        yield f"flax {_text(flax)} fails on JAX {_text(jax)}: {way_out}"
 
 
-def _conclude(console: Console, states: list[State], quiet: bool) -> None:
-    failed, missed = states.count(State.FAILED), states.count(State.NOT_RUN)
-    done = f"{len(states) - missed} checks, {failed} failed"
-    if not quiet or failed or missed:
-        console.print(f"\n{done}{f', {missed} not run' if missed else ''}")
-    sys.exit(1 if failed else 2 if missed else 0)
+def _tests(timeout: int) -> dict[str, tuple[list[str], dict[str, str], str]]:
+    """What each test runs, its environment, and the way out if it fails."""
+    job = ["-m", "shardlift", "run", "--quiet", "--processes", "2", "--devices", "2"]
+    job += ["--start-timeout", str(max(1, timeout // 2)), _PROBE]
+    blocked = "processes communicate over 127.0.0.1: does a firewall or a sandbox block it?"
+    safe = {"PYTHONIOENCODING": "utf-8", "PYTHONSAFEPATH": "1"}  # no module of this folder
+    report = "please report it, with all that is printed here"
+    return {
+        "your devices": ([_PROBE], {**os.environ, **safe}, "JAX_PLATFORMS=cpu uses the CPU"),
+        "8 virtual devices": ([_PROBE], plain_environment(8) | safe, report),
+        "2 processes": (job, plain_environment(None) | safe, blocked),
+    }
+
+
+def _test(arguments: Sequence[str], env: Mapping[str, str], timeout: float) -> tuple[bool, str]:
+    """Whether it failed, and its last line or its error."""
+    try:
+        done = run_python(arguments, env, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return True, f"did not finish within {timeout:.0f} s"
+    except KeyboardInterrupt:
+        stop("interrupted", status=130)
+    lines = done.output.strip().splitlines() or [f"exit status {done.status}"]
+    errors = [text for text in lines if re.match(r"(\[\d\] )?[\w.]*(Error|Exception)\b", text)]
+    text = (errors if done.status and errors else lines)[-1]
+    return bool(done.status), re.sub(r"^\[\d\] ", "", text)
+
+
+def _version(name: str) -> str | None:
+    if importlib.util.find_spec(name) is None:
+        return None
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "(unknown version)"
+
+
+def _parse(text: str | None) -> Version | None:
+    try:
+        return version(text) if text else None
+    except ValueError:
+        return None
+
+
+def _text(number: Version) -> str:
+    return ".".join(map(str, number))

@@ -5,15 +5,9 @@ from __future__ import annotations
 from shardlift._escape import escape_control
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
-from shardlift.source.model import Effect, Finding
+from shardlift.source.model import Finding, Level
 
-_LEVELS = {
-    Effect.REMOVED: "error",
-    Effect.BROKEN: "error",
-    Effect.WRONG: "error",
-    Effect.SLOW: "warning",
-    Effect.OLD: "notice",
-}
+_LEVELS = {Level.BROKEN: "error", Level.SLOW: "warning", Level.NOTE: "notice"}
 
 
 def render(report: Report) -> str:
@@ -35,13 +29,16 @@ def _line(finding: Finding) -> str:
     where = f"cell {span.cell}, line {span.line}: " if span.cell is not None else ""
     title = _value(f"{finding.code} {rule.name}")
     message = _text(f"{where}{finding.message}. {rule.advice}")
-    return f"::{_LEVELS[rule.effect]} {place},title={title}::{message}"
+    return f"::{_LEVELS[rule.level]} {place},title={title}::{message}"
 
 
 def _text(text: str) -> str:
-    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return escape_control(escaped)
+    return escape_control(_encode(text, "%\r\n"))
 
 
 def _value(text: str) -> str:
-    return _text(text).replace(":", "%3A").replace(",", "%2C")
+    return escape_control(_encode(text, "%\r\n:,"))
+
+
+def _encode(text: str, characters: str) -> str:
+    return "".join(f"%{ord(c):02X}" if c in characters else c for c in text)

@@ -37,7 +37,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "name": rule.name,
-        "effect": rule.effect.value,
+        "level": rule.level.value,
         "path": finding.path,
         **_span(finding.span),
         "message": finding.message,

@@ -11,16 +11,10 @@ from urllib.parse import quote
 from shardlift import __version__
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
-from shardlift.source.model import Effect, Finding, Rule
+from shardlift.source.model import Finding, Level, Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {
-    Effect.REMOVED: "error",
-    Effect.BROKEN: "error",
-    Effect.WRONG: "error",
-    Effect.SLOW: "warning",
-    Effect.OLD: "note",
-}
+_LEVELS = {Level.BROKEN: "error", Level.SLOW: "warning", Level.NOTE: "note"}
 
 
 def render(report: Report) -> str:
@@ -60,8 +54,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": rule.explain.strip()},
         "help": {"text": rule.advice},
         "helpUri": rule.reference,
-        "defaultConfiguration": {"level": _LEVELS[rule.effect]},
-        "properties": {"effect": rule.effect.value},
+        "defaultConfiguration": {"level": _LEVELS[rule.level]},
+        "properties": {"level": rule.level.value},
     }
 
 
@@ -82,7 +76,7 @@ def _result(finding: Finding, place: int) -> dict[str, Any]:
     return {
         "ruleId": finding.code,
         "ruleIndex": place,
-        "level": _LEVELS[rule.effect],
+        "level": _LEVELS[rule.level],
         "message": {"text": f"{finding.message}. {rule.advice}"},
         "locations": [location],
     }

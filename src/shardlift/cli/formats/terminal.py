@@ -9,26 +9,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from shardlift._escape import CONTROL, escape_control
+from shardlift.check.page import MEANING
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.cli.formats.places import place
 from shardlift.report.numbers import count
-from shardlift.source.model import Effect, Finding
+from shardlift.source.model import Finding, Level
 
-COLOURS = {
-    Effect.REMOVED: "red",
-    Effect.BROKEN: "red",
-    Effect.WRONG: "bold red",
-    Effect.SLOW: "yellow",
-    Effect.OLD: "cyan",
-}
-_MEANING = {
-    Effect.REMOVED: "not in this JAX any more",
-    Effect.BROKEN: "raises or hangs",
-    Effect.WRONG: "runs, but with other numbers than pmap",
-    Effect.SLOW: "runs, but copies more than needed",
-    Effect.OLD: "runs; migrate rewrites it",
-}
+COLOURS = {Level.BROKEN: "red", Level.SLOW: "yellow", Level.NOTE: "cyan"}
 
 
 def concise(report: Report, console: Console) -> None:
@@ -37,7 +25,7 @@ def concise(report: Report, console: Console) -> None:
         line = Text()
         line.append(escape_control(place(finding.path, finding.span)), style="bold")
         line.append(": ")
-        line.append(finding.code, style=COLOURS[all_rules()[finding.code].effect])
+        line.append(finding.code, style=COLOURS[all_rules()[finding.code].level])
         line.append(f" {escape_control(finding.message)}")
         console.print(line, soft_wrap=True)
 
@@ -46,10 +34,10 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
     """Message, place, source with the span underlined, and advice."""
     for finding in report.findings:
         rule = all_rules()[finding.code]
-        colour = COLOURS[rule.effect]
+        colour = COLOURS[rule.level]
         head = Text()
         head.append(finding.code, style=colour)
-        head.append(f" {rule.effect.value}", style=colour)
+        head.append(f" {rule.level.value}", style=colour)
         head.append(f"  {escape_control(finding.message)}", style="bold")
         console.print(head)
         console.print(
@@ -80,15 +68,15 @@ def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Itera
 
 
 def summary(report: Report, console: Console, quiet: bool = False) -> None:
-    """Findings per effect, what was covered, and the next command to type."""
-    effects = report.effects
-    if effects:
-        console.print(Text(count(sum(effects.values()), "finding"), style="bold"))
-        for effect in Effect:
-            if effects[effect.value]:
-                line = Text(f"{effects[effect.value]:>6} ")
-                line.append(f"{effect.value:<8}", style=COLOURS[effect])
-                line.append(_MEANING[effect], style="dim")
+    """Findings per level, what was covered, and the next command to type."""
+    levels = report.levels
+    if levels:
+        console.print(Text(count(sum(levels.values()), "finding"), style="bold"))
+        for level in Level:
+            if levels[level]:
+                line = Text(f"{levels[level]:>6} ")
+                line.append(f"{level.value:<8}", style=COLOURS[level])
+                line.append(MEANING[level], style="dim")
                 console.print(line)
     else:
         console.print(Text("No findings.", style="green"))
@@ -96,6 +84,6 @@ def summary(report: Report, console: Console, quiet: bool = False) -> None:
         return
     for sentence in report.covered():
         console.print(Text(escape_control(sentence)), soft_wrap=sentence.startswith("  "))
-    if effects:
-        worst = min(report.findings, key=lambda f: list(Effect).index(all_rules()[f.code].effect))
+    if levels:
+        worst = min(report.findings, key=lambda f: list(Level).index(all_rules()[f.code].level))
         console.print(Text(f"Next: shardlift rule {worst.code}   (explanation and examples)"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shardlift.check.engine import FileReport, Options, check_file
+from shardlift.check.engine import FileReport, RuleSelection, check_file
 from shardlift.cli.check_baseline import find_baseline
 from shardlift.cli.check_pool import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
@@ -56,7 +56,7 @@ class Analysis:
     def check(self, document: Document) -> FileReport:
         """The findings of a document, saved or not."""
         config = self.config(document)
-        options = Options(config.select or ("SL",), config.ignore, config.per_file_ignores)
+        options = RuleSelection(config.select or ("SL",), config.ignore, config.per_file_ignores)
         listed = [path for path in self._project_files(config) if path != document.path]
         own = document.content
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from shardlift.capture.files import CaptureError, read
-from shardlift.capture.schema import Capture
-from shardlift.capture.schema import Site as Recorded
+from shardlift.capture.schema import Capture, SiteFacts
 from shardlift.capture.text_digest import digest
 from shardlift.cli.config import Config
 from shardlift.cli.lsp.documents import Document
@@ -47,8 +46,10 @@ def facts_of(document: Document, config: Config, captures: Iterable[str]) -> lis
 
 
 def _newest_first(config: Config, captures: Iterable[str]) -> list[str]:
-    patterns = (os.path.join(config.root, pattern) for pattern in captures)
-    found = {path for pattern in patterns for path in glob.glob(pattern, recursive=True)}
+    # Wildcards in names of files, not of folders: a repository may have links in circles.
+    places = (os.path.split(os.path.join(config.root, pattern)) for pattern in captures)
+    patterns = (os.path.join(glob.escape(folder), name) for folder, name in places)
+    found = {path for pattern in patterns for path in glob.glob(pattern)}
     return sorted(found, key=os.path.getmtime, reverse=True)
 
 
@@ -69,7 +70,7 @@ def _facts(document: Document, config: Config, capture: Capture) -> Iterator[Fac
             yield Fact(lines[site.function][0], sentence(site) + STALE)
 
 
-def sentence(site: Recorded) -> str:
+def sentence(site: SiteFacts) -> str:
     """``8 devices, 1.5 ms, 32 % moving data, 200 calls``."""
     parts = parts_of(site)
     said = [count(max(len(site.devices), site.axis_size), "device")]

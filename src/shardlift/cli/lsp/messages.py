@@ -11,16 +11,15 @@ from lsprotocol import types
 from shardlift.check.rules import all_rules
 from shardlift.cli.lsp.analysis import line_edits
 from shardlift.cli.lsp.positions import Positions
-from shardlift.source.model import Edit, Effect, Finding, Rule
+from shardlift.source.model import Edit, Finding, Level, Rule
 
 SOURCE = "shardlift"
 _SEVERITY = {
-    Effect.REMOVED: types.DiagnosticSeverity.Error,
-    Effect.BROKEN: types.DiagnosticSeverity.Error,
-    Effect.WRONG: types.DiagnosticSeverity.Error,
-    Effect.SLOW: types.DiagnosticSeverity.Warning,
-    Effect.OLD: types.DiagnosticSeverity.Information,
+    Level.BROKEN: types.DiagnosticSeverity.Error,
+    Level.SLOW: types.DiagnosticSeverity.Warning,
+    Level.NOTE: types.DiagnosticSeverity.Information,
 }
+_NAMES = "SL1"  # the family of removed and renamed names, which editors strike out
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class NewText:
 def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.Diagnostic:
     """A finding; one of the baseline is shown as a hint."""
     rule = all_rules()[finding.code]
-    severity = types.DiagnosticSeverity.Hint if is_known else _SEVERITY[rule.effect]
-    tags = [types.DiagnosticTag.Deprecated] if rule.effect is Effect.REMOVED else None
+    severity = types.DiagnosticSeverity.Hint if is_known else _SEVERITY[rule.level]
+    tags = [types.DiagnosticTag.Deprecated] if rule.code.startswith(_NAMES) else None
     return types.Diagnostic(
         range=positions.range(finding.span),
         message=f"{finding.message}. {rule.advice}",
@@ -64,7 +63,7 @@ def _explanation(rule: Rule) -> str:
     paragraphs = (" ".join(part.split()) for part in rule.explain.strip().split("\n\n"))
     return "\n\n".join(
         [
-            f"**{rule.code} {rule.name}** ({rule.effect.value})",
+            f"**{rule.code} {rule.name}** ({rule.level.value})",
             *paragraphs,
             f"What to do: {rule.advice}",
             f"[Reference]({rule.reference})",

@@ -36,10 +36,10 @@ _NOTEBOOKS = types.NotebookDocumentSyncOptions(
 
 def start() -> None:
     """Serve one editor on standard input and output, until it says goodbye."""
-    Session().server.start_io()
+    EditorSession().server.start_io()
 
 
-class Session:
+class EditorSession:
     """One editor, and what it has open."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from shardlift import _compat
 from shardlift.arrays.resharding import is_key
 from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of, without_static
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 
 MEMORY = "_shardlift_global"  # the attribute by which a local view remembers its global array
 MAX_TREES = 1000  # more trees than this, and a bridge forgets what it knows of them
@@ -43,7 +43,7 @@ class Views(NamedTuple):
 class Bridge:
     """Converts the arguments and outputs of one plan in this process."""
 
-    def __init__(self, mesh: Mesh, options: Options) -> None:
+    def __init__(self, mesh: Mesh, options: PmapOptions) -> None:
         self.mesh = mesh
         self.here = _rows_here(mesh)
         self.label: str = mesh.axis_names[0]
@@ -89,7 +89,7 @@ class Bridge:
         return sharding
 
     def global_shape(self, shape: Sequence[int], axis: Axis) -> tuple[int, ...]:
-        """The shape of all rows, from the shape of those of this process."""
+        """The shape of the array of all rows, from the shape of this process's rows."""
         if axis is None:
             return tuple(shape)
         if shape[axis] != self.rows_here:

@@ -18,7 +18,7 @@ from shardlift.arrays.resharding import is_key
 from shardlift.mapping import observer
 from shardlift.mapping.axes import shape_of
 from shardlift.mapping.call import dynamic_args, with_static
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.processes.bridge import Bridge, Views
 
 MAX_SHORTCUTS = 256  # more trees or shapes than this, and a program forgets its shortcuts
@@ -27,7 +27,7 @@ MAX_SHORTCUTS = 256  # more trees or shapes than this, and a program forgets its
 class LocalProgram:
     """A program over all processes, called with the rows of this one."""
 
-    def __init__(self, program: Any, bridge: Bridge, options: Options) -> None:
+    def __init__(self, program: Any, bridge: Bridge, options: PmapOptions) -> None:
         self._program, self._bridge, self._options = program, bridge, options
         self._last: dict[Any, Shortcut] = {}  # by tree and static arguments
         self._all: dict[Any, Shortcut | None] = {}  # by shapes too; None: there is none

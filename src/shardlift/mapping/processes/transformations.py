@@ -17,13 +17,13 @@ from jax.interpreters import ad, batching, mlir
 
 from shardlift.mapping.axes import Axis, prefix_leaves
 from shardlift.mapping.call import Call, with_static
-from shardlift.mapping.options import Options
+from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.processes.bridge import Bridge
 
 
-def call_traced(options: Options, plan: Plan, call: Call) -> Any:
-    """The call as conversions and a program, all of which have rules for transformations.
+def call_traced(options: PmapOptions, plan: Plan, call: Call) -> Any:
+    """The call as conversions and a program, each with rules for transformations.
 
     A value that every device gets whole has one row per device here, and an output without a
     device axis is the first row of this process: then every gradient is the sum over the rows
@@ -60,7 +60,7 @@ to_local_p = jax.extend.core.Primitive("shardlift_to_local")
 
 
 def to_global(x: Any, bridge: Bridge, axis: int) -> Any:
-    """The global array of which ``x`` holds the rows of this process, along ``axis``."""
+    """The global array whose rows of this process, along ``axis``, are ``x``."""
     return to_global_p.bind(x, bridge=bridge, axis=axis)
 
 

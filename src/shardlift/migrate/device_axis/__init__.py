@@ -13,12 +13,8 @@ failures     one file or site that cannot be followed never turns off the rest
 dynamic      names that are reached without being written: `globals()`, `importlib`, `import *`
 exposure     what code outside of the program, or not understood, may see
 connections  calls and the pmapped functions that they call
-leaves       which leaf of an output an expression is
 keywords     calls with keyword arguments become calls by position
-flow         the last four, in their order
-states       states of which some fields stay one per device; `state_forms`: how a state is written;
-             `state_rows`: in a mapped function; `state_sites`: elsewhere
-reduced      outputs that the source alone proves to be the same on all devices
+flow         the last three, in their order
 solve        the layout of each class: whole, global or stacked
 reasons      why an axis or a helper is kept, and what to change by hand
 spelling     the new text of each place; `rewrites`: the edits of all files
@@ -26,5 +22,4 @@ comments     comments between the arguments of a pmap move above it
 plain        the text of a site; `specs`: its specs; `wrapper`: the lambda around its
              function; `mesh`: its mesh
 process_arrays  arrays of which each of many processes has a part
-strict       gradients with check_vma
 """

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from shardlift.migrate.device_axis.cells import (
     EACH,
     Cell,
+    CellRole,
     Padding,
     Point,
-    Role,
     add_made,
     add_use,
     each,
-    flatten,
     iterate,
     part,
     tree,
@@ -24,10 +23,8 @@ from shardlift.migrate.device_axis.idioms import Idiom, idiom
 from shardlift.migrate.device_axis.program import PendingCall
 from shardlift.migrate.device_axis.visitor import Visitor, visits
 from shardlift.migrate.options import NotLiteralError, literal
-from shardlift.source.inference import Inference
 from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.scopes import FUNCTIONS, positional
-from shardlift.source.structure import Parts
 from shardlift.source.values import Known
 
 # Functions that return their argument, or its elements, with the same layout.
@@ -79,7 +76,7 @@ def _pmap(v: Visitor, node: ast.Call) -> Cell:
         else:
             v.lose(child, "is given to pmap")
     site = v.program.sites[node]
-    cell = add_made(Cell(), Point(Role.MAPPED, v.at(node), site=site))
+    cell = add_made(Cell(), Point(CellRole.MAPPED, v.at(node), site=site))
     v.program.mapped.append((site, cell))
     return cell
 
@@ -89,8 +86,14 @@ def _idiom(v: Visitor, node: ast.Call, found: Idiom) -> Cell:
         if child is not found.tree and not isinstance(child, (ast.Lambda, ast.Name, ast.Attribute)):
             v.lose(child, f"is used in `{v.file.brief(child)}`")
     inner = v.value(found.tree)
-    point = Point(found.role, v.at(node), found.tree, counts_all=found.counts_all)
-    if found.role is Role.FIRST:
+    point = Point(
+        found.role,
+        v.at(node),
+        found.tree,
+        counts_all=found.counts_all,
+        weak_types=found.weak_types,
+    )
+    if found.role is CellRole.FIRST:
         add_use(inner, point)
         return v.untraced(node)
     v.escape(inner, node, f"is given another axis by `{v.file.brief(node)}`")
@@ -108,7 +111,7 @@ def _prefetch(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     inner = v.value(node.args[0])
     for other in _arguments(node)[1:]:
         v.lose(other, "is given to prefetch_to_device")
-    add_use(part(inner, EACH), Point(Role.PREFETCH, v.at(node)))
+    add_use(part(inner, EACH), Point(CellRole.PREFETCH, v.at(node)))
     return inner
 
 
@@ -129,7 +132,7 @@ def _padded(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     _pmap(v, node.args[0])  # type: ignore[arg-type]
     v.program.mapped.pop()  # it is called by what pads, in a way that is known
     padding = Padding(listed, bool(is_passed_on))
-    cell = add_made(Cell(), Point(Role.MAPPED, v.at(node), site=site, padding=padding))
+    cell = add_made(Cell(), Point(CellRole.MAPPED, v.at(node), site=site, padding=padding))
     v.program.mapped.append((site, cell))
     return cell
 
@@ -146,7 +149,7 @@ def _metrics(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
         return None
     # Of a list only: of anything else it would take rows.
     cell = v.value(node.args[0])
-    add_use(part(cell, EACH), Point(Role.METRICS, v.at(node), node.args[0]))
+    add_use(part(cell, EACH), Point(CellRole.METRICS, v.at(node), node.args[0]))
     return v.untraced(node)
 
 
@@ -237,8 +240,8 @@ def _tree_map(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     known = _mapped_function(v, node.args[0])
     if known is None:
         return None
-    leaves = [flatten(tree(v.value(argument))) for argument in node.args[1:]]
-    return flatten(tree(_enter(v, known, node, leaves)))
+    leaves = [tree(v.value(argument)) for argument in node.args[1:]]
+    return tree(_enter(v, known, node, leaves))
 
 
 def _leaves(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
@@ -246,7 +249,7 @@ def _leaves(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     if len(node.args) != 1 or node.keywords or _has_starred(node):
         return None
     cell = Cell()
-    unify(part(cell, EACH), flatten(tree(v.value(node.args[0]))))
+    unify(part(cell, EACH), tree(v.value(node.args[0])))
     return cell
 
 
@@ -315,7 +318,7 @@ def _method_without_arguments(v: Visitor, func: ast.Attribute) -> Cell | None:
             v.value(func.value)
             return Cell()
         case "items" | "values" | "keys":
-            base, cell = flatten(tree(v.value(func.value))), Cell()
+            base, cell = tree(v.value(func.value)), Cell()
             if func.attr == "items":
                 unify(part(part(cell, EACH), 1), base)
             elif func.attr == "values":
@@ -357,19 +360,32 @@ def _given(v: Visitor, node: ast.Call) -> list[tuple[ast.expr, Cell]] | None:
     """The arguments that a call gives by position; None if that is not known."""
     tests_type = v.file.called(node) in _TYPE_TESTS
     starred = [one for one in node.args if isinstance(one, ast.Starred)]
-    unpacked = {one: Inference(v.file).of(one.value) for one in starred}
+    lengths = {one: _tuple_length(v, one.value) for one in starred}
+    if None in lengths.values():
+        return None  # before any argument is visited
     given: list[tuple[ast.expr, Cell]] = []
-    for structure in unpacked.values():
-        if not isinstance(structure, Parts) or structure.kind is not tuple:
-            return None  # before any argument is visited
     for one in node.args:
         if isinstance(one, ast.Starred):
-            cell, structure = v.value(one.value), unpacked[one]
-            numbers = structure.of if isinstance(structure, Parts) else ()
-            given += [(one, part(cell, number)) for number in numbers]
+            cell = v.value(one.value)
+            given += [(one, part(cell, number)) for number in range(lengths[one] or 0)]
         else:
             given.append((one, Cell() if tests_type and v.is_class(one) else v.value(one)))
     return given
+
+
+def _tuple_length(v: Visitor, node: ast.expr) -> int | None:
+    """How many elements an expression has, if it is a tuple that is written out, or returned so."""
+    written = v.file.definition(node)
+    if isinstance(written, ast.Tuple):
+        is_starred = any(isinstance(element, ast.Starred) for element in written.elts)
+        return None if is_starred else len(written.elts)
+    known = v.file.only(written.func) if isinstance(written, ast.Call) else None
+    if not isinstance(known, Known) or not v.program.is_plain(known):
+        return None
+    returned = known.returns()
+    is_written = all(isinstance(one, ast.Tuple) for one in returned)
+    lengths = {_tuple_length(v, one) for one in returned} if is_written else set()
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def _function(v: Visitor, node: ast.expr) -> Cell:

@@ -3,23 +3,17 @@
 The classes are those of a union-find. A cell may have parts: the elements of a tuple or dict
 display, by their key, or those of a list or an iterator (`EACH`). Parts can have layouts of their
 own, until the value is used as a whole tree: then they are in the same class.
-
-With `open_trees`, the named fields of a tree stay apart until all files were visited, so that the
-fields of a state can have layouts of their own.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
-from collections.abc import Iterator
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shardlift.migrate.device_axis.sites import Site
+    from shardlift.migrate.device_axis.sites import GlobalSite
     from shardlift.source.file import File
 
 EACH = "*"
@@ -27,7 +21,7 @@ Key = int | str
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """A node in its file."""
 
     file: File = field(repr=False)
@@ -39,7 +33,7 @@ class Place:
         return f"{self.file.path}:{cell}{span.line}"
 
 
-class Role(StrEnum):
+class CellRole(StrEnum):
     """What a place does with values: the first six make them, the others use them."""
 
     REPLICATE = "replicate"  # one copy of a tree per device
@@ -55,11 +49,22 @@ class Role(StrEnum):
     PREFETCH = "prefetch"  # put on devices ahead of time
 
 
+class WeakTypes(Enum):
+    """What becomes of weakly typed leaves, of which Python numbers are some, in a copy of a tree.
+
+    `x + 1` has the type of `x`, unless that 1 has become an array with a type of its own.
+    """
+
+    KEPT = "kept"
+    NUMBERS_TYPED = "numbers typed"  # Python numbers get a type, arrays keep theirs
+    ALL_TYPED = "all typed"
+
+
 @dataclass(frozen=True)
 class Escape:
     """A use that is not followed."""
 
-    at: Place | None
+    at: NodePlace | None
     why: str
     outside: bool = False  # of the files that are given
 
@@ -79,16 +84,16 @@ class Padding:
 class Point:
     """A place that makes or uses the values of a class."""
 
-    role: Role
-    at: Place
+    role: CellRole
+    at: NodePlace
     inner: ast.expr | None = None  # the tree that it is given
-    site: Site | None = None
+    site: GlobalSite | None = None
     path: tuple[Key, ...] = ()  # of an output: which part
     position: int = 0  # of an argument
     why: Escape | None = None  # of ELSEWHERE: who else may set it
     padding: Padding | None = None  # of MAPPED: what pads its arguments
     counts_all: bool = True  # of REPLICATE: False if perhaps on some of the devices only
-    of_state: bool = False  # it is about the state that the value is a field of
+    weak_types: WeakTypes = WeakTypes.KEPT  # of REPLICATE
 
 
 # The elements of an array are its rows, one per device.
@@ -98,7 +103,7 @@ ITERATED = Escape(None, "is iterated over as well as used as a whole")
 class Cell:
     """A value. What is known of its class is kept in one cell of the class: see `find`."""
 
-    __slots__ = ("collapsed", "escapes", "is_open", "iterated", "link", "made", "parts", "uses")
+    __slots__ = ("collapsed", "escapes", "iterated", "link", "made", "parts", "uses")
 
     def __init__(self) -> None:
         """A value of which nothing is known yet."""
@@ -107,8 +112,7 @@ class Cell:
         self.uses: list[Point] = []
         self.escapes: list[Escape] = []
         self.parts: dict[Key, Cell] = {}
-        self.collapsed = False  # it is one tree: its parts are in its class, unless it is open
-        self.is_open = False  # its named fields are apart for now
+        self.collapsed = False  # it is one tree: its parts are in its class
         self.iterated = False  # its elements are read one after the other
 
     @property
@@ -118,19 +122,7 @@ class Cell:
 
 
 # What may have parts with layouts of their own.
-_WITH_PARTS = frozenset({Role.OUTPUT, Role.ELSEWHERE, Role.MAPPED})
-_open: ContextVar[list[Cell] | None] = ContextVar("open", default=None)
-
-
-@contextlib.contextmanager
-def open_trees() -> Iterator[list[Cell]]:
-    """Keep the named fields of trees apart; gives the trees, which are to be flattened later."""
-    trees: list[Cell] = []
-    token = _open.set(trees)
-    try:
-        yield trees
-    finally:
-        _open.reset(token)
+_WITH_PARTS = frozenset({CellRole.OUTPUT, CellRole.ELSEWHERE, CellRole.MAPPED})
 
 
 def find(cell: Cell) -> Cell:
@@ -148,10 +140,8 @@ def unify(one: Cell, other: Cell) -> Cell:
     if one is other:
         return one
     if one.collapsed or other.collapsed or holds(one, other) or holds(other, one):
-        _make_trees(one, other)
-        one, other = find(one), find(other)
-        if one is other:
-            return one
+        collapse(one)
+        collapse(other)
     keys = list({**one.parts, **other.parts})
     pairs = [(part(one, key), part(other, key)) for key in keys]
     one, other = find(one), find(other)
@@ -166,14 +156,6 @@ def unify(one: Cell, other: Cell) -> Cell:
     for left, right in pairs:
         unify(left, right)
     return _check_rows(one)
-
-
-def _make_trees(one: Cell, other: Cell) -> None:
-    """Make each of two values one tree, which is open only if both are."""
-    is_inside = holds(one, other) or holds(other, one)
-    if is_inside or collapse(one).is_open != collapse(other).is_open:
-        flatten(one)
-        flatten(other)
 
 
 def holds(outer: Cell, inner: Cell) -> bool:
@@ -196,29 +178,12 @@ def _to_list(cell: Cell) -> None:
         unify(part(cell, EACH), inner)
 
 
-def _is_field(key: Key) -> bool:
-    return isinstance(key, str) and key != EACH
-
-
 def collapse(cell: Cell) -> Cell:
-    """Make a value one tree: all its parts have its layout. Its fields may stay apart for now."""
+    """Make a value one tree: all its parts are in its class."""
     cell = find(cell)
     if cell.collapsed:
         return cell
-    trees = _open.get()
-    if trees is None or not all(map(_is_field, cell.parts)):
-        return flatten(cell)
-    cell.collapsed = cell.is_open = True
-    trees.append(cell)
-    return _check_rows(cell)
-
-
-def flatten(cell: Cell) -> Cell:
-    """Make a value and all its parts one class, with its fields."""
-    cell = find(cell)
-    if cell.collapsed and not cell.is_open:
-        return cell
-    cell.collapsed, cell.is_open = True, False
+    cell.collapsed = True
     parts, cell.parts = cell.parts, {}
     for inner in parts.values():
         unify(cell, inner)
@@ -247,17 +212,16 @@ def each(cell: Cell) -> Cell:
 def tree(cell: Cell) -> Cell:
     """The cell of the leaves of a value that is used as a tree, or of a list of such trees."""
     cell = find(cell)
-    is_list = set(cell.parts) == {EACH} and not cell.made
     while set(cell.parts) == {EACH} and not cell.made:
         cell = find(cell.parts[EACH])
-    return flatten(cell) if is_list else collapse(cell)
+    return collapse(cell)
 
 
 def part(cell: Cell, key: Key) -> Cell:
     """An element of a value, by its key or attribute. It inherits what is known of the value."""
     cell = find(cell)
-    if cell.collapsed and not (cell.is_open and _is_field(key)):
-        return flatten(cell)
+    if cell.collapsed:
+        return cell
     if key not in cell.parts:
         if EACH in cell.parts and key != EACH:
             return part(cell, EACH)
@@ -267,7 +231,7 @@ def part(cell: Cell, key: Key) -> Cell:
                 return find(cell.parts[key])
         inner = cell.parts[key] = Cell()
         inner.escapes = list(cell.escapes)
-        for made in cell.made if not cell.is_open else ():
+        for made in cell.made:
             inner.made.append(replace(made, path=(*made.path, key)))
     return find(cell.parts[key])
 

@@ -19,7 +19,7 @@ _SAVE = frozenset(
 )  # fmt: skip
 
 
-def advice(escape: Escape) -> str:
+def how_to_save(escape: Escape) -> str:
     """What to change by hand where a state is saved with its device axis; "" elsewhere."""
     if escape.at is None or not _saves(escape.at.file, escape.at.node):
         return ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from shardlift.migrate.device_axis.sites import Site
+from shardlift.migrate.device_axis.sites import GlobalSite
 from shardlift.source.comments import comments_in
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
 
 
-def comments_above(site: Site) -> tuple[Edit, ...]:
+def comments_above(site: GlobalSite) -> tuple[Edit, ...]:
     """The comments of a site's call, on lines of their own above its statement."""
     comments = _comments(site.file, site.node, site.options.operand)
     if not comments:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from shardlift.migrate.device_axis.cells import (
     EACH,
     Cell,
+    CellRole,
     Escape,
+    NodePlace,
     Padding,
-    Place,
     Point,
-    Role,
     add_made,
     add_use,
     collapse,
@@ -25,14 +25,13 @@ from shardlift.migrate.device_axis.cells import (
 )
 from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.keywords import by_position
-from shardlift.migrate.device_axis.leaves import trace_leaf
-from shardlift.migrate.device_axis.program import Indexed, PendingCall, Program
-from shardlift.migrate.device_axis.reasons import Change, Reason
-from shardlift.migrate.device_axis.sites import Site
-from shardlift.source.outputs import is_scalar, output_of
+from shardlift.migrate.device_axis.program import FollowedProgram, Indexed, PendingCall
+from shardlift.migrate.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.migrate.device_axis.sites import GlobalSite, OutputKind
+from shardlift.source.outputs import is_scalar
 
 
-def connect(program: Program) -> None:
+def connect(program: FollowedProgram) -> None:
     """Connect calls with the pmapped functions that reach them."""
     rows = [indexed for indexed in program.indexed if not _pick_element(indexed)]
     # What is called and is no pmapped function is unknown, before any call is connected.
@@ -46,7 +45,7 @@ def connect(program: Program) -> None:
             _connect_call(program, call)
     for indexed in rows:
         with blame(indexed.at.file):
-            _pick(program, indexed)
+            _pick(indexed)
     for site in program.sites.values():
         with blame(site.file):
             _join_calls(site)
@@ -54,7 +53,7 @@ def connect(program: Program) -> None:
         site.obstacles += [_passed_on(said) for said in find(cell).escapes]
 
 
-def _join_calls(site: Site) -> None:
+def _join_calls(site: GlobalSite) -> None:
     """Give what all calls take, and what all return, one layout each."""
     for cells in (site.results, *site.given.values()):
         for cell in cells[1:]:
@@ -63,24 +62,24 @@ def _join_calls(site: Site) -> None:
         _split(site, result)
 
 
-def _passed_on(said: Escape) -> str:
-    change = Change.ALL_FILES if said.outside else Change.CALL_BY_NAME
-    return str(Reason(f"the mapped function {said}", change))
+def _passed_on(said: Escape) -> Obstacle:
+    advice = Advice.ALL_FILES if said.outside else Advice.CALL_BY_NAME
+    return obstacle(ObstacleKind.PASSED_ON, advice, escape=said)
 
 
-def _sites_of(call: PendingCall) -> set[Site]:
+def _sites_of(call: PendingCall) -> set[GlobalSite]:
     made = find(call.function).made
-    return {m.site for m in made if m.role is Role.MAPPED and m.site is not None}
+    return {m.site for m in made if m.role is CellRole.MAPPED and m.site is not None}
 
 
-def _connect_call(program: Program, call: PendingCall) -> None:
+def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
     sites = _sites_of(call)
     points = find(call.function).made
-    others = [made for made in points if made.role is not Role.MAPPED]
+    others = [made for made in points if made.role is not CellRole.MAPPED]
     paddings = {made.padding for made in points}
     if len(sites) > 1 or others or len(paddings) > 1:
         for site in sites:
-            why = f"several functions may be called at {call.at}: call each by its own name"
+            why = obstacle(ObstacleKind.SEVERAL, Advice.OWN_NAMES, at=call.at)
             if others and others[0].why is not None:
                 why = _passed_on(others[0].why)
             site.obstacles.append(why)
@@ -90,9 +89,8 @@ def _connect_call(program: Program, call: PendingCall) -> None:
     named = padding is None and by_position(site, call)
     names = tuple(keyword.arg or "" for keyword in call.call.keywords) if named else ()
     if site.calls and site.named != names:
-        site.obstacles.append(
-            f"it is called with other keyword arguments at {call.at}: give all by position"
-        )
+        kind = ObstacleKind.OTHER_KEYWORDS
+        site.obstacles.append(obstacle(kind, Advice.BY_POSITION, at=call.at))
     if named:
         nodes = [keyword.value for keyword in call.call.keywords]
         call = replace(
@@ -101,13 +99,9 @@ def _connect_call(program: Program, call: PendingCall) -> None:
         site.named = names
     site.calls.append((call.at.file, call.call))
     if not call.plain:
-        site.obstacles.append(
-            f"it is called with unpacked arguments at {call.at}: name each of them"
-        )
+        site.obstacles.append(obstacle(ObstacleKind.UNPACKED, Advice.NAME_EACH, at=call.at))
     if site.arguments not in (None, len(call.arguments)):
-        site.obstacles.append(
-            f"it is called with another number of arguments at {call.at}: always give all"
-        )
+        site.obstacles.append(obstacle(ObstacleKind.OTHER_NUMBER, Advice.ALWAYS_ALL, at=call.at))
     site.arguments = len(call.arguments)
     _connect_arguments(program, site, call, padding)
     _connect_named(site, call, padding)
@@ -115,26 +109,26 @@ def _connect_call(program: Program, call: PendingCall) -> None:
 
 
 def _connect_arguments(
-    program: Program, site: Site, call: PendingCall, padding: Padding | None
+    program: FollowedProgram, site: GlobalSite, call: PendingCall, padding: Padding | None
 ) -> None:
     for position, argument in enumerate(call.arguments):
         if padding is not None and position not in padding.passed_on:
             escape(argument, Escape(call.at, "is padded"))
-            rows = add_made(Cell(), Point(Role.ROWS, call.at))
+            rows = add_made(Cell(), Point(CellRole.ROWS, call.at))
             site.given.setdefault(position, []).append(rows)
         elif position in site.static:
             escape(argument, Escape(call.at, "is given as a static argument"))
         elif site.in_axis(position) is None:
             escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
         else:
-            at = Place(call.at.file, call.nodes[position]) if call.plain else call.at
+            at = NodePlace(call.at.file, call.nodes[position]) if call.plain else call.at
             # Of a list of trees, the trees: they have the layout.
-            leaves = add_use(argument, Point(Role.ARGUMENT, at, site=site, position=position))
+            leaves = add_use(argument, Point(CellRole.ARGUMENT, at, site=site, position=position))
             site.given.setdefault(position, []).append(leaves)
             program.tracked.append(leaves)
 
 
-def _connect_named(site: Site, call: PendingCall, padding: Padding | None) -> None:
+def _connect_named(site: GlobalSite, call: PendingCall, padding: Padding | None) -> None:
     for keyword, argument in zip(call.call.keywords, call.named, strict=not site.named):
         if padding is None or keyword.arg != "min_device_batch":
             site.has_keywords = True
@@ -142,14 +136,14 @@ def _connect_named(site: Site, call: PendingCall, padding: Padding | None) -> No
 
 
 def _connect_result(
-    program: Program, site: Site, call: PendingCall, padding: Padding | None
+    program: FollowedProgram, site: GlobalSite, call: PendingCall, padding: Padding | None
 ) -> None:
     result = call.result
     if padding is not None and not padding.returns_rows:
-        add_made(call.result, Point(Role.ELSEWHERE, call.at))
+        add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
         result = Cell()
         escape(result, Escape(call.at, "is cut to the size of the batch"))
-    add_made(result, Point(Role.OUTPUT, call.at, site=site))
+    add_made(result, Point(CellRole.OUTPUT, call.at, site=site))
     site.results.append(result)
     program.tracked.append(result)
 
@@ -158,7 +152,7 @@ def _call_unknown(call: PendingCall) -> None:
     what = call.at.file.brief(call.call.func)
     for argument in (*call.arguments, *call.named):
         escape(argument, Escape(call.at, f"is given to {what}"))
-    add_made(call.result, Point(Role.ELSEWHERE, call.at))
+    add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
 
 
 def _has_elements(cell: Cell) -> bool:
@@ -174,55 +168,37 @@ def _pick_element(indexed: Indexed) -> bool:
     return True
 
 
-def _pick(program: Program, indexed: Indexed) -> None:
+def _pick(indexed: Indexed) -> None:
     """Take an element or a row, now that all outputs are known."""
     base = find(indexed.base)
-    outputs = [made for made in base.made if made.role is Role.OUTPUT]
-    kinds = {made.site.structure(made.path) for made in outputs if made.site is not None}
-    is_tree = kinds == {"tree"} and len(outputs) == len(base.made)
-    if not base.collapsed and (_has_elements(base) or is_tree):
+    kinds = {made.site.kind(made.path) if made.site is not None else None for made in base.made}
+    if not base.collapsed and (_has_elements(base) or kinds == {OutputKind.TREE}):
         unify(part(base, indexed.index), indexed.result)
         return
-    add_made(indexed.result, Point(Role.ELSEWHERE, indexed.at))
-    if indexed.index == 0 and _is_row(program, indexed):
-        add_use(base, Point(Role.INDEX, indexed.at, indexed.node.value))
+    add_made(indexed.result, Point(CellRole.ELSEWHERE, indexed.at))
+    is_array = kinds == {OutputKind.ARRAY} or is_scalar(indexed.at.file, indexed.node)
+    if indexed.index == 0 and is_array:
+        add_use(base, Point(CellRole.INDEX, indexed.at, indexed.node.value))
     else:
         text = indexed.at.file.brief(indexed.node)
         escape(base, Escape(indexed.at, f"is indexed in `{text}`"))
 
 
-def _is_row(program: Program, indexed: Indexed) -> bool:
-    """Whether the indexed value can only be an array."""
-    file = indexed.at.file
-    if is_scalar(file, indexed.node):
-        return True
-    output = output_of(file, indexed.node.value)
-    site = program.sites.get(output.mapped.node) if output is not None else None
-    if output is not None and site is not None:
-        return site.structure(output.path) == "leaf"
-    found = trace_leaf(file, indexed.node.value)
-    if found is None:
-        return False
-    call, path = found
-    sites = [one for one in program.sites.values() if (file, call) in one.calls]
-    return len(sites) == 1 and sites[0].structure(path) == "leaf"
-
-
-def _split(site: Site, result: Cell) -> None:
+def _split(site: GlobalSite, result: Cell) -> None:
     """Give each element of an output tuple a class of its own; any other output is one class."""
     result = find(result)
     is_whole = EACH in result.parts or result.collapsed or result.uses
     if site.has_mixed_outputs and is_whole:
         why = "is used as a whole, and its out_axes are not all the same"
-        escape(collapse(result), Escape(Place(site.file, site.node), why))
+        escape(collapse(result), Escape(NodePlace(site.file, site.node), why))
     if EACH in result.parts or (result.collapsed and not result.parts):
         collapse(result)
         return
-    if site.structure(()) != "tree" or site.length() is None:
+    if site.kind(()) is not OutputKind.TREE or site.length() is None:
         for key, inner in list(result.parts.items()):
             if isinstance(key, int):
                 why = "is unpacked, and it is not known to be a tuple"
-                escape(inner, Escape(Place(site.file, site.node), why))
+                escape(inner, Escape(NodePlace(site.file, site.node), why))
         collapse(result)
     elif any(not isinstance(key, int) for key in result.parts):
         collapse(result)

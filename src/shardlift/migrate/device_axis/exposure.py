@@ -8,17 +8,17 @@ from __future__ import annotations
 import ast
 import re
 
-from shardlift.migrate.device_axis.cells import Escape, Place, Point, Role, add_made, escape
+from shardlift.migrate.device_axis.cells import CellRole, Escape, NodePlace, Point, add_made, escape
 from shardlift.migrate.device_axis.dynamic import Reach, find_reaches
 from shardlift.migrate.device_axis.failures import blame
-from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.program import FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.modules import module_parts
 from shardlift.source.scopes import FUNCTIONS, Function
 from shardlift.source.values import External, Instance, Known, Value
 
 
-def expose(program: Program) -> None:
+def expose(program: FollowedProgram) -> None:
     """Note which functions others may call, and which values they may see."""
     exposed: set[ast.AST] = set()
     for file in program.lost:
@@ -34,18 +34,18 @@ def expose(program: Program) -> None:
         said = program.leaked.get(owner)
         if said is not None and said.at is not None:
             escape(cell, said)
-            add_made(cell, Point(Role.ELSEWHERE, said.at, why=said))
+            add_made(cell, Point(CellRole.ELSEWHERE, said.at, why=said))
 
 
-def _expose_to_magics(program: Program, file: File, exposed: set[ast.AST]) -> None:
+def _expose_to_magics(program: FollowedProgram, file: File, exposed: set[ast.AST]) -> None:
     """Lines of a notebook that are not Python may use all names that they have a word for."""
     cells = file.source.cells
     if cells is not None and cells.unread and file.index.root.body:
-        at = Place(file, file.index.root.body[0])
+        at = NodePlace(file, file.index.root.body[0])
         _expose_names(program, Reach(at, file, file.index.module, cells.unread), exposed)
 
 
-def _expose_names(program: Program, reach: Reach, exposed: set[ast.AST]) -> None:
+def _expose_names(program: FollowedProgram, reach: Reach, exposed: set[ast.AST]) -> None:
     """Names that are read in a way that is not followed: by `globals()`, `import *`."""
     said = Escape(reach.at, f"may be reached by `{reach.at.file.brief(reach.at.node)}`", True)
     names = reach.scope.names
@@ -60,9 +60,9 @@ def _expose_names(program: Program, reach: Reach, exposed: set[ast.AST]) -> None
                 _expose_names(program, Reach(reach.at, module, module.index.module), exposed)
 
 
-def _expose_to(program: Program, lost: File, exposed: set[ast.AST]) -> None:
+def _expose_to(program: FollowedProgram, lost: File, exposed: set[ast.AST]) -> None:
     """A file that could not be followed may use all that it names, and every object."""
-    at = Place(lost, lost.index.root.body[0])
+    at = NodePlace(lost, lost.index.root.body[0])
     said = Escape(at, f"may be used in {lost.path}, which could not be followed", True)
     words = frozenset(re.findall(r"\w+", lost.source.text))
     for scope in lost.index.opens.values():
@@ -82,7 +82,7 @@ def _may_import(file: File, words: frozenset[str]) -> bool:
     return not parts or parts[-1] in words or file.path.endswith("__init__.py")
 
 
-def _expose_value(program: Program, value: Value, said: Escape) -> None:
+def _expose_value(program: FollowedProgram, value: Value, said: Escape) -> None:
     if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
         program.open(program.function(value), said)
     elif isinstance(value, (Known, Instance)):
@@ -90,7 +90,7 @@ def _expose_value(program: Program, value: Value, said: Escape) -> None:
         program.leaked.setdefault(program.top_class(value.node, value.file), said)
 
 
-def _module_of(program: Program, file: File, node: ast.AST) -> File | None:
+def _module_of(program: FollowedProgram, file: File, node: ast.AST) -> File | None:
     """The module that a name is bound to, or from which `import *` takes names."""
     statement = file.index.parents.get(node)
     if isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom) and node.name == "*":
@@ -99,7 +99,7 @@ def _module_of(program: Program, file: File, node: ast.AST) -> File | None:
     return next((module for path in paths if (module := program.module(file, path))), None)
 
 
-def _expose_functions(program: Program) -> None:
+def _expose_functions(program: FollowedProgram) -> None:
     for file in program.files:
         for owner in file.index.nodes(ast.ClassDef):
             with blame(file):
@@ -114,7 +114,7 @@ def _expose_functions(program: Program) -> None:
 
 
 def _other_callers(
-    program: Program, file: File, node: Function, overridden: set[ast.AST]
+    program: FollowedProgram, file: File, node: Function, overridden: set[ast.AST]
 ) -> Escape | None:
     """Why the calls of a function are not all known."""
     name, owner = getattr(node, "name", ""), file.index.parents.get(node)
@@ -125,12 +125,14 @@ def _other_callers(
         if leaked is not None:
             return leaked
     if name.startswith("__") and name.endswith("__") and name != "__init__":
-        return Escape(Place(file, node), f"is returned by {name}, which Python itself calls", True)
+        return Escape(
+            NodePlace(file, node), f"is returned by {name}, which Python itself calls", True
+        )
     if node in overridden:
-        return Escape(Place(file, node), f"is returned by {name}, which is overridden", True)
+        return Escape(NodePlace(file, node), f"is returned by {name}, which is overridden", True)
     if not program.function(Known(node, file)).calls:
         what = f"{name}, which nothing here calls" if name else "a lambda"
-        return Escape(Place(file, node), f"is returned by {what}", True)
+        return Escape(NodePlace(file, node), f"is returned by {what}", True)
     return None
 
 
@@ -139,7 +141,7 @@ def _is_local(file: File, node: ast.AST) -> bool:
     return file.index.function_around(node) is not None
 
 
-def _overridden(program: Program) -> set[ast.AST]:
+def _overridden(program: FollowedProgram) -> set[ast.AST]:
     """Methods that a derived class may override: a call may mean either."""
     by_name: dict[str, list[ast.AST]] = {}
     derived: set[str] = set()
@@ -153,9 +155,9 @@ def _overridden(program: Program) -> set[ast.AST]:
     return {node for name in derived for node in by_name[name] if len(by_name[name]) > 1}
 
 
-def _expose_globals(program: Program) -> None:
+def _expose_globals(program: FollowedProgram) -> None:
     for file in program.files:
         for name, bound in file.index.module.names.items():
             for node in bound if (file, name) not in program.read else ():
                 why = f"is `{name}` of its module, which nothing here reads"
-                escape(program.bound(file, node), Escape(Place(file, node), why, outside=True))
+                escape(program.bound(file, node), Escape(NodePlace(file, node), why, outside=True))

@@ -10,7 +10,6 @@ from shardlift.migrate.device_axis.cells import (
     collapse,
     each,
     find,
-    flatten,
     part,
     tree,
     unify,
@@ -97,7 +96,7 @@ def _list(v: Visitor, node: ast.List) -> Cell:
 def _dict(v: Visitor, node: ast.Dict) -> Cell:
     cell = Cell()
     if not all(k is None or _is_text(k) for k in node.keys):
-        flatten(cell)  # what it holds is in its class
+        collapse(cell)  # what it holds is in its class
     for key, value in zip(node.keys, node.values, strict=True):
         inner = v.value(value)
         if key is None:
@@ -138,7 +137,7 @@ def _comprehension(v: Visitor, node: _Sequence) -> Cell:
 @visits(ast.DictComp)
 def _dict_comprehension(v: Visitor, node: ast.DictComp) -> Cell:
     # A dict whose keys are computed: its values are one class with it.
-    return flatten(tree(part(_comprehended(v, node, node.value, node.key), EACH)))
+    return tree(part(_comprehended(v, node, node.value, node.key), EACH))
 
 
 def _comprehended(

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
-from shardlift.migrate.device_axis.reasons import Reason
+from shardlift.migrate.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.source.file import File
 
 _P = ParamSpec("_P")
@@ -38,10 +38,10 @@ def blame(file: File) -> Iterator[None]:
 
 
 def or_failure(
-    why: Callable[_P, Reason | None], *given: _P.args, **named: _P.kwargs
-) -> Reason | None:
+    why: Callable[_P, Obstacle | None], *given: _P.args, **named: _P.kwargs
+) -> Obstacle | None:
     """The reason that a function finds against a change; its failure is a reason as well."""
     try:
         return why(*given, **named)
     except Exception as error:
-        return Reason(f"{PLEASE_REPORT}: {error!r}", None)
+        return obstacle(ObstacleKind.FAILED, None, error=error)

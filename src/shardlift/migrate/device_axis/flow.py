@@ -7,11 +7,11 @@ from shardlift.migrate.device_axis import calls, expressions, statements  # noqa
 from shardlift.migrate.device_axis.connections import connect
 from shardlift.migrate.device_axis.exposure import expose
 from shardlift.migrate.device_axis.failures import blame
-from shardlift.migrate.device_axis.program import Program
+from shardlift.migrate.device_axis.program import FollowedProgram
 from shardlift.migrate.device_axis.visitor import Visitor
 
 
-def follow_values(program: Program) -> None:
+def follow_values(program: FollowedProgram) -> None:
     """Visit all files, and then decide what others see and what each call and index means."""
     for file in program.files:
         if file not in program.lost:

@@ -10,16 +10,25 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from shardlift.migrate.device_axis.cells import Role
+from shardlift.migrate.device_axis.cells import CellRole, WeakTypes
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import replicate_types
+from shardlift.source.guarded import is_caught
 from shardlift.source.idioms import device_count, repeated_by, takes_first
 from shardlift.source.libraries import REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
 from shardlift.source.scopes import argument_at
 from shardlift.source.values import Argument, Constant, External, Known, Result
 from shardlift.source.wrappers import argument_for
 
-_STACKS = frozenset(f"{m}.{f}" for m in ("jax.numpy", "numpy") for f in ("stack", "array"))
-_BROADCASTS = frozenset({"jax.numpy.broadcast_to", "numpy.broadcast_to"})
+# By JAX, a stack of weakly typed values is weakly typed (0.10.2 and 0.12), an array of a list not.
+_STACKS = {
+    "jax.numpy.stack": WeakTypes.KEPT,
+    **dict.fromkeys(("jax.numpy.array", "numpy.stack", "numpy.array"), WeakTypes.ALL_TYPED),
+}
+_BROADCASTS = {
+    "jax.numpy.broadcast_to": WeakTypes.KEPT,
+    "numpy.broadcast_to": WeakTypes.ALL_TYPED,
+}
 # What orbax has for checkpoints of pmapped programs: one copy of a leaf that has one per device.
 _UNREPLICATE_LEAF = frozenset(
     {
@@ -33,9 +42,10 @@ _RESHAPES = frozenset({"jax.numpy.reshape", "numpy.reshape"})
 class Idiom(NamedTuple):
     """REPLICATE, SHARD, ROWS or FIRST, and the expression that it is given."""
 
-    role: Role
+    role: CellRole
     tree: ast.expr
     counts_all: bool = True  # False: `devices[:n]`, which may be some of the devices
+    weak_types: WeakTypes = WeakTypes.KEPT
 
 
 def idiom(
@@ -46,13 +56,24 @@ def idiom(
     `inside` is a function that does nothing but this call, and is called with a tree alone.
     `around` are all such functions, each of which calls the next.
     """
+    found = _idiom(file, call, inside, around)
+    # The rows that do not fit are an error of what splits them, and would be one of the step.
+    is_moved = (
+        found is not None and found.role is CellRole.SHARD and is_caught(file, call, "ValueError")
+    )
+    return None if is_moved else found
+
+
+def _idiom(
+    file: File, call: ast.Call, inside: Known | None, around: tuple[ast.AST, ...]
+) -> Idiom | None:
     name = file.called(call)
     if name in TREE_MAPS:
         return _tree_map(file, call)
     if name in REPLICATE | SHARD | ROWS or name == "jax.random.split":
         return _library(file, call, name or "", inside)
     if name in UNREPLICATE and len(call.args) == 1 and not call.keywords:
-        return Idiom(Role.FIRST, call.args[0])
+        return Idiom(CellRole.FIRST, call.args[0])
     return _by_hand(file, call) or (_home_made(file, call, around) if name is None else None)
 
 
@@ -62,17 +83,26 @@ def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idi
     if name == "jax.random.split":
         count = argument_at(call, 1, "num")
         counted = count is not None and device_count(file, count)
-        return Idiom(Role.ROWS, call.args[0]) if counted else None
+        return Idiom(CellRole.ROWS, call.args[0]) if counted else None
     devices = argument_at(call, 1, "devices")
     if name == "jax.device_put_sharded" and not isinstance(devices, ast.expr):
         return None
-    role = Role.REPLICATE if name in REPLICATE else Role.SHARD if name in SHARD else Role.ROWS
+    role = (
+        CellRole.REPLICATE
+        if name in REPLICATE
+        else CellRole.SHARD
+        if name in SHARD
+        else CellRole.ROWS
+    )
     counts_all = devices is None or all_devices(file, devices, inside)
-    if not counts_all and not (role is Role.REPLICATE and _first_devices(file, devices)):
+    if not counts_all and not (role is CellRole.REPLICATE and _first_devices(file, devices)):
         return None
     if any(keyword.arg != "devices" for keyword in call.keywords):
         return None
-    return Idiom(role, call.args[0], counts_all)
+    is_typed = name == "flax.jax_utils.replicate" and replicate_types(file.project.settings)
+    return Idiom(
+        role, call.args[0], counts_all, WeakTypes.NUMBERS_TYPED if is_typed else WeakTypes.KEPT
+    )
 
 
 def all_devices(file: File, node: ast.expr, inside: Known | None = None) -> bool:
@@ -117,11 +147,11 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
         return None
     function, tree = call.args
     if takes_first(file, function):
-        return Idiom(Role.FIRST, tree)
+        return Idiom(CellRole.FIRST, tree)
     if file.name(function) in SHARD:
-        return Idiom(Role.SHARD, tree)
+        return Idiom(CellRole.SHARD, tree)
     if file.name(function) in _UNREPLICATE_LEAF:
-        return Idiom(Role.FIRST, tree)
+        return Idiom(CellRole.FIRST, tree)
     known, bodies = _only_calls(file, function)
     found = [_by_hand(known.file, body) for body in bodies] if known is not None else []
     if known is None or not all(
@@ -129,6 +159,8 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
     ):
         return None
     kinds = {one._replace(tree=tree) for one in found if one is not None}
+    if len({one.weak_types for one in kinds}) > 1:  # arrays by JAX, numbers by NumPy
+        kinds = {one._replace(weak_types=WeakTypes.NUMBERS_TYPED) for one in kinds}
     return kinds.pop() if len(kinds) == 1 else None
 
 
@@ -161,16 +193,18 @@ def _by_hand(file: File, call: ast.Call) -> Idiom | None:
             array, shape = call.func.value, call.args
         else:
             return None
-        return Idiom(Role.SHARD, array) if _splits(file, array, shape) else None
+        return Idiom(CellRole.SHARD, array) if _splits(file, array, shape) else None
     if name in _STACKS and len(call.args) == 1 and not call.keywords:
-        return _repeated(file, call.args[0])
+        found = _repeated(file, call.args[0])
+        return found and found._replace(weak_types=_STACKS[name])
     if name == "jax.device_put" and len(call.args) == 2 and not call.keywords:
         placed = call.args[0]
         found = _by_hand(file, placed) if isinstance(placed, ast.Call) else None
-        return found if found is not None and found.role is Role.REPLICATE else None
+        return found if found is not None and found.role is CellRole.REPLICATE else None
     if name in _BROADCASTS and len(call.args) == 2 and not call.keywords:
         array, shape = call.args[0], [call.args[1]]
-        return Idiom(Role.REPLICATE, array) if _adds(file, array, shape) else None
+        found = Idiom(CellRole.REPLICATE, array, weak_types=_BROADCASTS[name])
+        return found if _adds(file, array, shape) else None
     return None
 
 
@@ -178,7 +212,7 @@ def _repeated(file: File, node: ast.expr) -> Idiom | None:
     """`[x] * n`, where `n` counts all devices, or `[x] * len(devices)` with `devices[:n]`."""
     repeated = repeated_by(file, node)
     if repeated is not None:
-        return Idiom(Role.REPLICATE, repeated[0])
+        return Idiom(CellRole.REPLICATE, repeated[0])
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
         return None
     listed, count = node.left, node.right
@@ -186,7 +220,7 @@ def _repeated(file: File, node: ast.expr) -> Idiom | None:
     if not is_counted or not isinstance(listed, ast.List) or len(listed.elts) != 1:
         return None
     some = len(count.args) == 1 and _first_devices(file, count.args[0])  # type: ignore[attr-defined]
-    return Idiom(Role.REPLICATE, listed.elts[0], counts_all=False) if some else None
+    return Idiom(CellRole.REPLICATE, listed.elts[0], counts_all=False) if some else None
 
 
 def _splits(file: File, array: ast.expr, shape: list[ast.expr]) -> bool:

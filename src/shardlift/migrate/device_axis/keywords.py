@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from shardlift.migrate.device_axis.program import PendingCall
-from shardlift.migrate.device_axis.sites import Site
+from shardlift.migrate.device_axis.sites import GlobalSite
 from shardlift.migrate.sites import has_long_strings
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match
@@ -19,7 +19,7 @@ from shardlift.source.scopes import position, positional
 from shardlift.source.values import Known
 
 
-def by_position(site: Site, call: PendingCall) -> bool:
+def by_position(site: GlobalSite, call: PendingCall) -> bool:
     """Whether the keyword arguments of a call can be given by position."""
     keywords, count = call.call.keywords, len(call.arguments)
     names, function = [keyword.arg for keyword in keywords], site.function
@@ -37,7 +37,7 @@ def by_position(site: Site, call: PendingCall) -> bool:
     return free[count : count + len(names)] == names and is_written
 
 
-def _filled(site: Site) -> int | None:
+def _filled(site: GlobalSite) -> int | None:
     """How many parameters of the function a partial fills, in their order; None if not known."""
     operand, function = site.options.operand, site.function
     if function is None:
@@ -61,7 +61,7 @@ def _partial(file: File, node: ast.expr | None) -> ast.Call | None:
     return None if any(isinstance(one, ast.Starred) for one in node.args) else node
 
 
-def _moved(site: Site) -> list[ast.keyword]:
+def _moved(site: GlobalSite) -> list[ast.keyword]:
     """The keywords of a partial that fill the next parameters, in their order."""
     partial, found = _partial(site.file, site.options.operand), list[ast.keyword]()
     if partial is None or site.function is None or has_long_strings(partial):
@@ -82,7 +82,7 @@ def _name_width(file: File, keyword: ast.keyword) -> int:
     return found.end() if found is not None else 0
 
 
-def unnamed_operand(site: Site) -> str | None:
+def unnamed_operand(site: GlobalSite) -> str | None:
     """The new text of a partial around the function of a site, if it changes."""
     operand, moved = site.options.operand, _moved(site) if site.named else []
     if operand is None or not moved:
@@ -97,7 +97,7 @@ def unnamed_operand(site: Site) -> str | None:
     return b"\n".join(lines).decode()
 
 
-def unnamed_calls(site: Site) -> Iterator[tuple[File, Match]]:
+def unnamed_calls(site: GlobalSite) -> Iterator[tuple[File, Match]]:
     """The edits of the calls of a site."""
     for file, call in site.calls if site.named else ():
         edits = _without_names(file, call.keywords)

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from shardlift.migrate.call_format import CallText, Style, render
-from shardlift.migrate.device_axis.cells import Place, Role
+from shardlift.migrate.device_axis.cells import CellRole, NodePlace
 from shardlift.migrate.device_axis.failures import blame
-from shardlift.migrate.device_axis.program import Program
-from shardlift.migrate.device_axis.sites import Site
-from shardlift.migrate.device_axis.solve import Decision, Layout
+from shardlift.migrate.device_axis.program import FollowedProgram
+from shardlift.migrate.device_axis.sites import GlobalSite
+from shardlift.migrate.device_axis.solve import AxisLayout, Decision
 from shardlift.migrate.forms import DEFAULT_NAME
 from shardlift.migrate.names import jax_name
 from shardlift.source.file import File
@@ -42,12 +42,11 @@ _ON_DEVICES = re.compile(
 class Meshes:
     """The meshes of a program's files, and what was written for each axis."""
 
-    def __init__(self, program: Program, decision: Decision) -> None:
+    def __init__(self, program: FollowedProgram, decision: Decision) -> None:
         """Find the place of each file's mesh."""
         self._program = program
         self._names: dict[File, dict[str, str]] = {}
         self._shardings: dict[File, dict[str, str]] = {}
-        self._functions: dict[File, dict[str, str]] = {}
         self._first: dict[File, ast.stmt] = {}
         for place in _users(program, decision):
             statement = _top_level(place)
@@ -85,23 +84,15 @@ class Meshes:
             names[sharding] = _first_free(file, candidates, {*names.values()})
         return names[sharding]
 
-    def function_of(self, file: File, name: str, text: str) -> str:
-        """The name of a function that is defined below the mesh; `text` follows its name."""
-        names = self._functions.setdefault(file, {})
-        if text not in names:
-            candidates = (name, *(f"{name}_{k}" for k in range(2, 99)))
-            names[text] = _first_free(file, candidates, {*names.values()})
-        return names[text]
-
     def is_variable(self, file: File, axis: str | None) -> bool:
         """Whether the mesh of a file is a variable, which exists once the module has run."""
         return axis is not None and self._scripts.get(file, False)
 
     def definitions(self) -> Iterator[tuple[File, Match]]:
         """The statements that make the meshes that were used."""
-        for file in dict.fromkeys((*self._names, *self._functions)):
+        for file, names in self._names.items():
             with blame(file):
-                yield file, self._defined(file, self._names.get(file, {}))
+                yield file, self._defined(file, names)
 
     def _defined(self, file: File, names: Mapping[str, str]) -> Match:
         first, style = self._first[file], Style.of(file.source.text)
@@ -110,10 +101,8 @@ class Meshes:
         lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
         line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
         end = newline(file)
-        functions = [f"def {name}{text}" for text, name in self._functions.get(file, {}).items()]
         is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        blocks = ["\n".join(lines), *functions] if lines else functions
-        text = "\n\n\n".join(blocks).replace("\n", end) + end * (3 if is_block or functions else 1)
+        text = "\n".join(lines).replace("\n", end) + end * (3 if is_block else 1)
         edit = Edit(file.stretch(line, 0, line, 0), text)
         imports = jax_name(file)[1] | ({_TYPE} if imported else set())
         return Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
@@ -146,25 +135,25 @@ class Meshes:
         return False
 
 
-def axis_of(site: Site, meshes: Meshes) -> tuple[str | None, str]:
+def axis_of(site: GlobalSite) -> tuple[str | None, str]:
     """The axis name of a site, if it is known, and its text."""
     written = site.options.text("axis_name")
     if written is None or written == "None":
-        return meshes.default_axis, repr(meshes.default_axis).replace("'", '"')
+        return DEFAULT_NAME, f'"{DEFAULT_NAME}"'
     return site.axis_name, written
 
 
-def _users(program: Program, decision: Decision) -> Iterable[Place]:
+def _users(program: FollowedProgram, decision: Decision) -> Iterable[NodePlace]:
     """The places whose new text needs a mesh."""
     for site in program.sites.values():
         if decision.is_changed(site) or decision.may_be_plain(site):
-            yield Place(site.file, site.node)
+            yield NodePlace(site.file, site.node)
     for key, root in decision.classes.items():
-        if decision.layouts[key] in (Layout.WHOLE, Layout.MIXED):
-            yield from (made.at for made in root.made if made.role is Role.REPLICATE)
+        if decision.layouts[key] is AxisLayout.WHOLE:
+            yield from (made.at for made in root.made if made.role is CellRole.REPLICATE)
 
 
-def _top_level(place: Place) -> ast.stmt:
+def _top_level(place: NodePlace) -> ast.stmt:
     """The statement of the module that a place is in."""
     around = [place.node, *place.file.index.ancestors(place.node)]
     statement = around[-2] if len(around) > 1 else around[0]
@@ -172,13 +161,8 @@ def _top_level(place: Place) -> ast.stmt:
     return statement
 
 
-def _default_axis(program: Program) -> str:
-    """The axis of a site without an axis name: that of the others, unless a vmap may have it."""
-    for file in program.files:
-        for call in file.index.nodes(ast.Call):
-            is_named = any(keyword.arg == "axis_name" for keyword in call.keywords)
-            if is_named and (file.called(call) or "vmap").endswith("vmap"):
-                return DEFAULT_NAME
+def _default_axis(program: FollowedProgram) -> str:
+    """The axis of arrays that are placed for sites without an axis name: that of the others."""
     named = Counter(site.axis_name for site in program.sites.values() if site.axis_name)
     return named.most_common(1)[0][0] if named else DEFAULT_NAME
 

@@ -6,26 +6,18 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from shardlift.migrate import sites as shard_map_sites
-from shardlift.migrate.device_axis.cells import Point, Role, find
+from shardlift.migrate.device_axis.cells import CellRole, Point, find
 from shardlift.migrate.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
-from shardlift.migrate.device_axis.program import Program
-from shardlift.migrate.device_axis.reasons import Change, Reason
-from shardlift.migrate.device_axis.sites import Site
-from shardlift.migrate.device_axis.solve import Decision, Layout
-from shardlift.migrate.device_axis.specs import (
-    needs_a_state,
-    specs_of,
-    specs_of_states,
-    states_of,
-)
+from shardlift.migrate.device_axis.program import FollowedProgram
+from shardlift.migrate.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.migrate.device_axis.sites import GlobalSite
+from shardlift.migrate.device_axis.solve import AxisLayout, Decision
+from shardlift.migrate.device_axis.specs import specs_of
 from shardlift.migrate.device_axis.spelling import numpy_name
-from shardlift.migrate.device_axis.state_rows import StateText, add_rows, take_rows
-from shardlift.migrate.device_axis.states import State
-from shardlift.migrate.device_axis.wrapper import Wrapper, filled, wrap, wrap_at_call
-from shardlift.migrate.forms import Form
+from shardlift.migrate.device_axis.wrapper import Wrapper, filled, wrap
+from shardlift.migrate.forms import CallForm
 from shardlift.migrate.helpers import CACHED
 from shardlift.migrate.names import is_shadowed, jax_name
 from shardlift.source.file import File
@@ -34,104 +26,85 @@ from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
 
 AT_CALL = "shard_map_at_call"
 _MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_COUNTED = (Role.ROWS, Role.REPLICATE, Role.SHARD, Role.OUTPUT)
+_COUNTED = (CellRole.ROWS, CellRole.REPLICATE, CellRole.SHARD, CellRole.OUTPUT)
 _WORD = r"\b{}\b"
-_WITH_ROWS = (Layout.STACKED, Layout.MIXED)
 
 
-def needs_rows_helper(program: Program, site: Site, decision: Decision) -> Reason | None:
+def needs_rows_helper(
+    program: FollowedProgram, site: GlobalSite, decision: Decision
+) -> Obstacle | None:
     """Why the text of a site needs the helper that adds and drops rows; None if it does not."""
     file = site.file
-    if file.project.settings.exact:
-        return Reason("every bit is kept", Change.NOT_EXACT)
     if file.many_processes and decision.apart is not None:
         return decision.apart
     if site.has_keywords:
-        return Reason("jax.shard_map takes no keyword arguments", Change.BY_POSITION)
+        return obstacle(ObstacleKind.NO_KEYWORDS, Advice.BY_POSITION)
     lifetime = shard_map_sites.lifetime(file, site.node, site.options.operand)
     if CACHED in lifetime and not _runs_once(program, file, site.node):
-        return Reason("it may be mapped again, and is then not compiled again", Change.MAP_ONCE)
+        return obstacle(ObstacleKind.MAPPED_AGAIN, Advice.MAP_ONCE)
     if needs_wrapper(program, site, decision) and wrapper_of(program, site, decision) is None:
-        return Reason("its function cannot take and return rows itself", Change.WRITE_OUT)
+        return obstacle(ObstacleKind.NO_ROWS, Advice.WRITE_OUT)
     return None
 
 
-def needs_wrapper(program: Program, site: Site, decision: Decision) -> bool:
+def needs_wrapper(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
     """Whether there is a lambda around the function of a site."""
-    if site.static or needs_a_state(site, decision):
-        return True
-    return _row_edits(program, site, decision) is None
+    return bool(site.static) or _row_edits(program, site, decision) is None
 
 
-def wrapper_of(program: Program, site: Site, decision: Decision) -> Wrapper | None:
-    """The lambda around the function of a site, for static arguments, rows and specs of a state."""
-    at_call = needs_a_state(site, decision)
-    if at_call and None in specs_of_states(site, decision, "", "").values():
-        return None
-    if _row_edits(program, site, decision) is not None:
-        return wrap_at_call(program, site) if at_call else wrap(program, site, decision, None)
-    wrapper = wrap(program, site, decision, functools.partial(_row_of, site, decision))
-    return wrapper and replace(wrapper, at_call=at_call)
-
-
-def is_free_of_helpers(site: Site) -> bool:
-    """Whether a site of stacked arrays is written without a helper: exact bits need one."""
-    return not site.file.project.settings.exact and not site.file.many_processes
+def wrapper_of(program: FollowedProgram, site: GlobalSite, decision: Decision) -> Wrapper | None:
+    """The lambda around the function of a site, for static arguments and rows."""
+    takes_rows = _row_edits(program, site, decision) is None
+    return wrap(program, site, decision, functools.partial(_row_of, site) if takes_rows else None)
 
 
 def plain_form(
-    site: Site, decision: Decision, meshes: Meshes, outer: tuple[str, ...], strict: bool
-) -> tuple[Form, frozenset[HelperRequest]]:
+    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
+) -> tuple[CallForm, frozenset[HelperRequest]]:
     """The two calls of a site, and the helpers that they need."""
     file = site.file
-    axis, written = axis_of(site, meshes)
+    axis, written = axis_of(site)
     if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
-        loose = ("check_vma=True",) if strict else ()
-        form = Form(
-            (*specs_of(site, decision, written, meshes), *loose), outer, written, name=AT_CALL
-        )
+        form = CallForm(specs_of(site, decision, written), outer, written, name=AT_CALL)
         return form, frozenset({HelperRequest(AT_CALL)})
-    return mapping_form(site, decision, meshes, outer, strict)
+    return mapping_form(site, decision, meshes, outer)
 
 
 def mapping_form(
-    site: Site, decision: Decision, meshes: Meshes, outer: tuple[str, ...], strict: bool
-) -> tuple[Form, frozenset[HelperRequest]]:
+    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
+) -> tuple[CallForm, frozenset[HelperRequest]]:
     """The two calls of a site that is evaluated when devices may be touched."""
     file = site.file
-    axis, written = axis_of(site, meshes)
+    axis, written = axis_of(site)
     mesh = meshes.text(file, axis, written)
-    specs = specs_of(site, decision, written, meshes)
-    check = () if strict else ("check_vma=False",)
-    name = f"{jax_name(file)[0]}.shard_map"
-    return Form((f"mesh={mesh}", *specs, *check), outer, None, name=name), needs_helper(mesh)
+    specs = specs_of(site, decision, written)
+    inner = (f"mesh={mesh}", *specs, "check_vma=False")
+    form = CallForm(inner, outer, None, name=f"{jax_name(file)[0]}.shard_map")
+    return form, needs_helper(mesh)
 
 
 # ---- rows: what stays one per device
 
 
-def row_edits(program: Program, site: Site, decision: Decision) -> list[Edit]:
+def row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -> list[Edit]:
     """The edits of the mapped function: it takes and returns blocks of one row."""
     return _row_edits(program, site, decision) or []
 
 
-def _row_of(site: Site, decision: Decision, number: int, name: str) -> str:
+def _row_of(site: GlobalSite, number: int, name: str) -> str:
     """The row of an argument, an expression."""
-    state = decision.state(site, number)
-    if state is not None:
-        return take_rows(site.file, state, name).flat()
     taken = _taken(site, number)
     if _is_leaf(site, number, name):
         return taken(name)
     return f"{jax_name(site.file)[0]}.tree.map(lambda x: {taken('x')}, {name})"
 
 
-def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] | None:
+def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -> list[Edit] | None:
     arguments = range(site.arguments or 0)
-    given = [k for k in arguments if decision.argument(site, k) in _WITH_ROWS]
+    given = [k for k in arguments if decision.argument(site, k) is AxisLayout.STACKED]
     outputs = decision.outputs(site)
-    returned = [k for k, layout in enumerate(outputs) if layout is Layout.STACKED]
-    if not given and not any(layout in _WITH_ROWS for layout in outputs):
+    returned = [k for k, layout in enumerate(outputs) if layout is AxisLayout.STACKED]
+    if not given and not returned:
         return []
     function = site.function
     if function is None or function.file is not site.file or not _is_only_mapped(program, site):
@@ -140,8 +113,7 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
     if isinstance(node, ast.Lambda):
         # One over several lines moves with its call: its text cannot change as well.
         is_edited = len(outputs) == 1 and node.lineno == node.end_lineno
-        is_edited = is_edited and not states_of(site, decision)
-        return _lambda_edits(site, decision, node, given, returned) if is_edited else None
+        return _lambda_edits(site, node, given, returned) if is_edited else None
     if not isinstance(node, ast.FunctionDef) or node.body[0].lineno == node.lineno:
         return None
     if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):
@@ -149,31 +121,10 @@ def _row_edits(program: Program, site: Site, decision: Decision) -> list[Edit] |
     names = positional(node)[filled(site) :]
     if any(k >= len(names) for k in given):
         return None
-    edits = [edit for k in given for edit in _take_row(site, decision, k, names[k])]
+    edits = [edit for k in given for edit in _take_row(site, k, names[k])]
     edits += _blank_line(file, node, edits)
-    states = decision.returned_states(site)
     for expression in file.index.returns(node):
         added = _add_rows(site, expression, returned, len(outputs))
-        fields = _add_fields(site, expression, states, node)
-        if added is None or fields is None:
-            return None
-        edits += [*added, *fields]
-    return edits
-
-
-def _add_fields(
-    site: Site, expression: ast.expr, states: Sequence[State | None], node: ast.FunctionDef
-) -> list[Edit] | None:
-    """Give an axis to the fields of returned states that stay one per device."""
-    is_one = len(states) == 1 and site.length() is None
-    if not is_one and not any(states):
-        return []
-    elements = [expression] if is_one else getattr(expression, "elts", [])
-    if len(elements) != len(states):
-        return None
-    edits: list[Edit] = []
-    for element, state in zip(elements, states, strict=True):
-        added = add_rows(site.file, state, element, node) if state is not None else []
         if added is None:
             return None
         edits += added
@@ -181,7 +132,7 @@ def _add_fields(
 
 
 def _lambda_edits(
-    site: Site, decision: Decision, node: ast.Lambda, given: list[int], returned: list[int]
+    site: GlobalSite, node: ast.Lambda, given: list[int], returned: list[int]
 ) -> list[Edit] | None:
     """A lambda that takes and returns blocks of one row, if it reads each of them once."""
     file, names = site.file, positional(node)
@@ -192,12 +143,12 @@ def _lambda_edits(
         loads += [node.body] if isinstance(node.body, ast.Name) and node.body.id == name else []
         if len(loads) != 1 or file.index.scope_of.get(loads[0]) is not file.index.opens[node]:
             return None
-        edits.append(file.replace(loads[0], _row_of(site, decision, number, name)))
-    body = _add_row(file, node.body, site.structure(()) == "leaf") if returned else []
+        edits.append(file.replace(loads[0], _row_of(site, number, name)))
+    body = _add_row(file, node.body, site.is_array(())) if returned else []
     return [*body[:1], *edits, *body[1:]]
 
 
-def _is_only_mapped(program: Program, site: Site) -> bool:
+def _is_only_mapped(program: FollowedProgram, site: GlobalSite) -> bool:
     """Whether nothing but the site mentions the function that it maps."""
     assert site.function is not None
     node = site.function.node
@@ -221,7 +172,7 @@ def _is_only_mapped(program: Program, site: Site) -> bool:
     return not any(one in set(ast.walk(node)) for one in loads)
 
 
-def _take_row(site: Site, decision: Decision, number: int, name: str) -> Iterator[Edit]:
+def _take_row(site: GlobalSite, number: int, name: str) -> Iterator[Edit]:
     """`key[0]` where a parameter is used, or a statement at the top of the function."""
     assert site.function is not None
     file, node = site.file, site.function.node
@@ -229,17 +180,12 @@ def _take_row(site: Site, decision: Decision, number: int, name: str) -> Iterato
     loads = _loads(file, node, name)
     if not loads:
         return
-    state = decision.state(site, number)
-    is_leaf = state is None and _is_leaf(site, number, name)
     mine = file.index.scope_of.get(loads[0]) is file.index.opens[node]
-    if is_leaf and len(loads) == 1 and mine:
-        yield file.replace(loads[0], _row_of(site, decision, number, name))
+    if _is_leaf(site, number, name) and len(loads) == 1 and mine:
+        yield file.replace(loads[0], _row_of(site, number, name))
         return
     margin = file.margin(_first_statement(node).lineno)
-    text = f"{margin}{name} = {_row_of(site, decision, number, name)}\n"
-    if state is not None:
-        text = StateText(file, state).assigned(name, take_rows(file, state, name), margin)
-    yield Edit(_top(file, node), text)
+    yield Edit(_top(file, node), f"{margin}{name} = {_row_of(site, number, name)}\n")
 
 
 def _top(file: File, function: ast.FunctionDef) -> Span:
@@ -256,7 +202,7 @@ def _blank_line(file: File, function: ast.FunctionDef, edits: Sequence[Edit]) ->
     return [Edit(top, "\n")] if is_above and any(edit.span == top for edit in edits) else []
 
 
-def _taken(site: Site, number: int) -> Callable[[str], str]:
+def _taken(site: GlobalSite, number: int) -> Callable[[str], str]:
     """How the row of an argument is written."""
     numpy = numpy_name(site.file, jax_name(site.file)[0])
     return _one_row if _has_one_row(site, number) else _only_row(numpy)
@@ -271,7 +217,7 @@ def _only_row(numpy: str) -> Callable[[str], str]:
     return lambda name: f"{numpy}.squeeze({name}, 0)"
 
 
-def _has_one_row(site: Site, number: int) -> bool:
+def _has_one_row(site: GlobalSite, number: int) -> bool:
     """Whether an argument is made with as many rows as there are devices."""
     made = find(site.given[number][0]).made if number in site.given else []
     return bool(made) and all(point.role in _COUNTED for point in made)
@@ -298,7 +244,7 @@ def _first_statement(node: ast.FunctionDef) -> ast.stmt:
     return node.body[1] if is_doc and len(node.body) > 1 else first
 
 
-def _is_leaf(site: Site, number: int, name: str) -> bool:
+def _is_leaf(site: GlobalSite, number: int, name: str) -> bool:
     """Whether an argument is one array: keys that were split, or as a run showed."""
     facts = site.facts
     is_known = facts is not None and facts.compile_count <= 1
@@ -309,18 +255,20 @@ def _is_leaf(site: Site, number: int, name: str) -> bool:
 
 
 def _makes_a_leaf(made: Point) -> bool:
-    if made.role is Role.OUTPUT and made.site is not None:
-        return made.site.structure(made.path) == "leaf"
-    return made.role is Role.ROWS and made.at.file.called(made.at.node) == "jax.random.split"
+    if made.role is CellRole.OUTPUT and made.site is not None:
+        return made.site.is_array(made.path)
+    return made.role is CellRole.ROWS and made.at.file.called(made.at.node) == "jax.random.split"
 
 
-def _add_rows(site: Site, expression: ast.expr, rows: list[int], length: int) -> list[Edit] | None:
+def _add_rows(
+    site: GlobalSite, expression: ast.expr, rows: list[int], length: int
+) -> list[Edit] | None:
     """Give an axis to the outputs that stay one per device."""
     if not rows:
         return []
-    leaves = [site.structure((number,)) == "leaf" for number in rows]
+    leaves = [site.is_array((number,)) for number in rows]
     if length == 1 or (len(rows) == length and not all(leaves)):
-        return _add_row(site.file, expression, site.structure(()) == "leaf")
+        return _add_row(site.file, expression, site.is_array(()))
     if not isinstance(expression, ast.Tuple) or len(expression.elts) != length:
         return None
     if any(isinstance(element, ast.Starred) for element in expression.elts):
@@ -347,7 +295,7 @@ def _add_row(file: File, node: ast.expr, is_leaf: bool) -> list[Edit]:
 # ---- how often a place runs
 
 
-def _runs_once(program: Program, file: File, node: ast.AST, depth: int = 4) -> bool:
+def _runs_once(program: FollowedProgram, file: File, node: ast.AST, depth: int = 4) -> bool:
     """Whether a place runs once: at the top level, or in a function that is called once."""
     for around in file.index.ancestors(node):
         if isinstance(around, _MANY):
@@ -358,7 +306,7 @@ def _runs_once(program: Program, file: File, node: ast.AST, depth: int = 4) -> b
     return True
 
 
-def _is_called_once(program: Program, function: ast.AST, depth: int) -> bool:
+def _is_called_once(program: FollowedProgram, function: ast.AST, depth: int) -> bool:
     """Whether the whole program mentions a function at one place, which runs once."""
     name = getattr(function, "name", "")
     if getattr(function, "decorator_list", ()):

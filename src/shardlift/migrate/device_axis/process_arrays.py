@@ -14,64 +14,66 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.migrate.device_axis.cells import Place, Role, find
+from shardlift.migrate.device_axis.cells import CellRole, NodePlace, find
 from shardlift.migrate.device_axis.mesh import Meshes, axis_of
-from shardlift.migrate.device_axis.program import Program
-from shardlift.migrate.device_axis.reasons import Change, Reason
-from shardlift.migrate.device_axis.sites import Site
-from shardlift.migrate.device_axis.solve import Decision, Layout
+from shardlift.migrate.device_axis.program import FollowedProgram
+from shardlift.migrate.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.migrate.device_axis.sites import GlobalSite
+from shardlift.migrate.device_axis.solve import AxisLayout, Decision
 from shardlift.migrate.names import jax_name
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import end, position
 
 
-def keeps_apart(program: Program, decision: Decision, meshes: Meshes) -> Reason | None:
+def keeps_apart(program: FollowedProgram, decision: Decision, meshes: Meshes) -> Obstacle | None:
     """Why the arrays of each process stay its own: the reason of the first site that has one."""
     for site in program.sites.values():
         if decision.is_changed(site) and (why := _apart(decision, site, meshes)) is not None:
-            here = f"each process has its own arrays, as {site.name} at"
-            return Reason(f"{here} {Place(site.file, site.node)} {why.why}", why.change)
+            about = {"name": site.name, "at": NodePlace(site.file, site.node), "why": why.text}
+            return obstacle(ObstacleKind.OWN_ARRAYS, why.advice, **about)
     return None
 
 
-def _apart(decision: Decision, site: Site, meshes: Meshes) -> Reason | None:
+def _apart(decision: Decision, site: GlobalSite, meshes: Meshes) -> Obstacle | None:
     axes = [site.in_axis(k) for k in range(site.arguments or 0) if k not in site.static]
     if not _has_meshes(decision, site, meshes):
-        return Reason("is not in one script with all that calls it", Change.SET_UP_FIRST)
+        return obstacle(ObstacleKind.OTHER_SCRIPTS, Advice.SET_UP_FIRST)
     if None in axes or site.out_axes != 0:
-        return Reason("has axes of None", Change.REPLICATE)
+        return obstacle(ObstacleKind.AXES_OF_NONE, Advice.REPLICATE)
     if site.has_keywords or site.named:
-        return Reason("is called with keyword arguments", Change.BY_POSITION)
+        return obstacle(ObstacleKind.BY_KEYWORD, Advice.BY_POSITION)
     if any(isinstance(argument, ast.Starred) for _, call in site.calls for argument in call.args):
-        return Reason("is called with unpacked arguments", Change.NAME_EACH)
-    if any(layout is not Layout.WHOLE for layout in decision.outputs(site)):
-        return Reason("returns one row per device", Change.AVERAGE)
+        return obstacle(ObstacleKind.BY_STAR, Advice.NAME_EACH)
+    if any(layout is not AxisLayout.WHOLE for layout in decision.outputs(site)):
+        return obstacle(ObstacleKind.RETURNS_ROWS, Advice.AVERAGE)
     roles = {p.role for k in _brought(decision, site) for p in find(site.given[k][0]).points}
-    if Role.OUTPUT in roles:
-        return Reason("may be given an output, or an array of this process", Change.OTHER_NAME)
-    if Role.PREFETCH in roles:  # joining the parts would move them to the host and back
-        return Reason("is given batches that are on devices already", Change.LET_JAX_PREFETCH)
+    if CellRole.OUTPUT in roles:
+        return obstacle(ObstacleKind.OWN_OUTPUT, Advice.OTHER_NAME)
+    if CellRole.PREFETCH in roles:  # joining the parts would move them to the host and back
+        return obstacle(ObstacleKind.ON_DEVICES, Advice.LET_JAX_PREFETCH)
     return None
 
 
-def _has_meshes(decision: Decision, site: Site, meshes: Meshes) -> bool:
+def _has_meshes(decision: Decision, site: GlobalSite, meshes: Meshes) -> bool:
     """Whether the file of a site has its mesh in a variable, and all calls and copies."""
-    whole = (k for k in site.given if decision.argument(site, k) is Layout.WHOLE)
+    whole = (k for k in site.given if decision.argument(site, k) is AxisLayout.WHOLE)
     made = [point.at.file for k in whole for point in find(site.given[k][0]).made]
     files = {*made, *(file for file, _ in site.calls)}
-    is_variable = meshes.is_variable(site.file, axis_of(site, meshes)[0])
+    is_variable = meshes.is_variable(site.file, axis_of(site)[0])
     return is_variable and files <= {site.file}
 
 
-def _brought(decision: Decision, site: Site) -> list[int]:
+def _brought(decision: Decision, site: GlobalSite) -> list[int]:
     """The arguments of which each process has a part."""
-    return [k for k in sorted(site.given) if decision.argument(site, k) is not Layout.WHOLE]
+    return [k for k in sorted(site.given) if decision.argument(site, k) is not AxisLayout.WHOLE]
 
 
-def join_parts(decision: Decision, site: Site, meshes: Meshes) -> Iterator[tuple[File, Match]]:
+def join_parts(
+    decision: Decision, site: GlobalSite, meshes: Meshes
+) -> Iterator[tuple[File, Match]]:
     """The edits of the calls of a site: the parts of all processes become one array."""
-    axis, written = axis_of(site, meshes)
+    axis, written = axis_of(site)
     for file, call in site.calls:
         jax, imports = jax_name(file)
         over_axis = meshes.sharding(file, axis or "", written, split=True)

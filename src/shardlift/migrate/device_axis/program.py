@@ -6,27 +6,23 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from shardlift.capture import schema
 from shardlift.migrate.device_axis.cells import (
     Cell,
+    CellRole,
     Escape,
-    Place,
+    NodePlace,
     Point,
-    Role,
     add_made,
     escape,
     find,
     unify,
 )
-from shardlift.migrate.device_axis.sites import Site, find_program_sites
+from shardlift.migrate.device_axis.sites import GlobalSite, find_program_sites
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.source.values import External, Known
-
-if TYPE_CHECKING:
-    from shardlift.migrate.device_axis.states import State
 
 # Classes that a class may be derived from without another's code seeing its attributes.
 _PLAIN_BASES = frozenset(
@@ -50,7 +46,7 @@ class Called:
 class PendingCall:
     """A call of a value that may turn out to be a pmapped function."""
 
-    at: Place
+    at: NodePlace
     call: ast.Call
     function: Cell
     arguments: list[Cell]  # by position
@@ -64,14 +60,14 @@ class PendingCall:
 class Indexed:
     """`x[k]`: an element of a tuple, or the row of an array on one device."""
 
-    at: Place
+    at: NodePlace
     node: ast.Subscript
     base: Cell
     index: int
     result: Cell
 
 
-class Program:
+class FollowedProgram:
     """The cells of a program, and what is shared between its functions and files."""
 
     def __init__(
@@ -87,19 +83,18 @@ class Program:
         self.files = list(files)
         self.captures = captures
         self.lost = lost
-        self.sites: dict[ast.AST, Site] = {
+        self.sites: dict[ast.AST, GlobalSite] = {
             site.node: site for site in find_program_sites(self.files, captures, lost)
         }
         self.fields: dict[tuple[ast.ClassDef, str], Cell] = {}
         self.functions: dict[ast.AST, Called] = {}
         self.leaked: dict[ast.ClassDef, Escape] = {}  # classes whose attributes others may see
-        self.unresolved_names: dict[str, Place] = {}  # attributes of values that are not known
+        self.unresolved_names: dict[str, NodePlace] = {}  # attributes of values that are not known
         self.read: set[tuple[File, str]] = set()  # globals that something reads
         self.pending: list[PendingCall] = []
         self.indexed: list[Indexed] = []
         self.tracked: list[Cell] = []  # the values whose layout is decided
-        self.mapped: list[tuple[Site, Cell]] = []  # pmapped functions
-        self.states: list[State] = []  # whose fields have several layouts
+        self.mapped: list[tuple[GlobalSite, Cell]] = []  # pmapped functions
         self._bindings: dict[ast.AST, Cell] = {}
         self._shared: dict[File, dict[Scope, frozenset[str]]] = {}
 
@@ -176,7 +171,7 @@ class Program:
             others = [v for v in values if not (isinstance(v, Known) or v in _PLAIN_BASES)]
             if len(bases) > 1 or others or owner.keywords:
                 why = f"is an attribute of the class {owner.name}, whose base class may see it"
-                self.leaked.setdefault(owner, Escape(Place(file, owner), why, outside=True))
+                self.leaked.setdefault(owner, Escape(NodePlace(file, owner), why, outside=True))
             if not bases or bases[0].node in seen:
                 return owner
             base = bases[0].node
@@ -186,7 +181,7 @@ class Program:
             owner, file = base, bases[0].file
             seen.add(owner)
 
-    def leak(self, owner: ast.ClassDef, file: File, at: Place) -> None:
+    def leak(self, owner: ast.ClassDef, file: File, at: NodePlace) -> None:
         """An object or its class is passed on: others may see its attributes."""
         top = self.top_class(owner, file)
         why = f"is an attribute of the class {owner.name}, which is passed on"
@@ -206,7 +201,7 @@ class Program:
         decorators = getattr(known.node, "decorator_list", [])
         return all(known.file.name(one) in _PLAIN_DECORATORS for one in decorators)
 
-    def hand_on(self, known: Known, at: Place) -> None:
+    def hand_on(self, known: Known, at: NodePlace) -> None:
         """A function is used as a value: others may call it with anything."""
         said = Escape(at, "is returned by a function that is passed on as a value", True)
         self.open(self.function(known), said)
@@ -214,17 +209,17 @@ class Program:
     def open(self, called: Called, said: Escape) -> None:
         """Others may call a function: its parameters may be anything, and its result is theirs."""
         for argument in all_arguments(called.node.args):
-            at = Place(called.file, argument)
-            add_made(self.binding(argument), Point(Role.ELSEWHERE, at, why=said))
+            at = NodePlace(called.file, argument)
+            add_made(self.binding(argument), Point(CellRole.ELSEWHERE, at, why=said))
         escape(called.result, said)
 
-    def unresolved(self, name: str, at: Place) -> None:
+    def unresolved(self, name: str, at: NodePlace) -> None:
         """An attribute of an unknown object is read: it may be any method of that name."""
         self.unresolved_names.setdefault(name, at)
 
     # ---- at the end
 
-    def has_one_name(self, root: Cell, at: Place) -> bool:
+    def has_one_name(self, root: Cell, at: NodePlace) -> bool:
         """Whether the values of a class have one name in one function, which no other scope sees.
 
         Once that name has another value, nobody has them.

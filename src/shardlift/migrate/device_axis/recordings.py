@@ -18,10 +18,11 @@ from shardlift.capture import schema
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.text_digest import digest
 from shardlift.migrate.device_axis.failures import blame
+from shardlift.migrate.device_axis.reasons import Advice, ObstacleKind, obstacle
 from shardlift.source.mentions import is_decorator
 
 if TYPE_CHECKING:
-    from shardlift.migrate.device_axis.sites import Site
+    from shardlift.migrate.device_axis.sites import GlobalSite
     from shardlift.source.file import File
 
 
@@ -35,11 +36,11 @@ class Doubt:
 
 
 def assign_facts(
-    sites: Sequence[Site], files: Sequence[File], captures: Sequence[schema.Capture]
+    sites: Sequence[GlobalSite], files: Sequence[File], captures: Sequence[schema.Capture]
 ) -> None:
     """Give each site what the runs recorded of it, or the reason why that is not used."""
-    believed: dict[Site, list[schema.Site]] = {}
-    partial: set[Site] = set()  # sites that a run called on some of its devices
+    believed: dict[GlobalSite, list[schema.SiteFacts]] = {}
+    unsure: set[GlobalSite] = set()  # sites that a run did not surely call on all of its devices
     for capture in captures:
         matches = _without_ambiguous(_matches(sites, capture))
         changed = _changed_file(files, capture)
@@ -47,30 +48,40 @@ def assign_facts(
             doubt = Doubt(changed) if changed else _undated(site, capture)
             if doubt is None:
                 believed.setdefault(site, []).append(recorded)
-                partial |= set() if _is_on_all_devices(recorded, capture) else {site}
+                unsure |= set() if _is_on_all_devices(recorded, capture) else {site}
+                if _is_on_some_devices(recorded, capture):
+                    site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS, Advice.ONE_ROW_EACH))
             else:
                 site.doubt = site.doubt or doubt
     for site, runs in believed.items():
         with blame(site.file):
             site.facts, site.doubt = combine(runs), _disagreement(runs)
-        site.ran_on_all_devices = site not in partial
+        site.ran_on_all_devices = site not in unsure
 
 
-def _matches(sites: Sequence[Site], capture: schema.Capture) -> dict[Site, schema.Site | None]:
-    found: dict[Site, schema.Site | None] = {}
+def _matches(
+    sites: Sequence[GlobalSite], capture: schema.Capture
+) -> dict[GlobalSite, schema.SiteFacts | None]:
+    found: dict[GlobalSite, schema.SiteFacts | None] = {}
     for site in sites:
         with blame(site.file):
             found[site] = _recorded(site, capture)
     return found
 
 
-def _is_on_all_devices(recorded: schema.Site, capture: schema.Capture) -> bool:
+def _is_on_all_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
     """Whether a site was called with one row per device, on several devices of one process."""
     counts = [len(process.devices) for process in capture.processes]
     return len(counts) == 1 and 1 < recorded.axis_size == counts[0]
 
 
-def combine(runs: Sequence[schema.Site]) -> schema.Site:
+def _is_on_some_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
+    """Whether a site was called on several devices, but not on all of the job."""
+    count = sum(len(process.devices) for process in capture.processes)
+    return 1 < recorded.axis_size < count
+
+
+def combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
     """What holds in all runs of a site. A run on one device proves nothing about several."""
     runs = _on_several_devices(runs)
     first = runs[0]
@@ -86,21 +97,36 @@ def combine(runs: Sequence[schema.Site]) -> schema.Site:
         compile_count=max(one.compile_count for one in runs),
         collectives=tuple(dict.fromkeys(c for one in runs for c in one.collectives)),
         proofs=tuple(proofs),
+        whole_batch=_least_certain([one.whole_batch for one in runs]),
     )
 
 
-def _on_several_devices(runs: Sequence[schema.Site]) -> Sequence[schema.Site]:
+def _least_certain(
+    trials: Sequence[schema.WholeBatchTrial | None],
+) -> schema.WholeBatchTrial | None:
+    """The trial that agrees least; one that shows nothing only if there is no other."""
+    tried = [trial for trial in trials if trial is not None and trial.untried is None]
+    if not tried:
+        return trials[0]
+    worst = max(tried, key=lambda trial: trial.difference / trial.bound)
+    joined = {trial.joined for trial in tried}
+    return worst if len(joined) == 1 else replace(worst, joined=())
+
+
+def _on_several_devices(runs: Sequence[schema.SiteFacts]) -> Sequence[schema.SiteFacts]:
     return [one for one in runs if one.axis_size != 1] or runs
 
 
-def _disagreement(runs: Sequence[schema.Site]) -> Doubt | None:
+def _disagreement(runs: Sequence[schema.SiteFacts]) -> Doubt | None:
     runs = _on_several_devices(runs)
     parts = [", ".join(p.path for p in one.proofs) for one in runs if one.proofs]
     differing = next((other for other in parts if other != parts[0]), None)
     return None if differing is None else Doubt(outputs=(parts[0], differing))
 
 
-def _without_ambiguous(matches: dict[Site, schema.Site | None]) -> dict[Site, schema.Site]:
+def _without_ambiguous(
+    matches: dict[GlobalSite, schema.SiteFacts | None],
+) -> dict[GlobalSite, schema.SiteFacts]:
     """Without recorded sites that match two places."""
     counts = Counter(id(recorded) for recorded in matches.values())
     return {
@@ -119,7 +145,7 @@ def _changed_file(files: Sequence[File], capture: schema.Capture) -> str:
     return ""
 
 
-def _undated(site: Site, capture: schema.Capture) -> Doubt | None:
+def _undated(site: GlobalSite, capture: schema.Capture) -> Doubt | None:
     known = _digests(site.file, [site.file], capture)
     return None if known else Doubt(undated=True)
 
@@ -134,10 +160,10 @@ def _digests(file: File, files: Sequence[File], capture: schema.Capture) -> set[
     rest = {
         path: text for path, text in capture.sources.items() if os.path.abspath(path) not in paths
     }
-    return {text for path, text in rest.items() if _is_file(path, here)}
+    return {text for path, text in rest.items() if is_file(path, here)}
 
 
-def _recorded(site: Site, capture: schema.Capture) -> schema.Site | None:
+def _recorded(site: GlobalSite, capture: schema.Capture) -> schema.SiteFacts | None:
     """The recorded site at the same place, if there is just one."""
     first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
     decorated = site.file.index.parents.get(site.node)
@@ -147,7 +173,7 @@ def _recorded(site: Site, capture: schema.Capture) -> schema.Site | None:
     found = [
         one
         for one in capture.sites
-        if one.calls and first <= one.line <= last and _is_file(one.file, here)
+        if one.calls and first <= one.line <= last and is_file(one.file, here)
     ]
     name = getattr(site.function.node, "name", "<lambda>") if site.function else None
     if len(found) != 1 or name not in (None, found[0].function):
@@ -155,8 +181,9 @@ def _recorded(site: Site, capture: schema.Capture) -> schema.Site | None:
     return found[0]
 
 
-def _is_file(recorded: str, here: str) -> bool:
+def is_file(recorded: str, path: str) -> bool:
     """Whether a path of a capture, which may be relative, is the end of a file's path."""
+    here = os.path.abspath(path)
     parts = [part for part in recorded.replace("\\", "/").split("/") if part not in ("", ".")]
     mine = here.replace("\\", "/").split("/")
     return len(parts) > 0 and mine[-len(parts) :] == parts

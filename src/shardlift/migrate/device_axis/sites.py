@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
-from typing import Literal
 
 from shardlift.capture import schema
 from shardlift.migrate.device_axis.cells import Cell, Key
 from shardlift.migrate.device_axis.failures import blame
 from shardlift.migrate.device_axis.idioms import all_devices
+from shardlift.migrate.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.migrate.device_axis.recordings import Doubt, assign_facts
 from shardlift.migrate.nested import tangled
 from shardlift.migrate.options import (
@@ -23,18 +24,23 @@ from shardlift.migrate.options import (
 )
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count
-from shardlift.source.inference import Inference, output_structure
 from shardlift.source.mentions import Mention, Use, is_decorator
+from shardlift.source.scopes import positional
 from shardlift.source.sites import mapped_function
-from shardlift.source.structure import Parts, Structure, join, part
 from shardlift.source.values import Constant, Known, Mapped
 
-Shape = Literal["leaf", "tree"]
 Axes = tuple[int | None, ...] | int | None
 
 
+class OutputKind(Enum):
+    """What a part of an output is."""
+
+    ARRAY = "array"
+    TREE = "tree"
+
+
 @dataclass(eq=False)
-class Site:
+class GlobalSite:
     """A pmap that is called, or decorates a function."""
 
     file: File = field(repr=False)
@@ -45,17 +51,16 @@ class Site:
     out_axes: Axes = 0
     donated: tuple[int, ...] = ()
     static: tuple[int, ...] = ()
-    facts: schema.Site | None = None
+    facts: schema.SiteFacts | None = None
     doubt: Doubt | None = None  # why recorded runs are not believed
-    # In recorded runs, or because it is given all devices: it has one row per device.
-    ran_on_all_devices: bool = False
+    ran_on_all_devices: bool = False  # in recorded runs
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
     arguments: int | None = None  # how many it is called with
     has_keywords: bool = False  # it is called with keyword arguments
     named: tuple[str, ...] = ()  # the last arguments, if its calls give them by keyword
-    obstacles: list[str] = field(default_factory=list)  # why it has to stay stacked
+    obstacles: list[Obstacle] = field(default_factory=list)  # why it has to stay stacked
 
     @cached_property
     def function(self) -> Known | None:
@@ -96,53 +101,43 @@ class Site:
         """Whether some parts of the output have a device axis and others have none."""
         return isinstance(self.out_axes, tuple) and len(set(self.out_axes)) > 1
 
-    def structure(self, path: tuple[Key, ...]) -> Shape | None:
-        """Whether a part of the output is one array or a tree; None if that is not known."""
-        if not path and isinstance(self.out_axes, tuple):
-            return "tree"
-        return self._by_text(path) or self._by_facts(path)
-
-    def _by_facts(self, path: tuple[Key, ...]) -> Shape | None:
-        """As recorded in a run. Programs of one site may differ in all but the outermost parts."""
-        facts = self.facts
-        if facts is None or not facts.outputs or facts.leaves_left_out:
-            return None
-        if facts.compile_count > 1 and (path or not facts.proofs):
-            return None
-        paths = [leaf.path for leaf in facts.outputs]
-        for prefix in _spellings(path):
-            if prefix in paths:
-                return "leaf"
-            if any(one.startswith((f"{prefix}[", f"{prefix}.")) for one in paths):
-                return "tree"
+    def kind(self, path: tuple[Key, ...]) -> OutputKind | None:
+        """What a part of the output was in all recorded programs; None if that is not known."""
+        proofs = self.facts.proofs if self.facts is not None else ()
+        if not path:
+            is_tree = isinstance(self.out_axes, tuple) or any(p.path != "output" for p in proofs)
+            return OutputKind.TREE if is_tree else OutputKind.ARRAY if proofs else None
+        outermost, spellings = _spellings(path[:1]), _spellings(path)
+        for proof in proofs:
+            if proof.path in outermost:
+                return _kind(proof, spellings, is_outermost=len(path) == 1)
         return None
 
-    def _by_text(self, path: tuple[Key, ...]) -> Shape | None:
-        found = self._proven()
-        for step in path:
-            found = part(found, step)
-        if isinstance(found, Parts):
-            return "tree"
-        return "leaf" if found is not None else None
-
-    def _proven(self) -> Structure:
-        """The structure that every call of it is proven to return."""
-        if self.mapped is None:
-            return None
-        mapped = self.mapped
-        calls = [output_structure(mapped, call, file) for file, call in self.calls]
-        return join(calls) if calls else Inference(mapped.file).of_mapped(mapped, None)
+    def is_array(self, path: tuple[Key, ...]) -> bool:
+        """Whether a part of the output was one array in all recorded programs."""
+        return self.kind(path) is OutputKind.ARRAY
 
     def length(self) -> int | None:
         """How many elements the output has, if it is a tuple."""
         if isinstance(self.out_axes, tuple):
             return len(self.out_axes)
-        if self.facts is not None and self.facts.proofs:
-            paths = [proof.path for proof in self.facts.proofs]
-            listed = [f"output[{k}]" for k in range(len(paths))]
-            return len(paths) if paths == listed else None
-        found = self._proven()
-        return len(found.of) if isinstance(found, Parts) and found.kind is tuple else None
+        paths = [proof.path for proof in self.facts.proofs] if self.facts is not None else []
+        listed = [f"output[{k}]" for k in range(len(paths))]
+        return len(paths) if paths and paths == listed else None
+
+    def may_take_scalars(self, position: int) -> bool:
+        """Whether an argument has scalars in the row of a device, as far as runs do not deny it."""
+        facts, function = self.facts, self.function
+        names = positional(function.node) if function is not None else []  # type: ignore[arg-type]
+        if facts is None or facts.leaves_left_out or position >= len(names):
+            return True
+        inside = (f"{names[position]}[", f"{names[position]}.")
+        shapes = [
+            leaf.shape
+            for leaf in facts.arguments
+            if leaf.path == names[position] or leaf.path.startswith(inside)
+        ]
+        return not shapes or any(len(shape) <= 1 for shape in shapes)
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""
@@ -164,17 +159,15 @@ class Site:
         by_name = [first + self.named.index(name) for name in sorted(self.named)]
         return tuple(k if k < first else by_name[k - first] for k in needs)
 
-    def fields(self, path: tuple[Key, ...]) -> dict[str, tuple[str, ...] | None]:
-        """What the fields of a state need to be the same on all devices, by their keys."""
-        if not path and self.length() is not None:
-            return {}
-        found: dict[str, tuple[str, ...] | None] = {}
-        for proof in self.proofs(path):
-            prefix = "output" if not path else proof.path
-            if not proof.fields:
-                return {}
-            found |= {name.removeprefix(prefix): need for name, need in proof.fields.items()}
-        return found
+
+def _kind(proof: schema.Proof, spellings: Sequence[str], is_outermost: bool) -> OutputKind | None:
+    """What the part of an output with one of these paths is."""
+    if not set(spellings).isdisjoint(proof.arrays):
+        return OutputKind.ARRAY
+    inside = tuple(f"{path}{sign}" for path in spellings for sign in "[.")
+    is_tree = any(path.startswith(inside) for path in proof.arrays)
+    is_tree = is_tree or (is_outermost and proof.leaves > 1)
+    return OutputKind.TREE if is_tree else None
 
 
 def _spellings(path: Sequence[Key]) -> list[str]:
@@ -188,7 +181,7 @@ def _spellings(path: Sequence[Key]) -> list[str]:
 
 def find_program_sites(
     files: Sequence[File], captures: Sequence[schema.Capture], lost: Container[File] = ()
-) -> list[Site]:
+) -> list[GlobalSite]:
     """Every pmap of a program, with what runs recorded of it, unless that is out of date.
 
     Not those of files that are lost: their arrays stay as they are.
@@ -198,20 +191,20 @@ def find_program_sites(
     return sites
 
 
-def _find_sites(file: File) -> list[Site]:
+def _find_sites(file: File) -> list[GlobalSite]:
     """Every pmap of a file, in the order of the text."""
     with blame(file):
         return _sites_in(file)
 
 
-def _sites_in(file: File) -> list[Site]:
+def _sites_in(file: File) -> list[GlobalSite]:
     inside = tangled(file)
-    found: list[Site] = []
+    found: list[GlobalSite] = []
     for mention in file.mentions:
         if mention.is_own and _is_site(file, mention):
             site = _site(file, mention.node)
             if site.node in inside:
-                site.obstacles.append(inside[site.node])
+                site.obstacles.append(obstacle(ObstacleKind.AS_TOLD, None, text=inside[site.node]))
             found.append(site)
     return found
 
@@ -227,7 +220,7 @@ def _is_site(file: File, mention: Mention) -> bool:
     return bool(call.args) or any(keyword.arg == "fun" for keyword in call.keywords)
 
 
-def _site(file: File, node: ast.expr) -> Site:
+def _site(file: File, node: ast.expr) -> GlobalSite:
     decorated = file.index.parents.get(node)
     decorates = is_decorator(file, node)
     try:
@@ -241,40 +234,39 @@ def _site(file: File, node: ast.expr) -> Site:
             options = read_options(file, node)
             value = file.only(node)
         mapped = value if isinstance(value, Mapped) else None
-        site = Site(file, node, options, mapped)
+        site = GlobalSite(file, node, options, mapped)
         site.in_axes = _axes(options, "in_axes")
         site.out_axes = _axes(options, "out_axes")
         site.donated = options.numbers("donate_argnums")
         site.static = options.numbers("static_broadcasted_argnums")
     except (NotLiteralError, UnsupportedError) as error:
-        why = f"{error}: write its options out, axes as 0 or None"
-        return Site(file, node, Options(file, None, {}), None, obstacles=[why])
+        why = obstacle(ObstacleKind.OPTIONS, Advice.OPTIONS_WRITTEN, error=error)
+        return GlobalSite(file, node, Options(file, None, {}), None, obstacles=[why])
     site.obstacles += _obstacles(site, decorated if decorates else None)
-    site.ran_on_all_devices = any(_is_on_all_devices(site, n) for n in ("devices", "axis_size"))
     return site
 
 
-def _obstacles(site: Site, decorated: ast.AST | None) -> Iterable[str]:
+def _obstacles(site: GlobalSite, decorated: ast.AST | None) -> Iterable[Obstacle]:
     for name in ("devices", "backend", "axis_size"):
         text = site.options.text(name)
         if text not in (None, "()", "[]", "None") and not _is_on_all_devices(site, name):
-            yield f"it is given {name}: leave that out if it runs on all devices"
+            yield obstacle(ObstacleKind.GIVEN, Advice.LEAVE_OUT, option=name)
     axis = site.options.keywords.get("axis_name")
     while isinstance(axis, ast.Attribute):
         axis = axis.value
     if axis is not None and not isinstance(axis, (ast.Constant, ast.Name)):
-        yield "its axis name is computed: write it as a string"
+        yield obstacle(ObstacleKind.AXIS_COMPUTED, Advice.AXIS_WRITTEN)
     if isinstance(axis, ast.Constant) and not isinstance(axis.value, str):
-        yield "its axis name is not a string: give it a string"
+        yield obstacle(ObstacleKind.AXIS_NO_STRING, Advice.AXIS_WRITTEN)
     if isinstance(site.options.keywords.get("out_axes"), ast.List):
-        yield "its out_axes are a list: return a tuple and write them as one"
+        yield obstacle(ObstacleKind.OUT_AXES_LIST, Advice.RETURN_TUPLE)
     if any(number < 0 for number in (*site.donated, *site.static)):
-        yield "an argument is counted from the end: count it from the start"
+        yield obstacle(ObstacleKind.FROM_END, Advice.FROM_START)
     if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
-        yield "it maps a method: map a function"
+        yield obstacle(ObstacleKind.METHOD, Advice.MAP_FUNCTION)
 
 
-def _is_on_all_devices(site: Site, name: str) -> bool:
+def _is_on_all_devices(site: GlobalSite, name: str) -> bool:
     """Whether `devices` or `axis_size` is just what pmap takes if it has one row per device."""
     node = site.options.keywords.get(name)
     if node is None or site.file.many_processes:  # there, the devices of all processes

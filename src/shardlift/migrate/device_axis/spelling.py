@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from shardlift.migrate.call_format import CallText, Style, render
-from shardlift.migrate.device_axis.cells import Point, Role
-from shardlift.migrate.device_axis.reasons import Change, Reason
+from shardlift.migrate.device_axis.cells import CellRole, Point, WeakTypes
+from shardlift.migrate.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.migrate.names import is_free, is_shadowed, jax_name
 from shardlift.source.comments import has_comment
 from shardlift.source.file import File
@@ -34,8 +34,8 @@ _READERS = _ON_HOST | frozenset(
         "flax.serialization.msgpack_serialize", "flax.serialization.to_state_dict",
     }
 )  # fmt: skip
-_READS = (Role.FIRST, Role.INDEX, Role.METRICS)
-_REWRITTEN = (Role.REPLICATE, Role.SHARD, *_READS)
+_READS = (CellRole.FIRST, CellRole.INDEX, CellRole.METRICS)
+_REWRITTEN = (CellRole.REPLICATE, CellRole.SHARD, *_READS)
 _PLACE = "\0"  # stands for a tree while the text around it is laid out
 _SIMPLE = (
     ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Dict, ast.List,
@@ -43,27 +43,27 @@ _SIMPLE = (
 )  # fmt: skip
 
 
-def in_the_way(point: Point) -> Reason | None:
+def in_the_way(point: Point) -> Obstacle | None:
     """Why the text of a use cannot be changed."""
     file, node = point.at.file, point.at.node
     changed = point.role in _REWRITTEN
     if changed and has_comment(f"({file.text(node)})"):
-        why = f"there are comments inside `{file.brief(node)}` at {point.at}"
-        return Reason(why, Change.MOVE_COMMENTS)
-    if point.role is Role.REPLICATE and not is_free(file, node, PUT):
+        about = {"text": file.brief(node), "at": point.at}
+        return obstacle(ObstacleKind.COMMENTS, Advice.MOVE_COMMENTS, **about)
+    if point.role is CellRole.REPLICATE and not is_free(file, node, PUT):
         return _means_another(PUT, point)
     if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
         return _means_another(jax_name(file)[0], point)
-    if point.role is Role.METRICS and not isinstance(_function(node), ast.Attribute):
-        return Reason(f"get_metrics at {point.at} is imported by its name", Change.IMPORT_MODULE)
-    is_replaced = point.role is Role.PREFETCH and not prefetch_splits(file.project.settings)
+    if point.role is CellRole.METRICS and not isinstance(_function(node), ast.Attribute):
+        return obstacle(ObstacleKind.METRICS_BY_NAME, Advice.IMPORT_MODULE, at=point.at)
+    is_replaced = point.role is CellRole.PREFETCH and not prefetch_splits(file.project.settings)
     if is_replaced and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
         return _means_another(PREFETCH, point)
     return None
 
 
-def _means_another(name: str, point: Point) -> Reason:
-    return Reason(f"the name `{name}` means something else at {point.at}", Change.RENAME)
+def _means_another(name: str, point: Point) -> Obstacle:
+    return obstacle(ObstacleKind.NAME_TAKEN, Advice.RENAME, name=name, at=point.at)
 
 
 def _function(node: ast.AST) -> ast.expr:
@@ -71,15 +71,22 @@ def _function(node: ast.AST) -> ast.expr:
     return node.func
 
 
-def replicated(made: Point, axis_name: str | None) -> list[Edit]:
+def replicated(
+    made: Point, axis_name: str | None, weak_types: WeakTypes
+) -> tuple[list[Edit], frozenset[str]]:
     """`replicate(x)` becomes a copy of `x` on every device."""
     file = made.at.file
     assert made.inner is not None
     axis = f", {Style.of(file.source.text).string(axis_name)}" if axis_name is not None else ""
-    return _around(file, made.at.node, made.inner, f"{PUT}(", f"{axis})")
+    if weak_types is WeakTypes.KEPT:
+        return _around(file, made.at.node, made.inner, f"{PUT}(", f"{axis})"), frozenset()
+    jax, jax_imports = jax_name(file)
+    copy, imports = _copy(file, weak_types)
+    opening = f"{PUT}({jax}.tree.map({copy}, "
+    return _around(file, made.at.node, made.inner, opening, f"){axis})"), imports | jax_imports
 
 
-def placed(made: Point, sharding: str) -> tuple[list[Edit], frozenset[str]]:
+def placed(made: Point, sharding: str, weak_types: WeakTypes) -> tuple[list[Edit], frozenset[str]]:
     """`replicate(x)` becomes a copy of `x`, whole on every device.
 
     Without the copy the arrays share memory with `x` (JAX 0.10.2 and 0.12, with `may_alias=False`
@@ -87,24 +94,39 @@ def placed(made: Point, sharding: str) -> tuple[list[Edit], frozenset[str]]:
     """
     file = made.at.file
     assert made.inner is not None
-    text, stand_in = _placed_text(made, sharding)
-    imports = jax_name(file)[1]
+    text, stand_in = _placed_text(made, sharding, weak_types)
+    imports = jax_name(file)[1] | _copy(file, weak_types)[1]
     return _around(file, made.at.node, made.inner, *text.split(stand_in)), imports
 
 
-def fits_on_a_line(made: Point, sharding: str) -> bool:
+def fits_on_a_line(made: Point, sharding: str, weak_types: WeakTypes) -> bool:
     """Whether the text of `placed` has no more lines than the tree."""
-    return "\n" not in _placed_text(made, sharding)[0]
+    return "\n" not in _placed_text(made, sharding, weak_types)[0]
 
 
-def _placed_text(made: Point, sharding: str) -> tuple[str, str]:
+def _placed_text(made: Point, sharding: str, weak_types: WeakTypes) -> tuple[str, str]:
     """The text of `placed`, and what stands for the tree in it."""
     file = made.at.file
     assert made.inner is not None
     jax = jax_name(file)[0]
     stand_in = _PLACE.ljust(len(file.text(made.inner)), "x")
-    copied = CallText(f"{jax}.tree.map", (f"{numpy_name(file, jax)}.copy", stand_in))
+    copied = CallText(f"{jax}.tree.map", (_copy(file, weak_types)[0], stand_in))
     return laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, sharding))), stand_in
+
+
+def _copy(file: File, weak_types: WeakTypes) -> tuple[str, frozenset[str]]:
+    """A function that copies a leaf with the type that pmap gave it, and what it imports."""
+    jax = jax_name(file)[0]
+    copy = f"{numpy_name(file, jax)}.copy"
+    if weak_types is WeakTypes.KEPT:
+        return copy, frozenset()
+    name = _name_of(file, "numpy")
+    numpy = name or ("numpy" if "np" in file.index.module.names else "np")
+    alias = " as np" if numpy == "np" else ""
+    imports = frozenset({f"import numpy{alias}"} if name is None else ())
+    if weak_types is WeakTypes.ALL_TYPED:
+        return f"{numpy}.array", imports
+    return f"lambda x: {copy}(x) if isinstance(x, {jax}.Array) else {numpy}.array(x)", imports
 
 
 def laid_out(file: File, node: ast.AST, call: CallText) -> str:
@@ -159,10 +181,10 @@ def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozense
     if shared:
         opening, closing = (f"{copy}(", ")") if donated else ("", "")
         local = f"lambda x: {opening}x.addressable_data(0){closing}"
-        if use.role is Role.FIRST or not isinstance(use.inner, _SIMPLE):
+        if use.role is CellRole.FIRST or not isinstance(use.inner, _SIMPLE):
             return _around(file, node, use.inner, f"{jax}.tree.map({local}, ", ")"), imports
         return _around(file, node, use.inner, opening, f".addressable_data(0){closing}"), imports
-    if use.role is Role.INDEX:
+    if use.role is CellRole.INDEX:
         return _around(file, node, use.inner, f"{copy}(", ")"), imports
     return _around(file, node, use.inner, f"{jax}.tree.map({copy}, ", ")"), imports
 
@@ -222,8 +244,13 @@ def _is_key(node: ast.expr) -> bool:
 
 def numpy_name(file: File, jax: str) -> str:
     """The name of `jax.numpy` in a file, `jax` being that of jax."""
+    return _name_of(file, "jax.numpy") or f"{jax}.numpy"
+
+
+def _name_of(file: File, module: str) -> str | None:
+    """The name of a module in a file."""
     for name, bound in file.index.module.names.items():
         alias = bound[0] if len(bound) == 1 else None
-        if isinstance(alias, ast.alias) and file.resolver.bound(alias) == (External("jax.numpy"),):
+        if isinstance(alias, ast.alias) and file.resolver.bound(alias) == (External(module),):
             return name
-    return f"{jax}.numpy"
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 
-from shardlift.migrate.device_axis.cells import Point, Role, add_made, each, unify
+from shardlift.migrate.device_axis.cells import CellRole, Point, add_made, each, unify
 from shardlift.migrate.device_axis.visitor import Visitor, visits
 from shardlift.source.file import File
 from shardlift.source.modules import module_parts
@@ -78,7 +78,7 @@ def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     for decorator in node.decorator_list:
         if decorator in v.program.sites:
             site = v.program.sites[decorator]
-            add_made(binding, Point(Role.MAPPED, v.at(decorator), site=site))
+            add_made(binding, Point(CellRole.MAPPED, v.at(decorator), site=site))
             v.program.mapped.append((site, binding))
             v.program.hand_on(Known(node, v.file), v.at(decorator))
         else:
@@ -86,7 +86,7 @@ def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     v.parameters(node.args)
     for argument, default in _defaults(node):
         if not isinstance(default, ast.Constant) and not _is_empty(default):
-            add_made(v.program.binding(argument), Point(Role.ELSEWHERE, v.at(default)))
+            add_made(v.program.binding(argument), Point(CellRole.ELSEWHERE, v.at(default)))
     v.function(node)
 
 
@@ -133,7 +133,7 @@ def _set_for_all(v: Visitor, owner: ast.ClassDef, name: str, bound: ast.AST) -> 
     value = getattr(v.file.index.parents.get(bound), "value", None)
     if value is not None and not isinstance(value, ast.Constant):
         cell = v.program.attribute(owner, v.file, name)
-        add_made(cell, Point(Role.ELSEWHERE, v.at(bound)))
+        add_made(cell, Point(CellRole.ELSEWHERE, v.at(bound)))
 
 
 @visits(ast.If, ast.While)

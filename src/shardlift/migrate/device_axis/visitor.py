@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 
 from shardlift.migrate.device_axis.cells import (
     Cell,
+    CellRole,
     Escape,
-    Place,
+    NodePlace,
     Point,
-    Role,
     add_made,
     escape,
     part,
     unify,
 )
-from shardlift.migrate.device_axis.program import Called, Program
+from shardlift.migrate.device_axis.program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import DEFINITIONS, after_definition, within_scope
 from shardlift.source.scopes import FUNCTIONS, Function, Scope
@@ -51,7 +51,7 @@ class Visitor:
     """Visits the statements and expressions of one scope of a file."""
 
     def __init__(
-        self, program: Program, file: File, scope: Scope, called: Called | None = None
+        self, program: FollowedProgram, file: File, scope: Scope, called: Called | None = None
     ) -> None:
         """`called` is the function whose body the scope is."""
         self.program = program
@@ -74,13 +74,13 @@ class Visitor:
         for statement in body:
             self.value(statement)
 
-    def at(self, node: ast.AST) -> Place:
+    def at(self, node: ast.AST) -> NodePlace:
         """A node of this file."""
-        return Place(self.file, node)
+        return NodePlace(self.file, node)
 
     def untraced(self, node: ast.AST) -> Cell:
         """The cell of a value whose origin is not followed."""
-        return add_made(Cell(), Point(Role.ELSEWHERE, self.at(node)))
+        return add_made(Cell(), Point(CellRole.ELSEWHERE, self.at(node)))
 
     def escape(self, cell: Cell, node: ast.AST, why: str) -> None:
         """Note that a value is used where it is not followed, at a node."""
@@ -228,7 +228,7 @@ class Visitor:
         inner = Visitor(self.program, self.file, self.file.index.opens[node], called)
         for rest in (node.args.vararg, node.args.kwarg):
             if rest is not None:
-                add_made(self.program.binding(rest), Point(Role.ELSEWHERE, self.at(rest)))
+                add_made(self.program.binding(rest), Point(CellRole.ELSEWHERE, self.at(rest)))
         if isinstance(node, ast.Lambda):
             unify(called.result, inner.value(node.body))
         else:

@@ -2,8 +2,7 @@
 
 `jax.shard_map` takes no static arguments: the lambda that is jitted has them, and the function that
 is mapped reads them from there. A function that others call as well cannot take blocks of one row
-itself: a lambda takes the rows for it. Specs that are made from an argument are made in the lambda
-that is jitted.
+itself: a lambda takes the rows for it.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shardlift.migrate.call_format import Argument, CallText, Lines
-from shardlift.migrate.device_axis.program import Program
-from shardlift.migrate.device_axis.sites import Site
-from shardlift.migrate.device_axis.solve import Decision, Layout
+from shardlift.migrate.call_format import Argument, CallText
+from shardlift.migrate.device_axis.program import FollowedProgram
+from shardlift.migrate.device_axis.sites import GlobalSite
+from shardlift.migrate.device_axis.solve import AxisLayout, Decision
 from shardlift.migrate.device_axis.spelling import numpy_name
 from shardlift.migrate.names import jax_name
 from shardlift.source.scopes import positional
@@ -28,56 +27,28 @@ class Wrapper:
     names: tuple[str, ...]
     body: str
     static: tuple[int, ...]
-    function: Argument | None = None  # what is mapped as it is, and not called in a lambda
-    at_call: bool = False  # the specs are made at the call
-    decorated: str = ""  # what a decorator calls the function that it is given
 
     @property
-    def mapped(self) -> Argument:
+    def mapped(self) -> str:
         """The lambda that takes the arrays."""
-        if self.function is not None:
-            return self.function
         return f"lambda {', '.join(self._arrays)}: {self.body}"
 
     def call(self, jax: str, inner: Sequence[Argument], outer: Sequence[str]) -> CallText:
         """`jax.jit(jax.shard_map(lambda …))`, with another lambda if there are static arguments."""
         mapping = f"{jax}.shard_map"
-        if not self.static and not self.at_call:
+        if not self.static:
             return CallText(f"{jax}.jit", (CallText(mapping, (self.mapped, *inner)), *outer))
         opening = f"lambda {', '.join(self.names)}: {mapping}"
         given = f"({', '.join(self._arrays)})"
-        numbers = (f"static_argnums={self.static}",) if self.static else ()
         jitted = CallText(opening, (self.mapped, *inner), given)
-        around = f"lambda {self.decorated}: " if self.decorated else ""
-        return CallText(f"{around}{jax}.jit", (jitted, *numbers, *outer))
+        return CallText(f"{jax}.jit", (jitted, f"static_argnums={self.static}", *outer))
 
     @property
     def _arrays(self) -> list[str]:
         return [name for k, name in enumerate(self.names) if k not in self.static]
 
 
-def wrap_at_call(program: Program, site: Site) -> Wrapper | None:
-    """The wrapper of a site whose specs are made from its arguments; None if it cannot have one.
-
-    The function takes its rows itself.
-    """
-    operand, function = site.options.operand, site.function
-    if function is None or site.static or site.arguments is None:
-        return None
-    if operand is not None and not _is_fixed_operand(program, site):
-        return None
-    names = positional(function.node)[filled(site) :][: site.arguments]  # type: ignore[arg-type]
-    if len(names) != site.arguments or set(names) & _names_around(site):
-        return None
-    if operand is None:
-        own = next(name for name in ("function", "mapped", "step_function") if name not in names)
-        return Wrapper(tuple(names), "", (), own, at_call=True, decorated=own)
-    text = Lines(site.file.text(operand), site.file.margin(operand.lineno))
-    mapped = text if "\n" in text.text else text.text
-    return Wrapper(tuple(names), "", (), mapped, at_call=True)
-
-
-def filled(site: Site) -> int:
+def filled(site: GlobalSite) -> int:
     """How many positional parameters a `functools.partial` has filled."""
     operand = site.options.operand
     if isinstance(operand, ast.Call) and site.file.called(operand) == "functools.partial":
@@ -85,25 +56,11 @@ def filled(site: Site) -> int:
     return 0
 
 
-def _is_fixed_operand(program: Program, site: Site) -> bool:
-    """Whether the names in what is mapped always mean the same: they are looked up at each call."""
-    operand, index = site.options.operand, site.file.index
-    assert operand is not None
-    if not isinstance(operand, ast.Name) and site.file.called(operand) != "functools.partial":
-        return False
-    for node in ast.walk(operand):
-        if isinstance(node, ast.Name):
-            scope = index.binding_scope(node)[0]
-            shared = program.shared_names(site.file, scope) if scope is not None else frozenset()
-            if scope is None or len(scope.names[node.id]) != 1 or node.id in shared:
-                return False
-        elif isinstance(node, (ast.Subscript, ast.NamedExpr, ast.Await)):
-            return False
-    return True
-
-
 def wrap(
-    program: Program, site: Site, decision: Decision, take: Callable[[int, str], str] | None
+    program: FollowedProgram,
+    site: GlobalSite,
+    decision: Decision,
+    take: Callable[[int, str], str] | None,
 ) -> Wrapper | None:
     """The wrapper of a site; None if it cannot have one.
 
@@ -122,7 +79,7 @@ def wrap(
     return Wrapper(tuple(names), body, site.static) if body is not None else None
 
 
-def _is_fixed(program: Program, site: Site) -> bool:
+def _is_fixed(program: FollowedProgram, site: GlobalSite) -> bool:
     """Whether the name of the function always means it: the lambda looks it up at each call."""
     operand, index = site.options.operand, site.file.index
     assert isinstance(operand, ast.Name)
@@ -140,7 +97,7 @@ def _is_fixed(program: Program, site: Site) -> bool:
     return statement in index.root.body and operand.id not in shared and not changed
 
 
-def _names_around(site: Site) -> set[str]:
+def _names_around(site: GlobalSite) -> set[str]:
     """The names that the text inside the lambdas needs, besides the parameters."""
     jax = jax_name(site.file)[0]
     axis = site.options.keywords.get("axis_name")
@@ -150,21 +107,25 @@ def _names_around(site: Site) -> set[str]:
 
 
 def _given(
-    decision: Decision, site: Site, number: int, name: str, take: Callable[[int, str], str] | None
+    decision: Decision,
+    site: GlobalSite,
+    number: int,
+    name: str,
+    take: Callable[[int, str], str] | None,
 ) -> str:
-    is_row = decision.argument(site, number) in (Layout.STACKED, Layout.MIXED)
+    is_row = decision.argument(site, number) is AxisLayout.STACKED
     return take(number, name) if take is not None and is_row else name
 
 
-def _with_rows(site: Site, decision: Decision, body: str) -> str | None:
+def _with_rows(site: GlobalSite, decision: Decision, body: str) -> str | None:
     """The call with an axis for what it returns, if all or nothing of it stays one per device."""
     layouts = set(decision.outputs(site))
-    if not layouts & {Layout.STACKED, Layout.MIXED}:
+    if AxisLayout.STACKED not in layouts:
         return body
-    if layouts != {Layout.STACKED}:
+    if layouts != {AxisLayout.STACKED}:
         return None
     jax = jax_name(site.file)[0]
     numpy = numpy_name(site.file, jax)
-    if site.structure(()) == "leaf":
+    if site.is_array(()):
         return f"{numpy}.expand_dims({body}, 0)"
     return f"{jax}.tree.map(lambda x: {numpy}.expand_dims(x, 0), {body})"

@@ -8,12 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .spmd_map_parts import _of_one_process, _remember
 
-@functools.lru_cache(maxsize=64)  # mapped again, it is not compiled again
+
+@_remember
 def filter_spmd_map(
     fun: Callable[..., Any] | None = None,
     *,
-    axis_name: Hashable = "devices",
+    axis_name: Hashable = "_devices",
 ) -> Any:
     """Run `fun` on several devices, each with its slice of the arrays.
 
@@ -27,11 +29,12 @@ def filter_spmd_map(
     @functools.wraps(fun)
     def mapped(*args: Any) -> Any:
         arrays, static = eqx.partition(args, eqx.is_array)
+        devices = _of_one_process(jax.devices())
         count = jax.tree.leaves(arrays)[0].shape[0]
         others = []  # what is returned and is not an array
 
         @jax.shard_map(
-            mesh=jax.sharding.Mesh(jax.devices()[:count], (axis_name,)),
+            mesh=jax.sharding.Mesh(devices[:count], (axis_name,)),
             in_specs=jax.P(axis_name),
             out_specs=jax.P(axis_name),
             check_vma=False,

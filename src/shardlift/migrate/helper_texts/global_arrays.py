@@ -16,7 +16,6 @@ def shard_map_on_devices(
     row_args=(),
     row_outputs=(),
     static_argnums=(),
-    check_vma=False,
 ):
     """`jax.shard_map` of `f` over all devices, on global arrays.
 
@@ -42,14 +41,14 @@ def shard_map_on_devices(
             mesh=mesh_of_devices(axis_name),
             in_specs=(list(in_specs), jax.P(axis_name)),
             out_specs=out_specs,
-            check_vma=check_vma,
+            check_vma=False,
         )(arrays, kwargs)
 
     mapped.layout = (axis_name, in_specs, out_specs)
     return mapped
 
 
-def shard_map_at_call(f, axis_name, in_specs, out_specs, check_vma=False):
+def shard_map_at_call(f, axis_name, in_specs, out_specs):
     """`jax.shard_map` of `f` over all devices; importing the module touches none of them."""
 
     @functools.wraps(f)
@@ -59,7 +58,7 @@ def shard_map_at_call(f, axis_name, in_specs, out_specs, check_vma=False):
             mesh=device_mesh(axis_name),
             in_specs=in_specs,
             out_specs=out_specs,
-            check_vma=check_vma,
+            check_vma=False,
         )(*args)
 
     return mapped

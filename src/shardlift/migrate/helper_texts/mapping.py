@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .spmd_map_parts import _at_axes, _remember
+from .spmd_map_parts import _at_axes, _of_one_process, _remember
 
 
 @_remember
@@ -67,7 +67,8 @@ def _mesh_of_rows(
 
     jax.tree.map(count, specs, rows)
     shape = [sizes[name] or 0 for name in axis_name]
-    given = devices or jax.devices()[: math.prod(shape)]
+    everyone = _of_one_process(devices or jax.devices())
+    given = devices or everyone[: math.prod(shape)]
     if len(given) != math.prod(shape):
         raise ValueError(f"{shape} rows, but {len(given)} devices")
     return jax.sharding.Mesh(np.array(given).reshape(shape), axis_name)

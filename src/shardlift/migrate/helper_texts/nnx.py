@@ -8,12 +8,14 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from .spmd_map_parts import _of_one_process, _remember
 
-@functools.lru_cache(maxsize=64)  # mapped again, it is not compiled again
+
+@_remember
 def nnx_spmd_map(
     fun: Callable[..., Any] | None = None,
     *,
-    axis_name: Hashable = "devices",
+    axis_name: Hashable = "_devices",
 ) -> Any:
     """Run `fun` on several devices, each with its slice of the arguments.
 
@@ -26,10 +28,11 @@ def nnx_spmd_map(
     @nnx.jit
     @functools.wraps(fun)
     def mapped(*args: Any) -> Any:
+        devices = _of_one_process(jax.devices())
         count = jax.tree.leaves(args)[0].shape[0]
 
         @nnx.shard_map(
-            mesh=jax.sharding.Mesh(jax.devices()[:count], (axis_name,)),
+            mesh=jax.sharding.Mesh(devices[:count], (axis_name,)),
             in_specs=jax.P(axis_name),
             out_specs=jax.P(axis_name),
             check_vma=False,

@@ -3,16 +3,18 @@
 from typing import Any
 
 import jax
-import numpy as np
+
+
+def first_row(x: Any) -> Any:
+    """`x[0]`, without a gather if `x` is an array with one row per device."""
+    traced = isinstance(x, jax.core.Tracer)
+    if isinstance(x, jax.Array) and not traced and x.is_fully_addressable:
+        block = x.addressable_data(0)
+        if block.shape == (1, *x.shape[1:]):
+            return block.squeeze(0)
+    return x[0]
 
 
 def unreplicate(tree: Any) -> Any:
-    """The first row of every leaf, read from one device without a gather."""
-
-    def first(x: Any) -> Any:
-        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
-            block = x.addressable_data(0)
-            x = block if block.shape[1:] == x.shape[1:] else x
-        return x[0] if np.ndim(x) else x
-
-    return jax.tree.map(first, tree)
+    """The first row of every leaf."""
+    return jax.tree.map(first_row, tree)

@@ -1,27 +1,34 @@
-"""What `spmd_map` needs for some of its arguments; the function itself is in `templates`."""
+"""What the mapping helpers share."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 
 def _remember(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what was made before for equal arguments, lists included."""
-
-    @functools.lru_cache(maxsize=64)
-    def made(args: Any, leaves: Any, tree: Any) -> Any:
-        return make(*args, **jax.tree.unflatten(tree, leaves))
+    """Return what was made of the same function before: it compiles once."""
+    made = {}
 
     @functools.wraps(make)
-    def find(*args: Any, **kwargs: Any) -> Any:
+    def find(fun: Any = None, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten(kwargs)
-        return made(args, tuple(leaves), tree)
+        key = (id(fun), args, tuple(leaves), tree)
+        if key not in made:
+            if len(made) >= 64:
+                made.pop(next(iter(made)), None)
+            made[key] = make(fun, *args, **kwargs)
+        return made[key]
 
     return find
+
+
+def _of_one_process(devices: Any) -> Any:
+    """Return `devices`; raise if another process of the job has some."""
+    if any(d.process_index != jax.process_index() for d in devices):
+        raise RuntimeError("written for one process, not for several")
+    return devices
 
 
 def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
@@ -30,23 +37,3 @@ def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
         return jax.tree.map(lambda x: change(x, axes), part)
 
     return jax.tree.map(at_axis, specs, tree)
-
-
-def _placed(x: Any, sharding: jax.NamedSharding) -> Any:
-    """Copy `x` to the devices of `sharding`, if it is on others."""
-    if getattr(x, "sharding", sharding) == sharding:
-        return x  # or no array: jit places it
-    return jax.device_put(x, sharding)
-
-
-def _joined(x: Any, sharding: jax.NamedSharding) -> Any:
-    """Return the global array that `x` is the part of this process of."""
-    whole = getattr(x, "_whole", x)
-    if getattr(whole, "sharding", None) == sharding:
-        return whole
-    if not hasattr(x, "sharding") and not isinstance(x, np.ndarray):
-        return x  # a number: jit puts it on every device
-    mesh, spec = sharding.mesh, sharding.spec
-    x = jax.device_put(x, jax.NamedSharding(mesh.local_mesh, spec))
-    x._whole = multihost_utils.host_local_array_to_global_array(x, mesh, spec)
-    return x._whole  # passed again, it need not be joined again

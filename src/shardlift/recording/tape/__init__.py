@@ -5,10 +5,9 @@
 `tape`             digests and values of arrays, within bounds
 `reference_run`    inputs of the other program, for calls that are run again
 `votes`            decisions that all processes of a call must take alike
-`taped_calls`      mapped functions whose calls are put on tape
+`taped_calls`      puts the calls of mapped functions on tape
 `host_arrays`      arrays of a call, read by the host
 `taps`             operands and results of the collectives inside a call
 `children`         processes that the program starts
-`oracles`          what stands in for a pmap that this JAX does not have
 =================  =========================================================================
 """

@@ -15,13 +15,13 @@ import numpy as np
 
 from shardlift.arrays.replicas import host_bits
 from shardlift.capture.layouts import Array, digest_of
-from shardlift.capture.schema import Form
+from shardlift.capture.schema import ArrayForm
 
 
 class HostArray(NamedTuple):
     """An array read by the host; without values if it has no bytes to compare."""
 
-    form: Form
+    form: ArrayForm
     values: Array | None
     digest: str
 
@@ -54,7 +54,7 @@ class Reader:
         return host
 
 
-def _renamed(form: Form, path: str) -> Form:
+def _renamed(form: ArrayForm, path: str) -> ArrayForm:
     return replace(form, path=path)
 
 
@@ -62,17 +62,17 @@ def read_array(path: str, leaf: Any, axis: int | None = None) -> HostArray:
     """Read an array. ``axis`` is the one that is split over the devices, if the caller knows."""
     if isinstance(leaf, jax.Array):
         if leaf.is_deleted():
-            return HostArray(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
+            return HostArray(ArrayForm(path, str(leaf.dtype), leaf.shape, axis), None, "")
         found = _rows_of(leaf, axis)
         if found is None:
-            return HostArray(Form(path, str(leaf.dtype), leaf.shape, axis), None, "")
+            return HostArray(ArrayForm(path, str(leaf.dtype), leaf.shape, axis), None, "")
         array, axis, agree = found
     else:
         array, agree = np.asarray(leaf), True
         if array.dtype.hasobject or array.dtype.kind in "USMm":
-            return HostArray(Form(path, type(leaf).__name__, ()), None, "")
+            return HostArray(ArrayForm(path, type(leaf).__name__, ()), None, "")
     dtype = _dtype_name(getattr(leaf, "dtype", array.dtype))
-    form = Form(path, dtype, array.shape, axis, agree)
+    form = ArrayForm(path, dtype, array.shape, axis, agree)
     return HostArray(form, array, digest_of(array, axis))
 
 

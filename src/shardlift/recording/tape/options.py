@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KEEP", "ORACLES", "TAPPED", "TapeOptions"]
+__all__ = ["KEEP", "TAPPED", "TapeOptions"]
 
 KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
 TAPPED = 2  # calls of a site whose collectives are recorded
-ORACLES = ("shardlift.pmap", "jax.pmap", "vmap")
 
 
 @dataclass(frozen=True)
@@ -19,12 +18,10 @@ class TapeOptions:
       keep: bytes of outputs, and of results of collectives, whose values are kept, in all sites.
       keep_inputs: the same for inputs.
       tapped: calls of each site whose collectives are recorded.
-      oracle: what stands in for pmap; see `oracles`.
       jit: whether functions of ``jax.jit`` and ``jax.shard_map`` are on tape too.
     """
 
     keep: int = KEEP
     keep_inputs: int = KEEP
     tapped: int = TAPPED
-    oracle: str = "shardlift.pmap"
     jit: bool = True

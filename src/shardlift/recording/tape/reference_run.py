@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from shardlift.capture import files, values
+from shardlift.capture import array_archive, files
 from shardlift.capture.layouts import (
     Array,
     LayoutChange,
@@ -25,9 +25,9 @@ from shardlift.capture.layouts import (
     root,
     same_arrays,
 )
-from shardlift.capture.pairs import best_match
-from shardlift.capture.schema import Capture, Form, Part, Sample, Values
-from shardlift.recording.calls import FlatCall
+from shardlift.capture.schema import ArrayForm, Capture, Part, Sample, Values
+from shardlift.capture.site_pairs import best_match
+from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.site_records import SiteRecord
 
 REPLAYS = 8  # calls per site
@@ -36,7 +36,7 @@ REPLAYS = 8  # calls per site
 class ReferenceRun:
     """The capture of the other program, whose inputs are replayed."""
 
-    def __init__(self, capture: Capture, arrays: Mapping[str, values.Bytes]) -> None:
+    def __init__(self, capture: Capture, arrays: Mapping[str, array_archive.Bytes]) -> None:
         self.capture, self.arrays = capture, arrays
         self.done: Counter[int] = Counter()
 
@@ -65,7 +65,7 @@ class ReferenceRun:
         samples = self.capture.sites[index].samples
         return index, next((one for one in samples if one.call == number), None)
 
-    def inputs(self, site: SiteRecord, number: int, call: FlatCall) -> list[Any] | None:
+    def inputs(self, site: SiteRecord, number: int, call: MappedCall) -> list[Any] | None:
         """The leaves of its call ``number``; None if they are not available."""
         index, sample = self._call(site, number)
         if sample is None or sample.inputs is None:
@@ -83,8 +83,8 @@ class ReferenceRun:
             return None
         return leaves
 
-    def _leaf(self, index: int, sample: Sample, number: int, form: Form, leaf: Any) -> Any:
-        bits = self.arrays.get(values.name_of(index, sample.call, Part.INPUTS, number))
+    def _leaf(self, index: int, sample: Sample, number: int, form: ArrayForm, leaf: Any) -> Any:
+        bits = self.arrays.get(array_archive.name_of(index, sample.call, Part.INPUTS, number))
         dtype = leaf.dtype if isinstance(leaf, jax.Array) else np.asarray(leaf).dtype
         if bits is None or str(dtype) != form.dtype:
             return None
@@ -95,10 +95,10 @@ class ReferenceRun:
 
 def read_reference(path: str) -> ReferenceRun:
     """Read the capture of the other program, and the arrays beside it."""
-    return ReferenceRun(files.read(path), values.load(path))
+    return ReferenceRun(files.read(path), array_archive.load(path))
 
 
-def fit_shape(array: Array, form: Form, shape: tuple[int, ...]) -> Array | None:
+def fit_shape(array: Array, form: ArrayForm, shape: tuple[int, ...]) -> Array | None:
     """The array in the layout of another shape; None if that is impossible."""
     kind = layout_of(array.shape, shape, (form.axis, None))
     if kind is None:

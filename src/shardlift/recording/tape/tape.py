@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from shardlift.capture import values
+from shardlift.capture import array_archive
 from shardlift.capture.layouts import bits_of, root
 from shardlift.capture.schema import Part, Sample, Values
-from shardlift.recording.calls import FlatCall
+from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.host_arrays import HostArray, Reader
@@ -27,7 +27,7 @@ class Reference(Protocol):
     def differs(self, site: SiteRecord, number: int, own: Values) -> bool:
         """Whether its call ``number`` had other inputs."""
 
-    def inputs(self, site: SiteRecord, number: int, call: FlatCall) -> list[Any] | None:
+    def inputs(self, site: SiteRecord, number: int, call: MappedCall) -> list[Any] | None:
         """The leaves of its call ``number``; None if they are not available."""
 
     def count(self, site: SiteRecord) -> None:
@@ -51,9 +51,9 @@ class Tape:
             Part.INSIDE: keep,
             Part.INPUTS: self.options.keep_inputs,
         }
-        self.arrays: dict[str, values.Bytes] = {}
+        self.arrays: dict[str, array_archive.Bytes] = {}
         # What is kept, by digest and axis: the outputs of a call are often inputs of the next.
-        self._kept: dict[tuple[str, int | None], values.Bytes] = {}
+        self._kept: dict[tuple[str, int | None], array_archive.Bytes] = {}
         self.reader = Reader()
         self._calls = 0
         self._lock = threading.RLock()
@@ -69,7 +69,7 @@ class Tape:
             forms = tuple(array.form for array in arrays)
             number = site.forms.setdefault(forms, len(site.forms))
             for k, array in enumerate(arrays):
-                self._keep(values.name_of(site.index, call, part, k), part, array)
+                self._keep(array_archive.name_of(site.index, call, part, k), part, array)
             return Values(number, tuple(array.digest for array in arrays))
 
     def _keep(self, name: str, part: Part, array: HostArray) -> None:
@@ -102,7 +102,7 @@ class Tape:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the values beside the capture in ``path``."""
-        values.save(self.arrays, os.path.abspath(path))
+        array_archive.save(self.arrays, os.path.abspath(path))
 
 
 def _key(array: HostArray) -> tuple[str, int | None]:

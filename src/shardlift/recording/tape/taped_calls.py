@@ -1,4 +1,4 @@
-"""Mapped functions whose calls are put on tape.
+"""Puts the calls of mapped functions on tape.
 
 Only the outermost call counts: what runs inside another, or under a transformation, is part of
 it.
@@ -6,9 +6,6 @@ it.
 
 from __future__ import annotations
 
-import functools
-import threading
-import types
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -16,52 +13,36 @@ import jax
 
 from shardlift import _compat
 from shardlift.capture.schema import Part, Sample, Values
-from shardlift.recording.calls import CallAdapter, FlatCall
+from shardlift.recording.compilations import here
+from shardlift.recording.hooks import ObservedFunction
+from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape import taps, votes
 from shardlift.recording.tape.tape import Tape
 
 
-class _Here(threading.local):
-    """What runs on this thread."""
-
-    site: SiteRecord | None = None
-
-
-_here = _Here()
-
-
 def note_made(site: SiteRecord) -> None:
     """A site that is made inside a call on tape, while that is traced, is part of it."""
-    if _here.site is not None:
-        _here.site.contain(site)
+    if here.taped is not None:
+        here.taped.contain(site)
 
 
-class TapedFunction:
-    """A mapped function whose calls are put on tape.
+class TapedCalls:
+    """Listens to the calls of a mapped function, and puts them on tape.
 
-    ``under`` is told of calls under a transformation or inside another call. ``traceable`` is
-    False for a pmap whose jaxpr, in a job of many processes, is that of one process only.
+    ``under`` is told of calls under a transformation or inside another call.
     """
 
     def __init__(
         self,
-        mapped: Any,
-        fun: Any,
+        mapped: ObservedFunction,
         tape: Tape,
         site: SiteRecord,
-        adapter: CallAdapter,
         under: Callable[[SiteRecord, bool, Any], None],
-        traceable: bool = True,
     ) -> None:
-        functools.update_wrapper(self, fun)
-        self._mapped, self._tape, self._site, self._adapter = mapped, tape, site, adapter
-        self._under, self._traceable = under, traceable
+        self._about, self._mapped = mapped, mapped.call
+        self._tape, self._site, self._under = tape, site, under
         self._repeatable: bool | None = None  # not known yet
-        # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
-        for name in ("eval_shape", "clear_cache"):
-            if hasattr(mapped, name):
-                setattr(self, name, getattr(mapped, name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and put the call on tape."""
@@ -69,17 +50,17 @@ class TapedFunction:
 
     def record(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         """The result of ``run``, which is put on tape as a call with these arguments."""
-        outer = _here.site
+        outer = here.taped
         if outer is not None or _compat.tracing():
             self._under(self._site, outer is not None, (args, kwargs))
             if outer is not None:
                 outer.contain(self._site)
             return run()
-        _here.site = self._site
+        here.taped = self._site
         try:
             return self._call(args, kwargs, run)
         finally:
-            _here.site = None
+            here.taped = None
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Lower it; calls of what that is compiled to are put on tape."""
@@ -99,32 +80,18 @@ class TapedFunction:
             compiled = lowered.compile(*options, **named)
 
             def call(*dynamic: Any, **named: Any) -> Any:
-                given = fill_static(args, self._adapter.static, dynamic)
+                given = fill_static(args, self._about.static, dynamic)
                 return self.record(given, named, lambda: compiled(*dynamic, **named))
 
             return with_method(compiled, "__call__", call)
 
         return with_method(lowered, "compile", compile_it)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> TapedFunction:
-        """The same function: copies are recorded together."""
-        return self
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method, where the mapped function is one."""
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __getattr__(self, name: str) -> Any:
-        """``eval_shape``, ``clear_cache`` and the like."""
-        if name == "_mapped":  # a copy that has not been filled in yet
-            raise AttributeError(name)
-        return getattr(self._mapped, name)
-
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         tape, site = self._tape, self._site
         number, order = tape.next_number(site)
         with jax.transfer_guard("allow"):  # what the program forbids is not what is read here
-            flat, inputs, inside, hidden = self._before(number, args, kwargs)
+            call, inputs, inside, hidden = self._before(number, args, kwargs)
         try:
             if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
                 _compat.raise_if_deleted((args, kwargs))
@@ -136,11 +103,13 @@ class TapedFunction:
         outputs = replayed = None
         try:
             with jax.transfer_guard("allow"):
-                read = tape.read(self._adapter.outputs(out))
-                outputs = tape.put(site, number, Part.OUTPUTS, read)
-                site.size = max(site.size, flat.size if flat else 0, _devices(out))
-                if flat is not None and inputs is not None:
-                    replayed = self._replay(number, flat, inputs, out)
+                if call is None:
+                    site.unseen["calls whose arguments could not be taken apart"] = None
+                else:
+                    outputs = tape.put(site, number, Part.OUTPUTS, tape.read(call.rows_of(out)))
+                    site.size = max(site.size, call.size, _devices(out))
+                    if inputs is not None:
+                        replayed = self._replay(number, call, inputs, out)
         except Exception as error:
             _note_fault(site, "outputs", error)
         sample = Sample(number, False, inputs, outputs, inside, replayed, "", hidden, order)
@@ -149,58 +118,57 @@ class TapedFunction:
 
     def _before(
         self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[FlatCall | None, Values | None, Values | None, str]:
+    ) -> tuple[MappedCall | None, Values | None, Values | None, str]:
         """The inputs and the results of collectives, before the call, which may free the inputs.
 
         The text says why some of the collectives were not recorded.
         """
         tape, site = self._tape, self._site
         try:
-            flat = self._adapter.flatten(args, kwargs)
+            assert self._about.take_apart is not None
+            call = self._about.take_apart(args, kwargs)
         except Exception:  # wrong arguments: the call itself will say so
             return None, None, None, ""
         inputs, inside, hidden = None, None, ""
         try:
-            arrays = tape.read(flat.rows, want=tape.room[Part.INPUTS] > 0)
+            arrays = tape.read(call.rows, want=tape.room[Part.INPUTS] > 0)
             inputs = tape.put(site, number, Part.INPUTS, arrays)
         except Exception as error:
             _note_fault(site, "inputs", error)
         if number < tape.options.tapped:
-            inside, hidden = self._tap(number, flat)
-        return flat, inputs, inside, hidden
+            inside, hidden = self._tap(number, call)
+        return call, inputs, inside, hidden
 
-    def _tap(self, number: int, flat: FlatCall) -> tuple[Values | None, str]:
-        if self._tape.options.oracle == "vmap":
-            return None, "vmap has no collectives"
-        if not self._traceable and jax.process_count() > 1:
+    def _tap(self, number: int, call: MappedCall) -> tuple[Values | None, str]:
+        if not self._about.traceable and jax.process_count() > 1:
             return None, "jax.pmap cannot be traced in a job of many processes"
         try:
-            arrays, hidden = taps.look(self._mapped, flat)
+            arrays, hidden = taps.look(self._mapped, call)
             return self._tape.put(self._site, number, Part.INSIDE, arrays), hidden
         except Exception as error:
             return None, _first_line(error)
 
-    def _replay(self, number: int, flat: FlatCall, inputs: Values, out: Any) -> Values | None:
+    def _replay(self, number: int, call: MappedCall, inputs: Values, out: Any) -> Values | None:
         """The outputs for the inputs that the other program had in this call."""
         tape, site, reference = self._tape, self._site, self._tape.reference
         if reference is None or not reference.may_replay(site):
             return None
-        devices = votes.devices_of(flat, out)
+        devices = votes.devices_of(call, out)
         if not votes.any_process(reference.differs(site, number, inputs), devices):
             return None
-        leaves = reference.inputs(site, number, flat)
-        ready = leaves is not None and self._may_run_again(flat)
+        leaves = reference.inputs(site, number, call)
+        ready = leaves is not None and self._may_run_again(call)
         if not votes.every_process(ready, devices) or leaves is None:
             return None
         reference.count(site)
-        args, kwargs = flat.rebuild(leaves)
-        arrays = tape.read(self._adapter.outputs(self._mapped(*args, **kwargs)))
+        args, kwargs = call.rebuild(leaves)
+        arrays = tape.read(call.rows_of(self._mapped(*args, **kwargs)))
         return tape.put(self._site, number, Part.REPLAYED, arrays)
 
-    def _may_run_again(self, flat: FlatCall) -> bool:
+    def _may_run_again(self, call: MappedCall) -> bool:
         """Whether the function does nothing but compute: it may not call back to the host."""
         if self._repeatable is None:
-            self._repeatable = not taps.calls_back(self._mapped, flat)
+            self._repeatable = not taps.calls_back(self._mapped, call)
             if not self._repeatable:
                 self._site.unseen["replays: the function calls back to the host"] = None
         return self._repeatable

@@ -25,7 +25,7 @@ from shardlift import _compat
 from shardlift._replication.control import CALLS, called_jaxpr
 from shardlift.capture.schema import ArrayRole
 from shardlift.mapping.explanation import COLLECTIVES
-from shardlift.recording.calls import FlatCall
+from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.tape.host_arrays import HostArray, read_array
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
@@ -39,7 +39,7 @@ CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
 TURNS = 4  # of a loop that ends by a condition
 
 
-def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], str]:
+def look(mapped: Any, call: MappedCall) -> tuple[list[HostArray], str]:
     """The results of the collectives of one call, and why some are missing, if any are."""
     traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
     if not has(traced.jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
@@ -53,13 +53,13 @@ def look(mapped: Any, call: FlatCall) -> tuple[list[HostArray], str]:
     return hosts, f"those inside of {inside} are not followed" if inside else ""
 
 
-def calls_back(mapped: Any, call: FlatCall) -> bool:
+def calls_back(mapped: Any, call: MappedCall) -> bool:
     """Does a call run functions of the host that may do more than compute?"""
     traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
     return bool(loud_effects(traced.jaxpr)) or has(traced.jaxpr, frozenset({"debug_callback"}))
 
 
-def _run(mapped: Any, call: FlatCall, leaves: list[Any]) -> Any:
+def _run(mapped: Any, call: MappedCall, leaves: list[Any]) -> Any:
     args, kwargs = call.rebuild(leaves)
     return mapped(*args, **kwargs)
 
@@ -166,7 +166,7 @@ class Walk:
         """Outputs of the jaxpr, and the arrays kept."""
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
-        index, means = Index(), Means(jaxpr, self.sizes)
+        index, means = IndexVariables(), Means(jaxpr, self.sizes)
         kept: list[Any] = []
         for eqn in jaxpr.eqns:
             operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
@@ -401,7 +401,7 @@ def _scales(eqn: Any, devices: int) -> bool:
     )
 
 
-class Index:
+class IndexVariables:
     """Which variables of a jaxpr are computed of the index of the device, and of nothing else."""
 
     def __init__(self) -> None:

@@ -14,12 +14,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from shardlift.recording.calls import FlatCall
+from shardlift.recording.mapped_calls import MappedCall
 
 Devices = tuple[jax.Device, ...]
 
 
-def devices_of(call: FlatCall, out: Any) -> Devices:
+def devices_of(call: MappedCall, out: Any) -> Devices:
     """The devices of all processes that a call was run on, in the same order in each process."""
     arrays = [x for x in (*call.leaves, *jax.tree.leaves(out)) if isinstance(x, jax.Array)]
     devices = {*call.devices(), *(one for x in arrays for one in x.sharding.device_set)}

@@ -5,29 +5,30 @@ The page is complete without JavaScript; `page.js` adds zooming and copying.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterator
 from importlib import resources
 
 from shardlift.capture.schema import Capture
 from shardlift.report.comparison import pairs_of, rows
-from shardlift.report.headline import moving_share
 from shardlift.report.html.bars import stacked_bar
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.html.sites import site_card
+from shardlift.report.html.sites import MOST_DETAILED, site_card
 from shardlift.report.html.timeline import timeline
-from shardlift.report.numbers import count, percent, total_parts
-from shardlift.report.view import View, about, overhead
-
-# The page may load nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+from shardlift.report.numbers import count, moving_share, percent, total_parts
+from shardlift.report.view import View, about, decisions_text, overhead
 
 
 def page(view: View, after: Capture | None = None) -> str:
-    """The whole document."""
+    """The whole document. It may load nothing, and run no script but its own."""
+    script = _asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = join(
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", http_equiv="Content-Security-Policy", content=f"{policy}; img-src data:"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"shardlift: {view.headline}"),
         tag("style", Markup(_asset("page.css"))),
@@ -38,11 +39,11 @@ def page(view: View, after: Capture | None = None) -> str:
         _comparison(view.capture, after) if after is not None else "",
         timeline(view),
         tag("h2", "Sites, by cost") if view.sites else "",
-        *(site_card(site, k == 0) for k, site in enumerate(view.sites)),
+        *(site_card(site, rank) for rank, site in enumerate(view.sites)),
         _unseen(view),
         _notes(view),
     )
-    body = join(tag("main", main), tag("script", Markup(_asset("page.js"))))
+    body = join(tag("main", main), tag("script", Markup(script)))
     html = tag("html", join(tag("head", head), tag("body", body)), lang="en")
     return f"<!doctype html>\n{html}\n"
 
@@ -67,9 +68,7 @@ def _hero(view: View) -> Markup:
     chips.append(
         tag(
             "span",
-            f"{undecided} {'needs' if undecided == 1 else 'need'} a decision"
-            if undecided
-            else "none needs a decision",
+            decisions_text(undecided),
             class_="chip decide" if undecided else "chip fine",
         )
     )
@@ -131,5 +130,7 @@ def _sentences(view: View) -> Iterator[str]:
         "outputs are ready, sampled by a second thread, so that the program never waits. Calls "
         "that compiled a program are counted separately."
     )
+    if len(view.sites) > MOST_DETAILED:
+        yield f"The {MOST_DETAILED} sites that cost most have details."
     if view.capture.stride > 1:
         yield f"The timeline shows one call in {view.capture.stride}."

@@ -1,14 +1,14 @@
-"""A bar of the parts of a time."""
+"""A stacked bar: how a duration is divided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.numbers import Parts, percent, seconds, share
+from shardlift.report.numbers import TimeParts, percent, seconds, share
 
 
-def stacked_bar(parts: Parts, unseen: str = "") -> Markup:
+def stacked_bar(parts: TimeParts, unseen: str = "") -> Markup:
     """The parts of a time, to scale, with a legend; ``unseen`` is a part that was not timed."""
     if parts.total <= 0:
         return Markup("")
@@ -31,7 +31,7 @@ def stacked_bar(parts: Parts, unseen: str = "") -> Markup:
     return join(bar, tag("ul", *_legend(parts, unseen), class_="legend"))
 
 
-def _legend(parts: Parts, unseen: str) -> Iterator[Markup]:
+def _legend(parts: TimeParts, unseen: str) -> Iterator[Markup]:
     for name, value in parts._asdict().items():
         if name == unseen:
             numbers = [tag("span", "not seen", class_="quiet")]

@@ -6,7 +6,7 @@ for one row, the full square for the whole array. Pieces with equal values have 
 
 from __future__ import annotations
 
-from shardlift.capture.schema import HOST, IN_PLACE, Leaf, Site
+from shardlift.capture.schema import HOST, IN_PLACE, LeafFacts, SiteFacts
 from shardlift.report.html.markup import Markup, tag
 from shardlift.report.numbers import amount
 
@@ -14,7 +14,7 @@ MOST_DEVICES = 16
 _CELL, _GAP, _TOP = 26, 6, 12
 
 
-def layout_row(leaf: Leaf, site: Site) -> Markup:
+def layout_row(leaf: LeafFacts, site: SiteFacts) -> Markup:
     """One argument: its name, the picture and a description."""
     kind = f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
     return tag(
@@ -28,7 +28,7 @@ def layout_row(leaf: Leaf, site: Site) -> Markup:
     )  # fmt: skip
 
 
-def words(leaf: Leaf, site: Site) -> list[tuple[str, str]]:
+def words(leaf: LeafFacts, site: SiteFacts) -> list[tuple[str, str]]:
     """What the picture shows, and what it cannot show, each with a CSS class."""
     if leaf.axis is None:
         texts = [("", "whole on every device")]
@@ -49,16 +49,16 @@ def words(leaf: Leaf, site: Site) -> list[tuple[str, str]]:
     return texts
 
 
-def picture(leaf: Leaf, site: Site) -> Markup:
+def picture(leaf: LeafFacts, site: SiteFacts) -> Markup:
     """One square per device."""
     devices = list(site.devices) or [str(k) for k in range(min(site.axis_size, 64))]
     rows = max(site.axis_size, 1)
-    each = max(len(devices) // rows, 1)  # devices per row: more than one for nested pmaps
+    per_row = max(len(devices) // rows, 1)  # devices; more than one for nested pmaps
     shown = devices[:MOST_DEVICES]
     parts = []
     for k, device in enumerate(shown):
         x = k * (_CELL + _GAP)
-        row = k // each
+        row = k // per_row
         parts.append(tag("text", device.rpartition(":")[2], x=x + _CELL / 2, y=9, class_="device"))
         parts.append(tag("rect", x=x, y=_TOP, width=_CELL, height=_CELL, rx=4, class_="cell"))
         parts.append(_piece(leaf, x, row, rows))
@@ -75,7 +75,7 @@ def picture(leaf: Leaf, site: Site) -> Markup:
     )  # fmt: skip
 
 
-def _piece(leaf: Leaf, x: int, row: int, rows: int) -> Markup:
+def _piece(leaf: LeafFacts, x: int, row: int, rows: int) -> Markup:
     """The piece of one device, at its position in the whole array."""
     same = leaf.equal if leaf.axis is not None else leaf.equal is not False
     colour = 0 if same else 1 + row % 8

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shardlift.capture.schema import Leaf, MovedBy, Site
+from shardlift.capture.schema import LeafFacts, MovedBy, SiteFacts
 from shardlift.report.compile_reasons import all_reasons
-from shardlift.report.findings import Finding, timed
+from shardlift.report.findings import ReportItem, timed
 from shardlift.report.html.bars import stacked_bar
 from shardlift.report.html.layout import layout_row
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.numbers import TIMES, amount, count, seconds
+from shardlift.report.numbers import TIMES, amount, count, list_names, seconds
 from shardlift.report.view import SiteView
 
 MOST_PICTURES = 12
+MOST_DETAILED = 100  # sites with pictures and tables: a browser takes long to open thousands
 
 
-def site_card(view: SiteView, unfolded: bool) -> Markup:
-    """Everything about one site."""
+def site_card(view: SiteView, rank: int) -> Markup:
+    """One site, which is number ``rank`` by cost."""
     site = view.site
     return tag(
         "article",
@@ -25,13 +26,19 @@ def site_card(view: SiteView, unfolded: bool) -> Markup:
         _figures(view),
         stacked_bar(view.parts, "" if site.times.waiting.count else "waiting"),
         *map(_finding, view.findings),
+        _details_of(site, unfolded=rank == 0) if rank < MOST_DETAILED else "",
+        id=f"site{view.index}",
+    )
+
+
+def _details_of(site: SiteFacts, unfolded: bool) -> Markup:
+    return join(
         _layouts("Layout of arguments", site, site.arguments, unfolded),
         _layouts("Layout of outputs", site, site.outputs, False),
         _table("Programs compiled", ("call", "at", "took", "because"), _compiles(site)),
         _table("Arguments moved", ("argument", "from", "to", "times", "bytes"), _moves(site)),
         _table("Outputs read", ("output", "by", "line", "times", "bytes", "time"), _reads(site)),
         _table("Collectives in the program, on one device", _COLLECTIVES, _collectives(site)),
-        id=f"site{view.index}",
     )
 
 
@@ -55,14 +62,14 @@ def _figures(view: SiteView) -> Markup:
     return tag("dl", *items, class_="figures")
 
 
-def _axes(site: Site) -> str:
+def _axes(site: SiteFacts) -> str:
     """The mapped axis and the axes of nested pmaps."""
     own = f"{site.axis_name} = {site.axis_size}" if site.axis_name else str(site.axis_size)
-    inner = [f"{name} = {size}" for name, size in list(site.mesh.items())[1:]]
-    return f" {TIMES} ".join([own, *inner])
+    nested = [f"{name} = {size}" for name, size in list(site.mesh.items())[1:]]
+    return f" {TIMES} ".join([own, *nested])
 
 
-def _finding(finding: Finding) -> Markup:
+def _finding(finding: ReportItem) -> Markup:
     cost = timed(finding)
     return tag(
         "div",
@@ -78,7 +85,7 @@ def _finding(finding: Finding) -> Markup:
     )
 
 
-def _layouts(title: str, site: Site, leaves: Sequence[Leaf], unfolded: bool) -> Markup:
+def _layouts(title: str, site: SiteFacts, leaves: Sequence[LeafFacts], unfolded: bool) -> Markup:
     if not leaves:
         return Markup("")
     largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)[:MOST_PICTURES]
@@ -102,14 +109,14 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Ma
     return _details(f"{title} ({len(lines)})", table)
 
 
-def _compiles(site: Site) -> list[tuple[str, ...]]:
+def _compiles(site: SiteFacts) -> list[tuple[str, ...]]:
     return [
-        (str(one.call + 1), seconds(one.at), seconds(one.seconds), all_reasons(one))
-        for one in site.compiles
+        (str(program.call + 1), seconds(program.at), seconds(program.seconds), all_reasons(program))
+        for program in site.compiles
     ]
 
 
-def _moves(site: Site) -> list[tuple[str, ...]]:
+def _moves(site: SiteFacts) -> list[tuple[str, ...]]:
     return [
         (
             move.path,
@@ -124,7 +131,7 @@ def _moves(site: Site) -> list[tuple[str, ...]]:
     ]
 
 
-def _reads(site: Site) -> list[tuple[str, ...]]:
+def _reads(site: SiteFacts) -> list[tuple[str, ...]]:
     return [
         (
             f"{read.path}, or {read.others} of the same type" if read.others else read.path,
@@ -138,15 +145,17 @@ def _reads(site: Site) -> list[tuple[str, ...]]:
     ]
 
 
-def _collectives(site: Site) -> list[tuple[str, ...]]:
+def _collectives(site: SiteFacts) -> list[tuple[str, ...]]:
     return [
         (
-            one.kind,
-            ", ".join(one.axes),
-            str(one.count) if one.exact else f"{one.count}; loops and branches may change it",
-            amount(one.nbytes),
-            "yes" if one.gradient else "",
-            ", ".join(one.lines),
+            collective.kind,
+            ", ".join(collective.axes),
+            str(collective.count)
+            if collective.exact
+            else f"{collective.count}; loops and branches may change it",
+            amount(collective.nbytes),
+            "yes" if collective.gradient else "",
+            list_names(collective.lines, 5),
         )
-        for one in site.collectives
+        for collective in site.collectives
     ]

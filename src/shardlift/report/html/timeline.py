@@ -18,6 +18,7 @@ def timeline(view: View) -> Markup:
     lanes = {site.index: k for k, site in enumerate(view.sites[:MOST_LANES])}
     span = max(max(event.start + event.seconds for event in events), 1e-9)
     processes = sorted({event.process for event in events})
+    order = {process: k for k, process in enumerate(processes)}
     height = len(lanes) * (_LANE + _GAP)
     thick = _LANE / len(processes)
     marks = []
@@ -27,7 +28,7 @@ def timeline(view: View) -> Markup:
         place = view.capture.sites[event.site]
         what = "compiled, " if event.compiled else ""
         label = f"{place.function}: {what}{seconds(event.seconds)} at {seconds(event.start)}"
-        y = lanes[event.site] * (_LANE + _GAP) + processes.index(event.process) * thick
+        y = lanes[event.site] * (_LANE + _GAP) + order[event.process] * thick
         marks.append(
             tag(
                 "rect",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardlift.capture.layouts import Array, bits_of, root
-from shardlift.verify.compare.bits import float_info, is_float, wide
+from shardlift.verify.compare.array_distance import float_info, is_float, wide
 
 NEARLY = 2e-3  # relative deviation up to which a factor counts as constant
 
@@ -126,7 +126,7 @@ def _statistics(before: Array, after: Array, axis: int | None, devices: int) -> 
         return ""
     return (
         "shifted and scaled differently on each device: a mean or variance (batch statistics) "
-        "of the whole batch, where each device had that of its part, or vice versa"
+        "of the whole batch, where each device had its own, or vice versa"
     )
 
 
@@ -158,18 +158,18 @@ def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) ->
     return ""
 
 
-def update_factor(given: Array, before: Array, after: Array) -> float | None:
-    """The factor by which the update of ``given`` changed, if there is one."""
-    if not is_float(given.dtype) or given.shape != before.shape or given.shape != after.shape:
+def update_factor(start: Array, before: Array, after: Array) -> float | None:
+    """The factor by which the update of ``start`` changed, if there is one."""
+    if not is_float(start.dtype) or start.shape != before.shape or start.shape != after.shape:
         return None
-    if given.dtype != before.dtype:
+    if start.dtype != before.dtype:
         return None
-    old, new = (wide(x) - wide(given) for x in (before, after))
+    old, new = (wide(x) - wide(start) for x in (before, after))
     if not (np.isfinite(old).all() and np.isfinite(new).all()) or not np.any(old):
         return None
     scale = float(np.vdot(old, new) / np.vdot(old, old))
     # Updates are small differences of large numbers, so rounding is large relative to them.
-    noise = 8 * float(np.abs(wide(given)).max()) * float(float_info(given.dtype).eps)
+    noise = 8 * float(np.abs(wide(start)).max()) * float(float_info(start.dtype).eps)
     rest = float(np.abs(new - scale * old).max())
     fits = rest <= max(5 * NEARLY * abs(scale) * float(np.abs(old).max()), noise)
     return scale if fits and abs(scale - 1) > 0.01 else None

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from shardlift.capture.schema import Part
-from shardlift.verify.compare.verdicts import Finding
+from shardlift.report.numbers import count
+from shardlift.verify.compare.verdicts import LeafDifference
 
 WHOLE_BATCH = (
     "after, it is a jit of the whole batch and no shard_map: means, variances (batch statistics) "
@@ -39,8 +40,8 @@ class Clues:
         return False if self.replays else None
 
 
-def explain(findings: Collection[Finding], clues: Clues) -> Iterator[str]:
-    """The likely causes, each once: those seen in the calls first, then those of arrays."""
+def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
+    """The likely causes, each once: what the calls show comes first, then what arrays show."""
     far = [finding for finding in findings if not finding.close]
     if not far:
         return
@@ -56,23 +57,24 @@ def explain(findings: Collection[Finding], clues: Clues) -> Iterator[str]:
     yield from _of_inputs(clues)
 
 
-def _of_arrays(far: Collection[Finding]) -> Iterator[str]:
-    """The causes of collectives; those of outputs if no collective differs."""
+def _of_arrays(far: Collection[LeafDifference]) -> Iterator[str]:
+    """The causes of differing collectives, or else of differing outputs."""
     inside = [finding for finding in far if finding.part == Part.INSIDE]
-    for cause, count in _count_causes(inside).items():
+    for cause, number in _count_causes(inside).items():
         lines = {finding.about for finding in inside if finding.cause == cause}
-        is_one_line = count == len(inside) and len(lines) == 1
-        what = f"every array of {lines.pop()}" if is_one_line else f"{count} collectives"
+        is_one_line = number == len(inside) and len(lines) == 1
+        what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
         yield f"{what}: {cause}"
     outputs = [finding for finding in far if finding.part == Part.OUTPUTS]
     if outputs and not inside:
         first = min(finding.call for finding in outputs)
         early = [finding for finding in outputs if finding.call == first]
-        for cause, count in _count_causes(early).items():
-            yield f"{count} of {len(outputs)} differing leaves: {cause}"
+        for cause, number in _count_causes(early).items():
+            leaves = "leaf" if len(outputs) == 1 else "leaves"
+            yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
 
 
-def _count_causes(findings: Collection[Finding]) -> Counter[str]:
+def _count_causes(findings: Collection[LeafDifference]) -> Counter[str]:
     return Counter(finding.cause for finding in findings if finding.cause)
 
 
@@ -80,12 +82,12 @@ def _of_inputs(clues: Clues) -> Iterator[str]:
     if clues.differing_replays:
         yield (
             f"this function itself: on the inputs of the program before, too, "
-            f"{clues.differing_replays} of {clues.replays} calls gave another result"
+            f"{clues.differing_replays} of {count(clues.replays, 'call')} gave another result"
         )
     elif clues.replays:
         yield (
-            f"not this function: on the inputs of the program before, {clues.replays} calls "
-            "gave the same results as before. Its inputs differ: "
+            f"not this function: on the inputs of the program before, "
+            f"{count(clues.replays, 'call')} gave the same results as before. Its inputs differ: "
             + (clues.inputs or "look at the sites before it")
         )
     elif clues.inputs and not clues.own:

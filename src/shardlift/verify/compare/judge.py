@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from shardlift.capture.pairs import Pairs
-from shardlift.capture.schema import Capture, Site, SiteKind
-from shardlift.verify.compare.bits import Tolerance
+from shardlift.capture.schema import Capture, SiteFacts, SiteKind
+from shardlift.capture.site_pairs import Pairs
+from shardlift.verify.compare.array_distance import Tolerance
+from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.pairs import pair
-from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.same_name_sites import merge_same_names
 from shardlift.verify.compare.site_comparison import CallKey, SiteComparison, same_inputs
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
-    Place,
+    SitePlace,
     SiteVerdict,
     Verdict,
     place_of,
@@ -24,12 +24,12 @@ from shardlift.verify.compare.verdicts import (
 
 
 def judge(
-    before: Recorded,
-    after: Recorded,
+    before: CapturedRun,
+    after: CapturedRun,
     tolerance: Tolerance | None = None,
     elsewhere: Collection[CallKey] = (),
 ) -> list[SiteVerdict]:
-    """The verdicts of all pairs of sites, then those of sites that only one program has.
+    """The verdicts of all pairs of sites, then of sites that only one program has.
 
     ``elsewhere``: calls whose inputs differ in another process of the job.
     """
@@ -54,7 +54,7 @@ def judge(
     return verdicts
 
 
-def out_of_order(before: Sequence[Site], after: Sequence[Site], pairs: Pairs) -> set[int]:
+def out_of_order(before: Sequence[SiteFacts], after: Sequence[SiteFacts], pairs: Pairs) -> set[int]:
     """The first two pairs of sites that the programs call in another order, if there are any.
 
     Functions that compute the same may have been exchanged: `f, g = g, f`. Functions of plain jit
@@ -63,12 +63,12 @@ def out_of_order(before: Sequence[Site], after: Sequence[Site], pairs: Pairs) ->
     numbers = [k for k, (i, _) in enumerate(pairs) if before[i].kind is not SiteKind.JIT]
     old = _order([(before[pairs[k][0]], k) for k in numbers])
     new = _order([(after[pairs[k][1]], k) for k in numbers])
-    if Counter(old) != Counter(new):  # another number of calls, which is said already
+    if Counter(old) != Counter(new):  # another number of calls, which is a finding of its own
         return set()
     return next(({a, b} for a, b in zip(old, new, strict=True) if a != b), set())
 
 
-def _order(sites: Sequence[tuple[Site, int]]) -> list[int]:
+def _order(sites: Sequence[tuple[SiteFacts, int]]) -> list[int]:
     """The numbers of sites in the order of the calls of the main thread; [] if not recorded."""
     calls = sorted(
         (sample.order, number)
@@ -85,7 +85,7 @@ def _with_gap(site: SiteVerdict, gap: Gap) -> SiteVerdict:
     return replace(site, verdict=verdict, gaps=(*site.gaps, gap))
 
 
-def differing_inputs(before: Recorded, after: Recorded) -> Iterator[CallKey]:
+def differing_inputs(before: CapturedRun, after: CapturedRun) -> Iterator[CallKey]:
     """The calls whose inputs differ."""
     before, after = merge_same_names(before, after)
     left, right = before.capture.sites, after.capture.sites
@@ -112,7 +112,7 @@ def notes_on_jits(before: Capture, after: Capture) -> list[str]:
     return notes
 
 
-def _without_partner(site: Site, others: tuple[Site, ...]) -> list[SiteVerdict]:
+def _without_partner(site: SiteFacts, others: tuple[SiteFacts, ...]) -> list[SiteVerdict]:
     """The verdict of a site without a partner; none if it was only called inside others."""
     places = place_of(site), _namesake(site, others)
     if site.samples or not (site.nested or site.transformed):
@@ -123,6 +123,6 @@ def _without_partner(site: Site, others: tuple[Site, ...]) -> list[SiteVerdict]:
     return [SiteVerdict(Verdict.NOT_COMPARED, *places, gaps=(gap,))]
 
 
-def _namesake(site: Site, others: tuple[Site, ...]) -> Place | None:
+def _namesake(site: SiteFacts, others: tuple[SiteFacts, ...]) -> SitePlace | None:
     same = [other for other in others if other.function == site.function and not other.samples]
     return place_of(same[0]) if same else None

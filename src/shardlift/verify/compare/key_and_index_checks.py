@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from shardlift.capture.layouts import Array
-from shardlift.capture.pairs import Pairs
-from shardlift.capture.schema import ArrayRole, Form
+from shardlift.capture.schema import ArrayForm, ArrayRole
+from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare.pairs import pair_by_line
 
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
 
 
-def pair_keys_and_indices(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
+def pair_keys_and_indices(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Pairs:
     """Pair keys and indices: by source line, or else by order."""
     pairs: Pairs = []
     for role in CHECKED:
@@ -29,7 +29,7 @@ def pair_keys_and_indices(before: Sequence[Form], after: Sequence[Form]) -> Pair
     return pairs
 
 
-def cause(form: Form, before: Array, after: Array) -> str:
+def cause(form: ArrayForm, before: Array, after: Array) -> str:
     """The likely cause of a changed key or index; empty if it has not changed."""
     if before.shape != after.shape or np.array_equal(before, after):
         return ""
@@ -53,11 +53,11 @@ def _row(array: Array) -> str:
     return " ".join(f"{number:g}" for number in array.tolist())
 
 
-def only_one(before: Sequence[Form], after: Sequence[Form]) -> Iterator[str]:
+def only_one(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Iterator[str]:
     """Collectives that one of the programs has more often."""
     results = [_results(forms) for forms in (before, after)]
     for kind in sorted({form.collective for forms in results for form in forms}):
-        lines = [Counter(one.about for one in forms if one.collective == kind) for forms in results]
+        lines = [Counter(f.about for f in forms if f.collective == kind) for forms in results]
         for which, (own, other) in (("before", lines), ("after", lines[::-1])):
             more = own - other
             if own.total() > other.total() and more:
@@ -65,6 +65,6 @@ def only_one(before: Sequence[Form], after: Sequence[Form]) -> Iterator[str]:
                 yield f"{kind} only {which}: {text}" if text else f"more {kind} {which}"
 
 
-def _results(forms: Sequence[Form]) -> list[Form]:
+def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:
     """The results of collectives in the forward pass."""
     return [form for form in forms if form.role is ArrayRole.RESULT and not form.backward]

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardlift.capture.layouts import same_arrays
-from shardlift.capture.pairs import Pairs, names_of, pair_sites
-from shardlift.capture.schema import ArrayRole, Form, Site, SiteKind
-from shardlift.verify.compare.leaves import Maps, fitting
+from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
+from shardlift.capture.site_pairs import Pairs, names_of, pair_sites
+from shardlift.verify.compare.leaf_comparison import Maps, fitting
 
 
-def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
+def pair(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> Pairs:
     """Pairs of indices: by name, then by kind and outputs. Only called sites are paired."""
     left = [k for k, site in enumerate(before) if site.samples]
     right = [k for k, site in enumerate(after) if site.samples]
     pairs: Pairs = []
 
-    def take(fits: Callable[[Site, Site], bool]) -> None:
+    def take(fits: Callable[[SiteFacts, SiteFacts], bool]) -> None:
         for i in list(left):
             partner = next((j for j in right if fits(before[i], after[j])), None)
             if partner is not None:
@@ -43,19 +43,19 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> Pairs:
     return sorted(pairs)
 
 
-def _several(sites: Sequence[Site], numbers: Sequence[int]) -> set[str]:
+def _several(sites: Sequence[SiteFacts], numbers: Sequence[int]) -> set[str]:
     """The functions that have several sites."""
     counts = Counter(sites[k].function for k in numbers)
     return {name for name, count in counts.items() if count > 1}
 
 
-def _share_variable(before: Site, after: Site) -> bool:
+def _share_variable(before: SiteFacts, after: SiteFacts) -> bool:
     """Whether two sites of one function are assigned to the same variable."""
     shared = {*before.names} & {*after.names} - {before.function}
     return before.function == after.function and bool(shared)
 
 
-def _same_calls(before: Site, after: Site) -> bool:
+def _same_calls(before: SiteFacts, after: SiteFacts) -> bool:
     """Whether all calls have equal outputs."""
     pairs = zip(before.samples, after.samples, strict=False)
     return len(before.samples) == len(after.samples) and all(
@@ -66,17 +66,17 @@ def _same_calls(before: Site, after: Site) -> bool:
     )
 
 
-def _same_start(before: Site, after: Site) -> bool:
+def _same_start(before: SiteFacts, after: SiteFacts) -> bool:
     """Whether the first calls have equal outputs."""
     left, right = before.samples[0].outputs, after.samples[0].outputs
     return left is not None and right is not None and same_arrays(left.digests, right.digests)
 
 
-def _alike(before: Site, after: Site) -> bool:
+def _alike(before: SiteFacts, after: SiteFacts) -> bool:
     """Whether the outputs of the first calls have the same dtypes, and shapes that fit."""
     left, right = _first_outputs(before), _first_outputs(after)
     if left is None and right is None:  # every call failed
-        return [one.error for one in before.samples] == [one.error for one in after.samples]
+        return [call.error for call in before.samples] == [call.error for call in after.samples]
     if left is None or right is None or len(left) != len(right):
         return False
     pairs = zip(left, right, strict=True)
@@ -84,13 +84,13 @@ def _alike(before: Site, after: Site) -> bool:
     return all(a.dtype == b.dtype and fitting(a, b, maps) for a, b in pairs)
 
 
-def _first_outputs(site: Site) -> tuple[Form, ...] | None:
-    sample = next((one for one in site.samples if one.outputs is not None), None)
-    return None if sample is None or sample.outputs is None else site.forms[sample.outputs.forms]
+def _first_outputs(site: SiteFacts) -> tuple[ArrayForm, ...] | None:
+    outputs = next((call.outputs for call in site.samples if call.outputs is not None), None)
+    return None if outputs is None else site.forms[outputs.forms]
 
 
 def pair_leaves(
-    before: Sequence[Form], after: Sequence[Form]
+    before: Sequence[ArrayForm], after: Sequence[ArrayForm]
 ) -> tuple[Pairs, list[str], list[str]]:
     """Pairs of leaves, and the paths that only one side has.
 
@@ -107,19 +107,19 @@ def pair_leaves(
     return pairs, [before[k].path for k in left], [after[k].path for k in right]
 
 
-def pair_by_line(before: Sequence[Form], after: Sequence[Form]) -> Pairs:
+def pair_by_line(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Pairs:
     """Pairs of arrays inside of calls: by source line, and by order within a line."""
     return _pair_by(_numbered(before), _numbered(after), lambda form: (form.path, form.about))
 
 
 def pair_collectives(
-    before: Sequence[Form],
-    after: Sequence[Form],
+    before: Sequence[ArrayForm],
+    after: Sequence[ArrayForm],
     digests: tuple[Sequence[str], Sequence[str]],
 ) -> tuple[Pairs, list[int], list[int]]:
-    """Pairs of results of collectives, and those of each side that have no partner.
+    """Pairs of results of collectives, and the results of each side that have no partner.
 
-    Equal arrays are paired first, then those on the same line, then those of the same kind and
+    Equal arrays are paired first, then arrays of the same line, then arrays of the same kind and
     size: an axis may have another name, and a line may be formatted differently.
     """
     left, right = _numbered(before, digests[0]), _numbered(after, digests[1])
@@ -133,7 +133,7 @@ def pair_collectives(
     return sorted(pairs), sorted(left), sorted(right)
 
 
-def _numbered(forms: Sequence[Form], digests: Sequence[str] = ()) -> dict[int, Any]:
+def _numbered(forms: Sequence[ArrayForm], digests: Sequence[str] = ()) -> dict[int, Any]:
     """The forms with their numbers; with digests, the results of collectives with these."""
     if not digests:
         return dict(enumerate(forms))
@@ -154,12 +154,12 @@ def _pair_by(left: Mapping[int, Any], right: Mapping[int, Any], key: Callable[[A
     return pairs
 
 
-def _kind(form: Form) -> tuple[str, tuple[int, ...]]:
+def _kind(form: ArrayForm) -> tuple[str, tuple[int, ...]]:
     """The collective, and the shape of its result without axes of length 1."""
     return form.collective, tuple(n for n in form.shape if n != 1)
 
 
-_COLLECTIVE_KEYS: tuple[Callable[[tuple[Form, str]], Any], ...] = (
+_COLLECTIVE_KEYS: tuple[Callable[[tuple[ArrayForm, str]], Any], ...] = (
     lambda item: (_kind(item[0]), item[0].dtype, item[1]),
     lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[0].path, item[0].about),
     lambda item: (_kind(item[0]), item[0].backward, item[0].dtype),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from shardlift.verify.compare.bits import Tolerance
+from shardlift.verify.compare.array_distance import Tolerance
+from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import differing_inputs, judge
-from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
-    Place,
+    SitePlace,
     SiteVerdict,
     Verdict,
 )
@@ -21,7 +21,7 @@ MOST_NAMED = 8  # processes
 
 
 def judge_processes(
-    pairs: Mapping[int, tuple[Recorded, Recorded]], count: int, tolerance: Tolerance
+    pairs: Mapping[int, tuple[CapturedRun, CapturedRun]], count: int, tolerance: Tolerance
 ) -> list[SiteVerdict]:
     """Compare each process before with the same one after; ``count`` is the number of all."""
     if count == 1:
@@ -37,7 +37,7 @@ def merge_verdicts(
 ) -> list[SiteVerdict]:
     """One verdict per site: the worst of all processes, with the findings of each.
 
-    ``verdicts`` has those of each process that was compared, ``count`` is the number of all.
+    ``verdicts`` has the processes that were compared; ``count`` is the number of all processes.
     """
     if count == 1:
         return list(next(iter(verdicts.values())))
@@ -62,7 +62,7 @@ def _without_processes(site: SiteVerdict, missing: Sequence[int], count: int) ->
     )
 
 
-def _key(place: Place | None) -> object:
+def _key(place: SitePlace | None) -> object:
     return place and (place.file, place.line, place.function)
 
 

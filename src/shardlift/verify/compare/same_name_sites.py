@@ -1,7 +1,7 @@
-"""Sites of one function, which the two programs have at a different number of places.
+"""Merges sites of one function name, if the two programs have a different number of them.
 
-A helper of the program may map several functions of one name on one line, where the other program
-has a line for each. The calls of these sites are then compared in their order, as those of one.
+A helper of one program may map several functions of one name on one line, where the other program
+has a line for each. The calls of these sites are then compared in their order, as one site.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from shardlift.capture import values
-from shardlift.capture.schema import Form, Part, Sample, Site, Values
-from shardlift.verify.compare.recorded import Recorded
+from shardlift.capture import array_archive
+from shardlift.capture.schema import ArrayForm, Part, Sample, SiteFacts, Values
+from shardlift.verify.compare.captured_run import CapturedRun
 
 PARTS = (Part.INPUTS, Part.OUTPUTS, Part.INSIDE)
 
 
-def merge_same_names(before: Recorded, after: Recorded) -> tuple[Recorded, Recorded]:
-    """Both sides; the sites of a name are one where there are as many calls of other sites."""
+def merge_same_names(before: CapturedRun, after: CapturedRun) -> tuple[CapturedRun, CapturedRun]:
+    """Both sides; sites of a name are merged if their number differs and their calls do not."""
     left, right = _by_name(before.capture.sites), _by_name(after.capture.sites)
     names = [
         name
@@ -31,7 +31,7 @@ def merge_same_names(before: Recorded, after: Recorded) -> tuple[Recorded, Recor
     )
 
 
-def _by_name(sites: Sequence[Site]) -> dict[str, list[int]]:
+def _by_name(sites: Sequence[SiteFacts]) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
     for k, site in enumerate(sites):
         if site.samples:
@@ -39,19 +39,19 @@ def _by_name(sites: Sequence[Site]) -> dict[str, list[int]]:
     return groups
 
 
-def _orders(side: Recorded, numbers: Sequence[int]) -> int:
+def _orders(side: CapturedRun, numbers: Sequence[int]) -> int:
     """The number of calls of some sites; 0 if their order is not known."""
     samples = [sample for k in numbers for sample in side.capture.sites[k].samples]
     return len(samples) if all(sample.order for sample in samples) else 0
 
 
-def _merge(side: Recorded, groups: Iterable[Sequence[int]]) -> Recorded:
+def _merge(side: CapturedRun, groups: Iterable[Sequence[int]]) -> CapturedRun:
     sites, arrays = list(side.capture.sites), dict(side.arrays)
     for numbers in groups:
         if len(numbers) < 2:
             continue
         first, samples = numbers[0], []
-        forms: list[tuple[Form, ...]] = []
+        forms: list[tuple[ArrayForm, ...]] = []
         calls = [(sample, k) for k in numbers for sample in sites[k].samples]
         for call, (sample, k) in enumerate(sorted(calls, key=lambda pair: pair[0].order)):
             samples.append(_moved(sample, call, len(forms)))
@@ -61,8 +61,8 @@ def _merge(side: Recorded, groups: Iterable[Sequence[int]]) -> Recorded:
                     continue
                 forms.append(sites[k].forms[of_part.forms])
                 for leaf in range(len(of_part.digests)):
-                    bits = side.arrays.get(values.name_of(k, sample.call, part, leaf))
-                    name = values.name_of(first, call, part, leaf)
+                    bits = side.arrays.get(array_archive.name_of(k, sample.call, part, leaf))
+                    name = array_archive.name_of(first, call, part, leaf)
                     arrays.pop(name, None)
                     if bits is not None:
                         arrays[name] = bits
@@ -76,9 +76,9 @@ def _merge(side: Recorded, groups: Iterable[Sequence[int]]) -> Recorded:
             unseen=tuple(dict.fromkeys(text for site in rest for text in site.unseen)),
         )
         for k in numbers[1:]:
-            # Its calls are those of the first one: it counts as a part of that.
+            # The first one has its calls now, as if it had been called inside of that.
             sites[k] = replace(sites[k], samples=(), nested=sites[k].nested + 1)
-    return Recorded(replace(side.capture, sites=tuple(sites)), arrays)
+    return CapturedRun(replace(side.capture, sites=tuple(sites)), arrays)
 
 
 def _moved(sample: Sample, call: int, forms: int) -> Sample:

@@ -10,17 +10,24 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from shardlift.capture.layouts import Array, same_arrays, same_digest, together
-from shardlift.capture.schema import ArrayRole, Form, Part, Sample, SiteKind, Values
+from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample, SiteKind, Values
 from shardlift.verify.compare import causes, key_and_index_checks
-from shardlift.verify.compare.bits import ROUNDING, Tolerance, distance, within
+from shardlift.verify.compare.array_distance import ROUNDING, Tolerance, distance, within
+from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.explanation import Clues, explain
-from shardlift.verify.compare.leaves import Maps, identical, is_array, nearly, structure, words
+from shardlift.verify.compare.leaf_comparison import (
+    Maps,
+    identical,
+    is_array,
+    nearly,
+    structure,
+    words,
+)
 from shardlift.verify.compare.pairs import pair_collectives, pair_leaves
-from shardlift.verify.compare.recorded import Recorded
 from shardlift.verify.compare.verdicts import (
-    Finding,
     Gap,
     GapKind,
+    LeafDifference,
     SiteVerdict,
     Verdict,
     place_of,
@@ -33,6 +40,12 @@ SUMMED_TWICE = (
 SUMMED_LESS = "the backward pass sums over the devices less often than before"
 _OUTPUTS = (GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES)  # not even the outputs were compared
 CallKey = tuple[tuple[str, int, str], tuple[str, int, str], int]  # two sites, and a call
+# Of the two programs:
+SamplePair = tuple[Sample, Sample]
+FormPair = tuple[ArrayForm, ArrayForm]
+FormLists = tuple[tuple[ArrayForm, ...], tuple[ArrayForm, ...]]
+ArrayPair = tuple[Array, Array]
+Places = tuple[int, int]  # of a leaf in the lists of forms
 MOST_CALLS = 200  # differing calls of a site whose values are compared
 
 
@@ -41,8 +54,8 @@ class SiteComparison:
 
     def __init__(
         self,
-        before: Recorded,
-        after: Recorded,
+        before: CapturedRun,
+        after: CapturedRun,
         i: int,
         j: int,
         tolerance: Tolerance,
@@ -53,7 +66,7 @@ class SiteComparison:
         self.sites = before.capture.sites[i], after.capture.sites[j]
         self.elsewhere = elsewhere
         self.devices = max(site.axis_size for site in self.sites)
-        self.findings: dict[tuple[Part, str], Finding] = {}
+        self.findings: dict[tuple[Part, str], LeafDifference] = {}
         self.notes: dict[str, None] = {}
         self.gaps: Counter[tuple[GapKind, str]] = Counter()
         self.leaves = self.collectives = self.differing = self.calls = 0
@@ -87,7 +100,7 @@ class SiteComparison:
             causes=tuple(explain(self.findings.values(), self.clues)),
             notes=tuple(self.notes),
             gaps=tuple(Gap(*gap, count) for gap, count in self.gaps.items()),
-            outputs_only=not any(_asked(one) for site in self.sites for one in site.samples),
+            outputs_only=not any(_asked(call) for site in self.sites for call in site.samples),
             itself=self.clues.itself,
         )
 
@@ -110,7 +123,9 @@ class SiteComparison:
         left, right = (len(site.samples) for site in self.sites)
         if left != right:
             self._add(
-                Finding("", min(left, right), Part.CALLS, f"{left} calls before, {right} after")
+                LeafDifference(
+                    "", min(left, right), Part.CALLS, f"{left} calls before, {right} after"
+                )
             )
 
     # ---- a call
@@ -148,7 +163,7 @@ class SiteComparison:
         return key not in self.elsewhere and same_inputs(left, right)
 
     def _compare_errors(self, left: Sample, right: Sample) -> None:
-        """Compare calls of which at least one raised an error."""
+        """Compare two calls if one of them, or both, raised an error."""
         self.calls += 1
         if left.failed and right.failed:
             if _without_addresses(left.error) == _without_addresses(right.error):
@@ -160,7 +175,9 @@ class SiteComparison:
             which = "before" if left.failed else "after"
             what = f"the call raised an error {which}{f': {error}' * bool(error)}"
         self.differing += 1
-        self._add(Finding("", left.call, Part.CALLS, what, cause=causes.of_error(right.error)))
+        self._add(
+            LeafDifference("", left.call, Part.CALLS, what, cause=causes.of_error(right.error))
+        )
         self.clues.own |= self._same_inputs(left, right)
 
     def _compare_without_outputs(self, left: Sample, right: Sample) -> None:
@@ -171,7 +188,7 @@ class SiteComparison:
         self.calls += 1
         if not _same_arrays(left.inputs, right.inputs):
             what = "it has no outputs, and its inputs differ"
-            self._add(Finding("", left.call, Part.CALLS, what))
+            self._add(LeafDifference("", left.call, Part.CALLS, what))
             self.differing += 1
         self._compare_inside(left, right)
 
@@ -187,7 +204,7 @@ class SiteComparison:
                 paths = f"{forms[0][i].path} and {forms[0][k].path}"
                 self.clues.arguments[f"{paths} have each other's values"] = None
 
-    def _forms(self, side: int, values: Values) -> tuple[Form, ...]:
+    def _forms(self, side: int, values: Values) -> tuple[ArrayForm, ...]:
         return self.sites[side].forms[values.forms]
 
     def _compare_outputs(self, left: Sample, right: Sample, part: Part, values: Values) -> bool:
@@ -200,7 +217,7 @@ class SiteComparison:
                 self.notes[f"outputs have other names: {renamed}"] = None
         for paths, which in ((missing, "before"), (more, "after")):
             for path in paths:
-                self._add(Finding(path, left.call, part, f"this output is only {which}"))
+                self._add(LeafDifference(path, left.call, part, f"this output is only {which}"))
         bad = bool(missing or more)
         for i, j in pairs:
             digests = left.outputs.digests[i], values.digests[j]
@@ -213,12 +230,12 @@ class SiteComparison:
 
     def _compare_leaf(
         self,
-        samples: tuple[Sample, Sample],
+        samples: SamplePair,
         part: Part,
-        places: tuple[int, int],
-        forms: tuple[Form, Form],
+        places: Places,
+        forms: FormPair,
         digests: tuple[str, str],
-    ) -> Finding | None:
+    ) -> LeafDifference | None:
         """Compare one leaf; None if it is identical."""
         path, call = forms[0].path, samples[0].call
         if not digests[0] and not digests[1]:
@@ -230,22 +247,18 @@ class SiteComparison:
         self.leaves += part == Part.OUTPUTS
         mismatch = structure(*forms, self.maps)
         if mismatch is not None:
-            return Finding(path, call, part, mismatch[0], cause=mismatch[1])
+            return LeafDifference(path, call, part, mismatch[0], cause=mismatch[1])
         if identical(forms, digests, self.maps):
             return None
         arrays = self._arrays(samples, part, places, forms)
         if arrays is None:
             what = "differs; the values were not kept (--keep-bytes)"
-            return Finding(path, call, part, what)
+            return LeafDifference(path, call, part, what)
         return self._compare_arrays(path, call, part, arrays, forms)
 
     def _arrays(
-        self,
-        samples: tuple[Sample, Sample],
-        part: Part,
-        places: tuple[int, int],
-        forms: tuple[Form, Form],
-    ) -> tuple[Array, Array] | None:
+        self, samples: SamplePair, part: Part, places: Places, forms: FormPair
+    ) -> ArrayPair | None:
         if self.differing >= MOST_CALLS:
             return None
         parts = (part, part) if part in (Part.INSIDE, Part.INPUTS) else (Part.OUTPUTS, part)
@@ -258,13 +271,8 @@ class SiteComparison:
         return None if left is None or right is None else (left, right)
 
     def _compare_arrays(
-        self,
-        path: str,
-        call: int,
-        part: Part,
-        arrays: tuple[Array, Array],
-        forms: tuple[Form, Form],
-    ) -> Finding | None:
+        self, path: str, call: int, part: Part, arrays: ArrayPair, forms: FormPair
+    ) -> LeafDifference | None:
         left, right, axis = together(*arrays, (forms[0].axis, forms[1].axis))
         apart = distance(left, right)
         if apart.identical:
@@ -274,7 +282,7 @@ class SiteComparison:
         cause = "" if close or is_rounded else causes.likely(left, right, axis, self.devices)
         if not cause and not close and not is_rounded and part == Part.OUTPUTS:
             cause = self._cause_of_update(path, call, left, right)
-        return Finding(path, call, part, words(apart), apart, cause, close, forms[0].about)
+        return LeafDifference(path, call, part, words(apart), apart, cause, close, forms[0].about)
 
     def _cause_of_update(self, path: str, call: int, left: Array, right: Array) -> str:
         """The cause if the update of an input is too large or too small."""
@@ -284,8 +292,8 @@ class SiteComparison:
         forms = site.forms[sample.inputs.forms]
         fits = [k for k, form in enumerate(forms) if form.shape == left.shape]
         for k in sorted(fits, key=lambda k: -_common_end(forms[k].path, path))[:3]:
-            given = self.sides[0].array(self.numbers[0], sample, Part.INPUTS, k, forms[k])
-            factor = None if given is None else causes.update_factor(given, left, right)
+            start = self.sides[0].array(self.numbers[0], sample, Part.INPUTS, k, forms[k])
+            factor = None if start is None else causes.update_factor(start, left, right)
             if factor is not None and causes.is_of_devices(factor, self.devices):
                 return "the update is " + causes.words_for(factor, self.devices)
         return ""
@@ -321,7 +329,7 @@ class SiteComparison:
             kinds = GapKind.ONLY_BEFORE, GapKind.ONLY_AFTER
             for kind, side, numbers in zip(kinds, forms, alone, strict=True):
                 self.gaps.update((kind, _name(side[k])) for k in numbers)
-        far: list[tuple[int, int, Finding]] = []
+        far: list[tuple[int, int, LeafDifference]] = []
         compared = self.collectives
         for i, j in pairs:
             digests, of_pair = (before.digests[i], after.digests[j]), (forms[0][i], forms[1][j])
@@ -336,19 +344,15 @@ class SiteComparison:
             self._add(finding)
 
     def _compare_result(
-        self,
-        samples: tuple[Sample, Sample],
-        places: tuple[int, int],
-        forms: tuple[Form, Form],
-        digests: tuple[str, str],
-    ) -> Finding | None:
+        self, samples: SamplePair, places: Places, forms: FormPair, digests: tuple[str, str]
+    ) -> LeafDifference | None:
         """Compare the results of two collectives; None if they are equal or cannot be compared."""
         self.collectives += 1
         path, call, about = forms[0].path, samples[0].call, forms[0].about
         if forms[0].dtype != forms[1].dtype:
             what = f"{forms[0].dtype} before, {forms[1].dtype} after"
             cause = "the dtype changed"
-            return Finding(path, call, Part.INSIDE, what, cause=cause, about=about)
+            return LeafDifference(path, call, Part.INSIDE, what, cause=cause, about=about)
         if digests[0] == digests[1]:
             return None
         arrays = self._results(samples, places, forms)
@@ -361,19 +365,14 @@ class SiteComparison:
         finding = self._compare_arrays(path, call, Part.INSIDE, arrays, forms)
         return None if finding is None or finding.close else finding
 
-    def _results(
-        self, samples: tuple[Sample, Sample], places: tuple[int, int], forms: tuple[Form, Form]
-    ) -> tuple[Array, Array] | None:
+    def _results(self, samples: SamplePair, places: Places, forms: FormPair) -> ArrayPair | None:
         """The results of two collectives of the same size, in one shape, if they were kept."""
         arrays = self._arrays(samples, Part.INSIDE, places, forms)
         return arrays and (arrays[0], arrays[1].reshape(arrays[0].shape))
 
     def _without_exchanged(
-        self,
-        samples: tuple[Sample, Sample],
-        far: Sequence[tuple[int, int, Finding]],
-        forms: tuple[tuple[Form, ...], tuple[Form, ...]],
-    ) -> list[Finding]:
+        self, samples: SamplePair, far: Sequence[tuple[int, int, LeafDifference]], forms: FormLists
+    ) -> list[LeafDifference]:
         """The findings, without results that are equal but in another order."""
         rights = [j for _, j, _ in far]
         findings = []
@@ -386,21 +385,14 @@ class SiteComparison:
                 rights.remove(partner)
         return findings
 
-    def _nearly_equal(
-        self,
-        samples: tuple[Sample, Sample],
-        places: tuple[int, int],
-        forms: tuple[tuple[Form, ...], tuple[Form, ...]],
-    ) -> bool:
+    def _nearly_equal(self, samples: SamplePair, places: Places, forms: FormLists) -> bool:
         pair = forms[0][places[0]], forms[1][places[1]]
         if pair[0].dtype != pair[1].dtype or math.prod(pair[0].shape) != math.prod(pair[1].shape):
             return False
         arrays = self._results(samples, places, pair)
         return arrays is not None and nearly(*arrays)
 
-    def _compare_keys_and_indices(
-        self, left: Sample, right: Sample, forms: tuple[tuple[Form, ...], tuple[Form, ...]]
-    ) -> None:
+    def _compare_keys_and_indices(self, left: Sample, right: Sample, forms: FormLists) -> None:
         """Compare keys, indices and collectives: they show why numbers differ, not whether."""
         for i, j in key_and_index_checks.pair_keys_and_indices(*forms):
             arrays = self._arrays((left, right), Part.INSIDE, (i, j), (forms[0][i], forms[1][j]))
@@ -421,13 +413,13 @@ class SiteComparison:
                 continue
             arrays = self._arrays((left, right), Part.INPUTS, (i, j), pair_forms)
             if arrays is not None:
-                one, other, axis = together(*arrays, (pair_forms[0].axis, pair_forms[1].axis))
-                if cause := causes.likely(one, other, axis, self.devices):
+                axes = pair_forms[0].axis, pair_forms[1].axis
+                if cause := causes.likely(*together(*arrays, axes), self.devices):
                     path = pair_forms[0].path
                     self.clues.inputs = f"{path}, in call {left.call + 1}: {cause}"
                     return
 
-    def _add(self, finding: Finding) -> None:
+    def _add(self, finding: LeafDifference) -> None:
         key = (finding.part, f"{finding.path} {finding.about}")
         old = self.findings.get(key)
         if old is None or (old.close and not finding.close):
@@ -435,10 +427,10 @@ class SiteComparison:
 
 
 def _with_cause(
-    finding: Finding,
-    forms: tuple[tuple[Form, ...], tuple[Form, ...]],
-    arrays: tuple[Array, Array] | None,
-) -> Finding:
+    finding: LeafDifference,
+    forms: FormLists,
+    arrays: ArrayPair | None,
+) -> LeafDifference:
     """The finding with its cause, if the number of collectives in the backward pass changed."""
     counts = [sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms]
     if arrays is None or finding.distance is None or counts[0] == counts[1]:
@@ -455,7 +447,7 @@ def same_inputs(left: Sample, right: Sample) -> bool:
     return _same_arrays(left.inputs, right.inputs)
 
 
-def _name(form: Form) -> str:
+def _name(form: ArrayForm) -> str:
     """The name of a collective: ``psum: grads = lax.pmean(grads, "i")``."""
     what = form.collective + " (backward pass)" * form.backward
     return f"{what}: {form.about}" if form.about else what

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from shardlift.capture.schema import Part, Site, SiteKind
-from shardlift.verify.compare.bits import Distance, Tolerance
+from shardlift.capture.schema import Part, SiteFacts, SiteKind
+from shardlift.verify.compare.array_distance import Distance, Tolerance
 
 
 class Verdict(StrEnum):
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class SitePlace:
     """Where a site is in its program."""
 
     file: str
@@ -34,13 +34,13 @@ class Place:
         return f"{self.function} ({self.file}:{self.line}, {self.kind})"
 
 
-def place_of(site: Site) -> Place:
+def place_of(site: SiteFacts) -> SitePlace:
     """The place of a site."""
-    return Place(site.file, site.line, site.function, site.kind, len(site.samples))
+    return SitePlace(site.file, site.line, site.function, site.kind, len(site.samples))
 
 
 @dataclass(frozen=True)
-class Finding:
+class LeafDifference:
     """The first difference in one leaf."""
 
     path: str
@@ -82,15 +82,15 @@ class SiteVerdict:
     """One site, before and after."""
 
     verdict: Verdict
-    before: Place | None
-    after: Place | None
+    before: SitePlace | None
+    after: SitePlace | None
     calls: int = 0  # compared calls
     leaves: int = 0  # compared outputs of all calls
     collectives: int = 0  # compared results of collectives
     collective_calls: int = 0  # calls whose collectives were compared
     replays: int = 0  # calls that were run again on the same inputs
     differing_calls: int = 0
-    findings: tuple[Finding, ...] = ()  # the first of each leaf
+    findings: tuple[LeafDifference, ...] = ()  # the first of each leaf
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()  # what was not compared
@@ -105,7 +105,7 @@ class SiteVerdict:
         return place.function if place else ""
 
     @property
-    def first(self) -> Finding | None:
+    def first(self) -> LeafDifference | None:
         """The first difference outside the tolerance, or else the first."""
         far = [finding for finding in self.findings if not finding.close]
         return min(far or self.findings, key=lambda finding: finding.call, default=None)
@@ -124,7 +124,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramVerdict:
     """The result of comparing two programs."""
 
     before: Side

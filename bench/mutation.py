@@ -1,0 +1,226 @@
+"""How many planted mistakes the tests of a package notice.
+
+    python -m bench.mutation check migrate/device_axis --samples 12 --seed 1
+    python -m bench.mutation source --tests tests/source tests/check --slow
+
+Each sample changes one place of one module of the package: a comparison is turned round, a
+condition negated, a statement deleted, an element of a tuple or set dropped, a member of an enum
+exchanged for another one. Then the tests run, in a copy of the project, until the first failure.
+A mutant that no test notices is printed with its place: write the test, or see that the mutant
+means the same as the original.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path("src/shardlift")
+OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+# Statements whose absence no test should have to notice.
+KEPT = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Pass, ast.Assert, ast.Raise)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module with one mistake in it."""
+
+    path: Path  # of the module, from the root of the project
+    line: int
+    what: str
+    text: str
+
+
+def mutants(path: Path, text: str) -> Iterator[Mutant]:
+    """Every mutant of a module."""
+    tree = ast.parse(text)
+    members = _enum_members(tree)
+    for number, node in enumerate(ast.walk(tree)):
+        for what, change in _changes(node, members):
+            mutated = copy.deepcopy(tree)
+            change(next(n for k, n in enumerate(ast.walk(mutated)) if k == number))
+            line = getattr(node, "lineno", 0)
+            yield Mutant(path, line, what, ast.unparse(ast.fix_missing_locations(mutated)))
+
+
+Mutation = Callable[[ast.AST], None]
+
+
+def _changes(node: ast.AST, members: dict[str, set[str]]) -> Iterator[tuple[str, Mutation]]:
+    """What can be done to a node, in words and as a function of the same node in a copy."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in OPPOSITE:
+        yield f"`{ast.unparse(node)}` turned round", _turn_round
+    if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(node.test, ast.Compare):
+        yield f"`{ast.unparse(node.test)}` negated", _negate
+    if isinstance(node, ast.Call | ast.Return | ast.Assign | ast.Compare):
+        for position, part in enumerate(ast.iter_child_nodes(node)):
+            if isinstance(part, ast.Tuple | ast.Set) and len(part.elts) > 1 and _is_read(part):
+                yield f"`{ast.unparse(part)}` without its last element", _drop_element(position)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        others = sorted(members.get(node.value.id, set()) - {node.attr})
+        if others and node.attr in members[node.value.id]:
+            yield f"`{ast.unparse(node)}` exchanged for {others[0]}", _exchange(others[0])
+    body = getattr(node, "body", None)
+    if isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.With) and isinstance(body, list):
+        for position, statement in enumerate(body):
+            if not isinstance(statement, KEPT) and not _is_docstring(statement):
+                yield f"`{_brief(statement)}` deleted", _delete(position)
+
+
+def _turn_round(node: ast.AST) -> None:
+    assert isinstance(node, ast.Compare)
+    node.ops[0] = OPPOSITE[type(node.ops[0])]()
+
+
+def _negate(node: ast.AST) -> None:
+    assert isinstance(node, ast.If | ast.IfExp | ast.While)
+    node.test = ast.UnaryOp(ast.Not(), node.test)
+
+
+def _drop_element(position: int) -> Mutation:
+    def change(node: ast.AST) -> None:
+        part = list(ast.iter_child_nodes(node))[position]
+        assert isinstance(part, ast.Tuple | ast.Set)
+        part.elts.pop()
+
+    return change
+
+
+def _is_read(node: ast.Tuple | ast.Set) -> bool:
+    return isinstance(node, ast.Set) or isinstance(node.ctx, ast.Load)
+
+
+def _exchange(member: str) -> Mutation:
+    def change(node: ast.AST) -> None:
+        assert isinstance(node, ast.Attribute)
+        node.attr = member
+
+    return change
+
+
+def _delete(position: int) -> Mutation:
+    def change(node: ast.AST) -> None:
+        node.body[position] = ast.Pass()  # type: ignore[attr-defined]
+
+    return change
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _brief(statement: ast.stmt) -> str:
+    line = ast.unparse(statement).splitlines()[0]
+    return line if len(line) <= 70 else f"{line[:67]}..."
+
+
+def _enum_members(tree: ast.Module) -> dict[str, set[str]]:
+    """The members that a module names of each enum: `Name.MEMBER`."""
+    members: dict[str, set[str]] = {}
+    for node in (n for n in ast.walk(tree) if isinstance(n, ast.Attribute)):
+        owner = node.value
+        if isinstance(owner, ast.Name) and owner.id[:1].isupper() and node.attr.isupper():
+            members.setdefault(owner.id, set()).add(node.attr)
+    return members
+
+
+def sample(package: str, count: int, seed: int) -> list[Mutant]:
+    """Mutants of a package, or of one module: at random, the same for the same seed."""
+    folder = ROOT / PACKAGE / package
+    files = [folder.with_suffix(".py")] if folder.with_suffix(".py").exists() else []
+    files += sorted(folder.rglob("*.py"))
+    files = [f for f in files if "helper_texts" not in f.parts]
+    chosen = random.Random(f"{seed} {package}")
+    lengths = [len(file.read_text().splitlines()) for file in files]
+    picked: list[Mutant] = []
+    while len(picked) < count:
+        [file] = chosen.choices(files, lengths)
+        candidates = list(mutants(file.relative_to(ROOT), file.read_text()))
+        if candidates:
+            mutant = chosen.choice(candidates)
+            if mutant not in picked:
+                picked.append(mutant)
+    return picked
+
+
+def is_noticed(mutant: Mutant, project: Path, tests: list[str], options: list[str]) -> bool:
+    """Whether a test fails, or hangs, with the mutant in place."""
+    module = project / mutant.path
+    before = module.read_text()
+    module.write_text(mutant.text)
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options]
+    environment = {**os.environ, "PYTHONPATH": str(project / "src")}
+    try:
+        done = subprocess.run(
+            [*command, *tests], cwd=project, env=environment, capture_output=True, timeout=900
+        )
+        return done.returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        module.write_text(before)
+
+
+def tests_of(package: str) -> list[str]:
+    """The folder of tests of a package, or the nearest one above it."""
+    parts = Path(package.removeprefix("_")).parts
+    for length in range(len(parts), 0, -1):
+        folder = Path("tests", *parts[:length])
+        if (ROOT / folder).is_dir():
+            return [str(folder)]
+    return ["tests"]
+
+
+def main() -> int:
+    """Print the survivors and a count for each package."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("packages", nargs="+", help="below src/shardlift, e.g. migrate/device_axis")
+    parser.add_argument("--samples", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tests", nargs="+", help="default: the folder of the same name")
+    parser.add_argument("--slow", action="store_true", help="run the slow tests, too")
+    parser.add_argument("-n", "--workers", default="2")
+    asked = parser.parse_args()
+    options = ["-n", asked.workers, *([] if asked.slow else ["-m", "not slow"])]
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "project"
+        skipped = shutil.ignore_patterns(".venv*", ".git", ".mypy_cache", "__pycache__", "_build")
+        shutil.copytree(ROOT, project, ignore=skipped)
+        for package in asked.packages:
+            picked = sample(package, asked.samples, asked.seed)
+            tests = asked.tests or tests_of(package)
+            left = 0
+            for mutant in picked:
+                if not is_noticed(mutant, project, tests, options):
+                    left += 1
+                    print(f"{mutant.path}:{mutant.line}: {mutant.what}", flush=True)
+            print(f"{package}: {len(picked) - left} of {len(picked)} noticed by {' '.join(tests)}")
+            survivors += left
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The values of arrays, in ``FILE.npz`` beside a capture: a NumPy archive of bytes, no pickle.
+
+One member, ``bytes``, holds all arrays; ``index`` is JSON and says where each of them is. An
+archive with one member per array, as `record_legacy.py` writes it, can be read too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from shardlift._escape import escape_control
+from shardlift.capture.files import CaptureError
+from shardlift.capture.schema import Part
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def path_of(capture: str | os.PathLike[str]) -> str:
+    """The path of the archive beside a capture."""
+    return f"{os.fspath(capture)}.npz"
+
+
+def name_of(site: int, call: int, part: Part, leaf: int) -> str:
+    """The name of an array: which site, which call, ``inputs`` or ``outputs``, which leaf.
+
+    >>> name_of(3, 0, Part.OUTPUTS, 2)
+    '3.0.outputs.2'
+    """
+    return f"{site}.{call}.{part}.{leaf}"
+
+
+def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
+    """Write the arrays beside a capture, atomically; no file if there are none."""
+    target = path_of(capture)
+    if not arrays:
+        if os.path.exists(target):
+            os.remove(target)  # of an earlier run
+        return
+    temporary = f"{target}.{os.getpid()}.{threading.get_ident()}.part"
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, allow_pickle=False, **_pack(arrays))
+        os.replace(temporary, target)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def _pack(arrays: Mapping[str, Bytes]) -> dict[str, Bytes]:
+    """One array of all bytes, where each object is stored once, and the places of the arrays."""
+    index: dict[str, tuple[int, int]] = {}
+    places: dict[int, tuple[int, int]] = {}
+    parts: list[Bytes] = []
+    end = 0
+    for name, array in arrays.items():
+        if id(array) not in places:
+            places[id(array)] = end, end + array.nbytes
+            end += array.nbytes
+            parts.append(array)
+        index[name] = places[id(array)]
+    text = np.frombuffer(json.dumps(index).encode(), np.uint8)
+    return {"index": text, "bytes": np.concatenate(parts)}
+
+
+def _unpack(packed: Mapping[str, Bytes]) -> dict[str, Bytes]:
+    index, content = json.loads(packed["index"].tobytes()), packed["bytes"]
+    return {name: content[start:stop] for name, (start, stop) in index.items()}
+
+
+def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
+    """Read the arrays beside a capture."""
+    path = path_of(capture)
+    if not os.path.exists(path):
+        return {}
+    try:
+        # Opened here: np.load leaves a file that is no archive open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        if arrays.keys() == {"index", "bytes"}:
+            arrays = _unpack(arrays)
+    except Exception as error:  # zipfile, zlib and NumPy's reader of headers have many
+        why = str(error).partition("\n")[0][:200]
+        raise CaptureError(
+            f"{path} is damaged, or holds no arrays: {escape_control(why)}"
+        ) from None
+    for name, array in arrays.items():
+        if array.dtype != np.uint8 or array.ndim != 1:
+            raise CaptureError(f"{path} is damaged: {escape_control(name)} holds no bytes")
+    return arrays

@@ -1,0 +1,76 @@
+"""What git has of files, asked so that no setting of the repository can start a program.
+
+`git status` runs the filters, and the file system monitor, that .git/config names; the index is
+read without any. Whether a file is as in the index is decided here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+_GIT = ["git", "--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false"]
+_GIT += ["-c", f"core.hooksPath={os.devnull}"]
+# No fetching of missing objects, by any protocol; nothing is asked or written.
+_ENVIRONMENT = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def is_repository(folder: str) -> bool:
+    """Whether a folder is in a git repository."""
+    here = Path(folder).resolve()
+    return any((above / ".git").exists() for above in (here, *here.parents))
+
+
+def index(folder: str, names: Sequence[str]) -> dict[str, str] | None:
+    """The files that git tracks, of these of a folder, with their digests; None if it cannot say.
+
+    Outside of a repository there are none.
+    """
+    if not is_repository(folder):
+        return {}
+    command = [*_GIT, "-C", folder, "ls-files", "--stage", "-z", "--", *names]
+    environment = {**os.environ, **_ENVIRONMENT}
+    try:
+        done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = {}
+    for entry in os.fsdecode(done.stdout).split("\0")[:-1]:
+        (_, digest, _), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
+        found[path] = digest
+    return found
+
+
+def dirty_files(paths: Sequence[str]) -> list[str]:
+    """Those of the files in a repository whose text git does not have: changed, or never added."""
+    dirty = []
+    for folder, files in _by_folder(paths).items():
+        known = index(folder, list(files)) or {}
+        dirty += [path for name, path in files.items() if not _is_known(known, folder, name)]
+    return dirty
+
+
+def _by_folder(paths: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The paths by their real folders and names there; not those outside of all repositories."""
+    found: dict[str, dict[str, str]] = {}
+    for path in filter(os.path.exists, paths):
+        folder, name = os.path.split(os.path.realpath(path))
+        if folder in found or is_repository(folder):
+            found.setdefault(folder, {})[name] = path
+    return found
+
+
+def _is_known(known: dict[str, str], folder: str, name: str) -> bool:
+    """Whether the index has a file's text, perhaps with the line ends of another system."""
+    content = Path(folder, name).read_bytes()
+    digest = known.get(name, "")
+    return digest in (_blob(text, digest) for text in (content, content.replace(b"\r\n", b"\n")))
+
+
+def _blob(content: bytes, like: str) -> str:
+    """The digest that git has of a text: of SHA-1, or in newer repositories of SHA-256."""
+    new = hashlib.sha256 if len(like) == 64 else hashlib.sha1
+    return new(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

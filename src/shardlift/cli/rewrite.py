@@ -1,0 +1,321 @@
+"""What `fix` and `migrate` share: their options, and a project rewritten, as a diff or in place."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from shardlift._escape import escape_control
+from shardlift._files import replace_file
+from shardlift.cli import contents as writing
+from shardlift.cli import git, leftovers, requirements, transaction
+from shardlift.cli.analysis import analysed
+from shardlift.cli.captures import read_capture
+from shardlift.cli.config import Config, ConfigError, find_config
+from shardlift.cli.console import progress_console
+from shardlift.cli.files import Passed, find_files
+from shardlift.cli.formats import migration as formats
+from shardlift.cli.formats import pull_request
+from shardlift.cli.formats.places import place
+from shardlift.cli.formats.pull_request import PullRequest
+from shardlift.cli.leftovers import Leftover
+from shardlift.cli.needs_jax import stop_without_jax
+from shardlift.cli.stop import stop
+from shardlift.cli.stuck import explain_error
+from shardlift.cli.verify_options import Function, VerifyOptions
+from shardlift.migrate.engine import ProjectMigration
+from shardlift.migrate.goal import Goal
+from shardlift.migrate.results import FileResult, Migration
+from shardlift.source.settings import Settings
+
+if TYPE_CHECKING:
+    from shardlift.cli.verified_migration import VerifiedMigration
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+_OPTIONS = (
+    click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
+    click.option(
+        "--diff/--write", "diff", default=True, help="Show the change (default), or make it."
+    ),
+    click.option(
+        "--target-jax",
+        metavar="V",
+        help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`.",
+    ),
+    click.option("--allow-dirty", is_flag=True, help="Write what git does not have, too."),
+    click.option(
+        "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."
+    ),
+    click.option("--format", "style", type=click.Choice(["text", "json"]), default="text"),
+    click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all."),
+    click.option("--verbose", "-v", is_flag=True, help="Also each place that was rewritten."),
+)
+_OF_OUTPUT = ("pr", "style", "quiet", "verbose")
+
+
+def rewrite_options(command: Function) -> Function:
+    """Give a command the options of `Request`, as keyword arguments."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class RewriteCommand(click.Command):
+    """A command whose options are listed by what they are for."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section per group."""
+        groups: dict[str, list[tuple[str, str]]] = {"Rewrite": [], "Verify": [], "Output": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                is_output = parameter.name in _OF_OUTPUT or "--help" in parameter.opts
+                is_run = parameter.name in VerifyOptions.__dataclass_fields__
+                groups["Output" if is_output else "Verify" if is_run else "Rewrite"].append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked to rewrite, and how to show it."""
+
+    goal: Goal
+    paths: tuple[str, ...]
+    diff: bool
+    target_jax: str | None
+    allow_dirty: bool
+    pr: str | None
+    style: str
+    quiet: bool
+    verbose: bool
+    facts: tuple[str, ...] = ()
+    analyse: tuple[str, ...] = ()
+
+
+def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
+    """Rewrite the files, show or write them, and exit with the status of the command."""
+    goal, diff = asked.goal, asked.diff
+    if asked.pr is not None and diff:
+        stop("--pr describes what was written: say --write, too")
+    paths = asked.paths
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
+        stop(f"no such file or folder: {', '.join(missing)}")
+    recover(paths, False, diff)
+    config, settings = _settings(paths[0], asked.target_jax)
+    settings = replace(settings, many_processes=options.many_processes)
+    settings = replace(settings, examples=frozenset(asked.analyse))
+    passed = Passed()
+    files = list(find_files(paths, passed))
+    if not files and not passed.failed:
+        stop(f"no .py or .ipynb file under {', '.join(paths)}")
+    contents = writing.Contents()
+    captures = [read_capture(path, "--facts") for path in asked.facts]
+    captures += [analysed(target) for target in asked.analyse]
+    project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
+    migration, verified = project.render(), None
+    if not diff:
+        _refuse_dirty(migration, asked.allow_dirty)
+        root = transaction.root_of([*paths, *(file.path for file in migration.changed)])
+        if options.verify is not None and migration.changed:
+            verified = _verify(project, contents, root, options, asked.verbose)
+            migration = verified.migration
+            _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change
+        _write(migration, contents, root, asked.allow_dirty)
+    migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
+    status = _status(migration, diff)
+    remaining: Sequence[Leftover] = ()
+    if goal is not Goal.FIX:
+        remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
+    raised = requirements.to_raise(config, settings, migration)
+    request = PullRequest(migration, raised, remaining, verified, options.verify or "", goal)
+    if asked.pr is not None:
+        _describe(request, asked.pr)
+    if asked.style == "json":
+        tree = formats.machine(migration, settings.target, status, not diff, verified)
+        click.echo(formats.with_rest(tree, raised, remaining), nl=False)
+        sys.exit(status)
+    if diff:
+        _show(migration)
+    if not asked.quiet:
+        _summary(migration, diff, asked.verbose)
+        for line in pull_request.facts(request):
+            _say(line, diff)
+        for line in leftovers.sentences(remaining, asked.verbose):
+            _say(line, diff)
+        for line in requirements.sentences(raised, settings, migration.needed_jax):
+            _say(line, diff)
+        if diff and migration.changed:
+            click.echo("Next: the same command with --write.", err=True)
+        results = formats.results(verified, options.verify or "", asked.verbose) if verified else ()
+        for line in results:
+            _say(line, False)
+    sys.exit(status)
+
+
+def _verify(
+    project: ProjectMigration,
+    contents: writing.Contents,
+    root: str,
+    options: VerifyOptions,
+    verbose: bool,
+) -> VerifiedMigration:
+    """What of the migration holds in a run of the command."""
+    try:
+        from shardlift.cli import verified_migration
+    except ImportError as error:
+        stop_without_jax(error)
+    try:
+        with progress_console().status("starting") as status:
+            request = verified_migration.request(project, contents, root, options, verbose)
+            return verified_migration.verify_migration(request, status.update)
+    except verified_migration.ERRORS as error:
+        stop(f"{explain_error(error)}\nNothing was written.")
+
+
+def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
+    try:
+        config = find_config(Path(path))
+        return config, config.settings(target)
+    except (ConfigError, ValueError) as error:
+        stop(str(error))
+
+
+def _status(migration: Migration, diff: bool) -> int:
+    if migration.unreadable:
+        return 2
+    return int(any(file.refused for file in migration.files) or bool(diff and migration.changed))
+
+
+def _show(migration: Migration) -> None:
+    """The diff: for eyes on a terminal, elsewhere byte by byte, so that it can be applied."""
+    console = Console(highlight=False, soft_wrap=True)
+    for file in migration.changed:
+        for line in diff_of(file):
+            if console.is_terminal:
+                shown = escape_control(line.replace("\r\n", "\n"), keep="\n\t")
+                console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
+            else:
+                click.echo(line, nl=False)
+
+
+def diff_of(file: FileResult) -> list[str]:
+    """The change of one file as a unified diff."""
+    before, after = _for_diff(file.before), _for_diff(file.after)
+    old = f"a/{escape_control(file.path)}" if before else "/dev/null"
+    lines = list(difflib.unified_diff(before, after, old, f"b/{escape_control(file.path)}"))
+    return [
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    ]
+
+
+def _for_diff(text: str) -> list[str]:
+    """Lines as diff and patch see them: neither a `\\r` nor a form feed ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:
+    dirty = [] if allow_dirty else git.dirty_files([file.path for file in migration.changed])
+    if dirty:
+        listed = "".join(f"\n  {path}" for path in dirty[:10])
+        more = f"\n  and {len(dirty) - 10} more" if len(dirty) > 10 else ""
+        stop(
+            "git does not have the text of files that would be written: changed since `git add`, "
+            f"or never added:{listed}{more}\nCommit or stash them, or say --allow-dirty."
+        )
+
+
+def _write(migration: Migration, contents: writing.Contents, root: str, allow_dirty: bool) -> None:
+    """Write all files or none; where there is no git, each old text stays beside its file."""
+    if not migration.changed:
+        return
+    paths = [] if allow_dirty else [file.path for file in migration.changed]
+    copies = [copy for copy in map(contents.copy, paths) if copy is not None]
+    try:
+        changes = [contents.replacement(file.path, file.after) for file in migration.changed]
+        transaction.replace_all([*changes, *copies], root)
+    except (transaction.WriteError, OSError) as error:
+        stop(str(error))
+    for copy in copies:
+        click.echo(escape_control(f"No git here: the old text is in {copy.path}"), err=True)
+
+
+def _describe(request: PullRequest, path: str) -> None:
+    try:
+        replace_file(path, pull_request.markdown(request).encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        stop(f"--pr {path} cannot be written: {error.strerror}; the migration itself was")
+
+
+def recover(paths: tuple[str, ...], only: bool, diff: bool) -> None:
+    """Put back what an interrupted migration left, if files may be written; `only`: then stop."""
+    found = transaction.interrupted((*paths, "."))
+    for folder in found:
+        try:
+            said = f"{folder} is there: shardlift migrate --recover"
+            if only or not diff:
+                said = transaction.recover(folder, only)
+        except (transaction.WriteError, OSError) as error:
+            stop(str(error))
+        click.echo(escape_control(f"shardlift migrate: {said}", keep="\n"), err=True)
+    if only:
+        click.echo("" if found else "Nothing was interrupted here.", nl=not found)
+        sys.exit(0)
+
+
+def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
+    for file in migration.files:
+        for change in file.rewritten if verbose else ():
+            _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
+        for change in sorted(file.refused, key=lambda change: change.span):
+            _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
+        for change in file.skipped:
+            _say(f"{place(file.path, change.span)}: skipped: {change.reason}", diff)
+    for choice in migration.processes:
+        option = "" if choice.asked else " (--processes one|many)"
+        _say(f"{formats.processes(choice)}{option}", diff)
+        if choice.kept:
+            _say(formats.WAYS_ON, diff)
+    for path, reason in migration.unreadable:
+        _say(f"{path}: not looked at: {reason}", diff)
+    click.echo(_totals(migration, diff), err=diff)
+
+
+def _say(line: str, aside: bool) -> None:
+    click.echo(escape_control(line), err=aside)
+
+
+def _totals(migration: Migration, diff: bool) -> str:
+    rewritten = sum(len(file.rewritten) for file in migration.files)
+    refused = sum(len(file.refused) for file in migration.files)
+    skipped = sum(len(file.skipped) for file in migration.files)
+    unreadable = len(migration.unreadable)
+    verb = "would be" if diff else "was" if rewritten == 1 else "were"
+    files = sum(file.changed for file in migration.files)
+    parts = [
+        f"{_count(rewritten, 'place')} {verb} rewritten in {_count(files, 'file')}"
+        if rewritten
+        else f"Nothing to rewrite in {_count(migration.looked_at, 'file')}",
+        f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",
+        f"{skipped} skipped, guarded by the program itself" if skipped else "",
+        f"{_count(unreadable, 'file')} not looked at" if unreadable else "",
+    ]
+    return f"{', '.join(part for part in parts if part)}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,87 @@
+"""The values beside a capture."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from shardlift.capture import array_archive
+from shardlift.capture.files import dumps, loads
+from shardlift.capture.schema import ArrayForm, Capture, Sample, SiteFacts, Values
+from shardlift.facts import CaptureError
+
+
+def test_there_and_back(tmp_path):
+    arrays = {array_archive.name_of(0, 1, "outputs", 2): np.arange(5, dtype=np.uint8)}
+    array_archive.save(arrays, tmp_path / "run.json")
+    again = array_archive.load(tmp_path / "run.json")
+    assert list(again) == ["0.1.outputs.2"]
+    np.testing.assert_array_equal(again["0.1.outputs.2"], np.arange(5))
+    array_archive.save({}, tmp_path / "run.json")  # of a run that kept nothing
+    assert array_archive.load(tmp_path / "run.json") == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_threads_may_write_at_the_same_time(tmp_path, monkeypatch):
+    both, save = threading.Barrier(2), np.savez
+
+    def slow(*args, **kwargs):
+        save(*args, **kwargs)
+        both.wait(60)
+
+    monkeypatch.setattr(np, "savez", slow)
+    array = {"a": np.arange(5, dtype=np.uint8)}
+    with ThreadPoolExecutor(2) as pool:
+        for one in [
+            pool.submit(array_archive.save, array, tmp_path / "run.json") for _ in range(2)
+        ]:
+            one.result(120)
+    assert array_archive.load(tmp_path / "run.json")["a"].tolist() == [*range(5)]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json.npz"]
+
+
+def test_equal_objects_are_stored_once(tmp_path):
+    kept, other = np.arange(5, dtype=np.uint8), np.arange(3, dtype=np.uint8)
+    array_archive.save({"a": kept, "b": other, "c": kept}, tmp_path / "run.json")
+    with np.load(tmp_path / "run.json.npz") as archive:
+        assert archive["bytes"].tolist() == [*range(5), *range(3)]
+    again = array_archive.load(tmp_path / "run.json")
+    assert {name: array.tolist() for name, array in again.items()} == {
+        "a": [*range(5)], "b": [*range(3)], "c": [*range(5)]
+    }  # fmt: skip
+
+
+def test_an_archive_with_one_member_per_array(tmp_path):
+    with open(tmp_path / "run.json.npz", "wb") as file:
+        np.savez(file, **{"0.0.outputs.0": np.arange(5, dtype=np.uint8)})
+    assert array_archive.load(tmp_path / "run.json")["0.0.outputs.0"].tolist() == [*range(5)]
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
+def test_damaged(tmp_path, content):
+    (tmp_path / "run.json.npz").write_bytes(content)
+    with pytest.raises(CaptureError, match="is damaged"):
+        array_archive.load(tmp_path / "run.json")
+
+
+def test_objects_are_not_loaded(tmp_path):
+    with open(tmp_path / "run.json.npz", "wb") as file:
+        np.savez(file, x=np.array([{}], dtype=object))
+    with pytest.raises(CaptureError, match="is damaged"):
+        array_archive.load(tmp_path / "run.json")
+
+
+def test_digests_belong_to_forms():
+    form = ArrayForm("output", "float32", (8,), 0)
+    site = SiteFacts(
+        "a.py", 1, "f", forms=((form,),), samples=(Sample(0, outputs=Values(0, ("ab",))),)
+    )
+    assert loads(dumps(Capture(sites=(site,)))).sites == (site,)
+    for bad in (Values(1, ("ab",)), Values(0, ())):
+        broken = dataclasses.replace(site, samples=(Sample(0, outputs=bad),))
+        with pytest.raises(CaptureError, match="digests of call 0 of f"):
+            loads(dumps(Capture(sites=(broken,))))

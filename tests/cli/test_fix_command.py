@@ -1,0 +1,110 @@
+"""`shardlift fix`: what is removed, wrong or slow is repaired, and pmap stays."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import main
+from tests import children
+
+TRAIN = """\
+import jax
+
+
+def train(x):
+    return jax.lax.psum(x, "i")
+
+
+step = jax.pmap(train, axis_name="i")
+x = jax.tree_map(jax.numpy.abs, jax.device_put_replicated(1.0, jax.local_devices()))
+print(float(step(x)[0]))
+"""
+NESTED = "import jax\n\nf = jax.pmap(jax.pmap(g, axis_name='j'), axis_name='i')\nh = jax.pmap(g)\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "train.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(*arguments: str, command: str = "fix") -> Result:
+    return CliRunner().invoke(main, [command, *arguments], catch_exceptions=False)
+
+
+def test_pmap_stays_and_the_rest_is_repaired(project: Path) -> None:
+    result = _run("--write")
+    assert result.exit_code == 0, result.output
+    after = (project / "train.py").read_text()
+    assert 'step = jax.pmap(train, axis_name="i")\n' in after
+    assert "x = jax.tree.map(jax.numpy.abs, device_put_replicated(" in after
+    assert "print(float(first_row(step(x))))" in after
+    assert "spmd_map" not in after
+    assert "Written for" not in result.output  # no site is
+    assert _run().exit_code == 0  # a second run has nothing to do
+
+
+@pytest.mark.slow
+def test_what_is_written_runs(project: Path) -> None:
+    _run("--write")
+    env = children.plain_environment(XLA_FLAGS="--xla_force_host_platform_device_count=4")
+    done = children.run([sys.executable, "train.py"], env=env, check=True)
+    assert float(done.stdout) == 4.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\nstep = jax.pmap(f)\n",
+        "import jax\ntrain(transform=jax.pmap)\n",
+        "import equinox as eqx\nstep = eqx.filter_pmap(f)\n",
+        "import jax\nstep = jax.pmap(f, in_axes=-1)\n",
+        "import jax\nok = transform is jax.pmap\n",
+    ],
+)
+def test_a_plain_site_is_neither_changed_nor_listed(project: Path, text: str) -> None:
+    (project / "train.py").write_text(text)
+    result = _run()
+    assert result.exit_code == 0
+    assert result.output == "Nothing to rewrite in 1 file.\n"
+
+
+def test_pmaps_inside_one_another_are_one_shard_map(project: Path) -> None:
+    (project / "train.py").write_text(NESTED)
+    assert _run("--write").exit_code == 0
+    after = (project / "train.py").read_text()
+    assert "f = jax.jit(" in after
+    assert after.count("jax.pmap(") == 1
+    assert after.endswith("h = jax.pmap(g)\n")
+
+
+def test_a_jax_that_still_nests_has_nothing_to_repair(project: Path) -> None:
+    (project / "train.py").write_text(NESTED)
+    assert _run("--target-jax", "0.7").exit_code == 0
+
+
+def test_one_that_cannot_be_repaired_is_listed(project: Path) -> None:
+    text = "import jax\nf = jax.pmap(g)\n@jax.pmap\ndef h(x):\n    return f(x)\n"
+    (project / "train.py").write_text(text)
+    result = _run()
+    assert result.exit_code == 1
+    assert "a pmapped function is called inside a pmapped one" in result.output
+
+
+def test_migrate_includes_fix(project: Path) -> None:
+    _run("--write", command="migrate")
+    before = (project / "train.py").read_text()
+    assert _run().exit_code == 0
+    assert "jax.pmap" not in before
+
+
+def test_a_file_that_names_jax_in_capitals_only_is_looked_at(project: Path) -> None:
+    text = 'import os\n\nos.environ["JAX_PMAP_SHMAP_MERGE"] = "1"\n'
+    (project / "train.py").write_text(text)
+    assert _run("--write").exit_code == 0
+    assert "SHMAP" not in (project / "train.py").read_text()

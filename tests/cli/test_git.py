@@ -1,0 +1,160 @@
+"""What git has of files: asked without running anything that the repository names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import git, main
+from tests import children
+
+PMAP = "import jax\n\nstep = jax.pmap(train)\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(PMAP)
+    return tmp_path
+
+
+@pytest.fixture
+def repository(folder: Path) -> Path:
+    _git("init", "-q")
+    _git("add", "-A")
+    return folder
+
+
+def _git(*arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    children.run(["git", *identity, *arguments], check=True)
+
+
+def _migrate(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["migrate", *arguments], catch_exceptions=False)
+
+
+def test_a_file_that_is_as_git_has_it(repository: Path) -> None:
+    assert git.dirty_files(["train.py"]) == []
+    _git("commit", "-qm", "one")
+    os.utime("train.py")
+    assert git.dirty_files(["train.py"]) == []
+
+
+def test_the_line_ends_of_another_system(repository: Path) -> None:
+    Path("train.py").write_bytes(PMAP.replace("\n", "\r\n").encode())
+    assert git.dirty_files(["train.py"]) == []
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+def test_files_that_git_does_not_have(folder: Path, object_format: str) -> None:
+    names = ["[ab].py", "a.py", "later.py", "é\udcff.py", "intended.py", "sub/b.py", ":x.py"]
+    for name in names:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(name.encode("ascii", "replace").decode())
+    _git("init", "-q", f"--object-format={object_format}")
+    _git("add", "train.py", "a.py", "sub/b.py", "é\udcff.py", "./:x.py")
+    _git("add", "-N", "intended.py")
+    os.symlink("later.py", "link.py")
+    _git("add", "link.py")
+    Path("sub/b.py").write_text("changed")
+    dirty = git.dirty_files([*names, "link.py", "train.py", "nowhere.py"])
+    assert sorted(dirty) == ["[ab].py", "intended.py", "link.py", "sub/b.py"]
+
+
+def test_a_repository_that_git_does_not_read(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    assert git.dirty_files(["train.py"]) == ["train.py"]
+    assert git.index(".", ["train.py"]) is None
+
+
+PROGRAM = """#!{python}
+import pathlib, sys
+pathlib.Path({trace!r}).write_text(sys.argv[0])
+sys.stdout.write(sys.stdin.read())
+"""
+# Every setting that names a program for reading an index or a working tree, or for fetching.
+SETTINGS = """
+[core]
+    fsmonitor = {program}
+    hooksPath = {hooks}
+    pager = {program}
+    sshCommand = {program}
+    gitProxy = {program}
+    askPass = {program}
+    editor = {program}
+[filter "x"]
+    clean = {program}
+    smudge = {program}
+    process = {program}
+    required = true
+[diff]
+    external = {program}
+[diff "x"]
+    textconv = {program}
+    command = {program}
+[pager]
+    ls-files = {program}
+    status = {program}
+[alias]
+    ls-files = !{program}
+    status = !{program}
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    url = ext::{program}
+    promisor = true
+    uploadpack = {program}
+[protocol]
+    allow = always
+"""
+
+
+@pytest.mark.slow
+def test_no_program_that_the_repository_names_is_run(repository: Path, tmp_path: Path) -> None:
+    trace, program, hooks = (repository / name for name in ("trace", "program", "hooks"))
+    hooks.mkdir()
+    program.write_text(PROGRAM.format(python=sys.executable, trace=str(trace)))
+    program.chmod(0o755)
+    for name in ("post-index-change", "fsmonitor-watchman", "pre-auto-gc"):
+        (hooks / name).symlink_to(program)
+    (repository / ".gitattributes").write_text("*.py filter=x diff=x\n")
+    with (repository / ".git/config").open("a") as config:
+        config.write(SETTINGS.format(program=program, hooks=hooks))
+    os.utime("train.py", (1, 1))  # to be looked at again
+    (repository / "other.py").write_text(PMAP)
+    assert git.dirty_files(["train.py", "other.py"]) == ["other.py"]
+    assert _migrate("train.py", "--write").exit_code == 0
+    assert _migrate("--recover").exit_code == 0
+    assert not trace.exists(), trace.read_text()
+    children.run(["git", "status"])
+    assert trace.exists()  # plain git runs it
+
+
+# ---- outside of git
+
+
+def test_outside_of_git_the_old_text_is_kept(folder: Path) -> None:
+    done = _migrate("--write")
+    assert "No git here: the old text is in train.py.orig" in done.stderr
+    assert (folder / "train.py.orig").read_text() == PMAP
+    assert "pmap(" not in (folder / "train.py").read_text().replace("_map(", "")
+    (folder / "train.py").write_text(f"{PMAP}# mine\n")
+    assert _migrate("--write").exit_code == 0
+    assert (folder / "train.py.orig").read_text() == PMAP
+    assert (folder / "train.py.orig1").read_text() == f"{PMAP}# mine\n"
+
+
+@pytest.mark.parametrize("arguments", [("init", "-q"), ()])
+def test_no_copy_where_git_has_the_text_or_none_is_wanted(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    if arguments:
+        _git(*arguments)
+        _git("add", "-A")
+    assert _migrate("--write", *(() if arguments else ("--allow-dirty",))).exit_code == 0
+    assert not [path for path in folder.iterdir() if ".orig" in path.name]

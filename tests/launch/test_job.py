@@ -1,0 +1,119 @@
+"""Jobs of programs that do not import JAX, and so start fast."""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from shardlift.launch import STUCK_STATUS, Outcome, Program, StuckJob, WhenStuck, launch
+
+WHO = """
+import json, os, signal, sys, time
+place = json.loads(sys.orig_argv[-1])["place"]
+me = place["process"]
+"""
+
+
+def run(
+    folder: Path, source: str, *args: str, processes: int = 2, when_stuck: WhenStuck | None = None
+) -> tuple[Outcome, list[tuple[int, str, str]]]:
+    """How a job ends, and what its processes print."""
+    script = folder / "program.py"
+    script.write_text(WHO + textwrap.dedent(source))
+    lines: list[tuple[int, str, str]] = []
+    outcome = launch(
+        Program(str(script), args),
+        processes=processes,
+        devices=8,
+        emit=lambda *line: lines.append(line),
+        environ={**os.environ, "NPROC": "1", "PJRT_NPROC": "3"},
+        when_stuck=when_stuck,
+        grace=0.5,
+    )
+    return outcome, sorted(lines)
+
+
+def test_a_job(tmp_path: Path):
+    source = """
+        print(sys.argv[1:], os.environ["JAX_NUM_CPU_DEVICES"], os.environ["PJRT_NPROC"])
+        print("coordinator", place["coordinator"])
+        print("error", file=sys.stderr)
+    """
+    outcome, lines = run(tmp_path, source, "--epochs", "3")
+    assert outcome == Outcome(0)
+    (coordinator,) = {line for _, _, line in lines if line.startswith("coordinator")}
+    assert re.fullmatch(r"coordinator 127\.0\.0\.1:[1-9]\d*", coordinator)
+    printed = ["['--epochs', '3'] 8 3", coordinator]
+    expected = [("stderr", "error"), *(("stdout", line) for line in printed)]
+    assert lines == [(k, *line) for k in range(2) for line in expected]
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "told"),
+    [
+        ("raise KeyError('lost')", 1, 1),
+        ("sys.exit(7)", 7, 7),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, -9),
+    ],
+)
+def test_the_first_process_that_fails_is_the_root_cause(
+    tmp_path: Path, fault: str, status: int, told: int
+):
+    outcome, _ = run(tmp_path, f"if me == 1:\n    {fault}\ntime.sleep(300)")
+    assert outcome.status == status
+    assert outcome.failure is not None
+    assert (outcome.failure.process, outcome.failure.status) == (1, told)
+    if "raise" in fault:
+        assert outcome.failure.traceback.endswith("KeyError: 'lost'\n")
+
+
+STUCK = """
+    def wait():
+        time.sleep(300)
+    if me == 2:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    wait()
+"""
+
+
+@pytest.mark.slow
+def test_a_job_that_is_stuck_is_ended(tmp_path: Path):
+    when_stuck = WhenStuck(0.5, report=lambda _: None, end=True)
+    outcome, _ = run(tmp_path, STUCK, processes=3, when_stuck=when_stuck)
+    assert outcome.status == STUCK_STATUS
+    assert outcome.stuck is not None
+    first, second, stopped = outcome.stuck.states
+    for state in (first, second):
+        assert [(frame.line, frame.function) for frame in state.main.own] == [
+            (7, "wait"),
+            (10, "<module>"),
+        ]
+    assert stopped.stacks == ()
+
+
+@pytest.mark.slow
+def test_a_job_that_goes_on_is_left_alone(tmp_path: Path):
+    """It is told once, and ends as if nothing had been said."""
+    reports: list[StuckJob] = []
+    outcome, lines = run(
+        tmp_path,
+        "time.sleep(2)\nprint('went on')",
+        when_stuck=WhenStuck(0.5, reports.append),
+    )
+    assert outcome == Outcome(0)
+    assert len(reports) == 1
+    assert [line for _, _, line in lines] == ["went on"] * 2
+
+
+@pytest.mark.slow
+def test_a_process_that_computes_without_a_word_is_not_stuck(tmp_path: Path):
+    burn = "import time; end = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
+    source = f"if me == 1: __import__('subprocess').run([sys.executable, '-c', {burn!r}])"
+    reports: list[StuckJob] = []
+    outcome, _ = run(tmp_path, source, when_stuck=WhenStuck(1, reports.append))
+    assert outcome == Outcome(0)
+    assert reports == []

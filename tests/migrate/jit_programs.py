@@ -1,0 +1,110 @@
+"""A program that trains with `step(params, batch)`, and what a run of it would have recorded."""
+
+from __future__ import annotations
+
+import re
+
+from shardlift.capture.schema import Capture, Collective, Proof, SiteFacts, WholeBatchTrial
+
+PROGRAM = """\
+import functools
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+class Dense:
+    def __init__(self, size):
+        self.size = size
+
+    def init(self, x):
+        return {"w": jnp.ones((x.shape[-1], self.size)) * 0.1, "b": jnp.zeros(self.size)}
+
+    def apply(self, params, x):
+        layers = lax.scan(lambda x, _: (jnp.tanh(x), None), x, None, 2)[0]
+        return layers @ params["w"] + params["b"][None]
+
+
+model = Dense(2)
+
+
+def loss_fn(params, batch):
+    return jnp.mean((model.apply(params, batch["x"]) - batch["y"]) ** 2)
+
+
+def sgd(params, grads):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+
+def step(params, batch):
+BODY
+
+
+p_step = jax.pmap(step, axis_name="batch")
+
+
+def data(rows=16):
+    x = np.random.RandomState(0).randn(rows, 3).astype(np.float32)
+    return {"x": x, "y": x[:, :2] * 2 + 1}
+
+
+def replicate(tree):
+    return jax.device_put_replicated(tree, jax.local_devices())
+
+
+def unreplicate(tree):
+    return jax.tree.map(lambda x: x[0], tree)
+
+
+def shard(tree):
+    n = jax.local_device_count()
+    return jax.tree.map(lambda x: x.reshape((n, -1) + x.shape[1:]), tree)
+
+
+def main():
+    params = replicate(model.init(data()["x"]))
+    for _ in range(2):
+        params, metrics = p_step(params, shard(data()))
+    return jax.device_get(unreplicate((params, metrics)))
+"""
+GRADIENT = "    loss, grads = jax.value_and_grad(loss_fn)(params, batch)\n"
+END = '    return sgd(params, lax.pmean(grads, "batch")), lax.pmean(loss, "batch")'
+USUAL = GRADIENT + END
+HOLDS = WholeBatchTrial(joined=(1,), arrays=3, difference=1e-7, bound=1e-5, at="output[0]")
+_COLLECTIVE = re.compile(r"\bp(mean|sum|max|min)\(")
+
+
+def program(body: str = USUAL) -> str:
+    """The program that trains with a step."""
+    return PROGRAM.replace("BODY", body)
+
+
+def recorded(
+    text: str,
+    trial: WholeBatchTrial | None = HOLDS,
+    functions: tuple[str, ...] = ("step",),
+    outputs: int = 2,
+    file: str = "main.py",
+) -> Capture:
+    """What a run would record of the sites of functions: each reaches all collectives."""
+    numbered = [*enumerate(text.splitlines(), 1)]
+    lines = tuple(f"{file}:{k}" for k, line in numbered if _COLLECTIVE.search(line))
+    sites = []
+    for name in functions:
+        mapped = [k for k, line in numbered if re.search(rf"pmap(\({name}\b|,)", line)]
+        proofs = [Proof(f"output[{k}]", 1, (0,)) for k in range(outputs)]
+        sites.append(
+            SiteFacts(
+                file,
+                mapped[0],
+                name,
+                axis_name="batch",
+                axis_size=8,
+                calls=1,
+                proofs=tuple(proofs) if outputs else (Proof("output", 1, (0,)),),
+                collectives=(Collective("psum", ("batch",), 2, 8, lines=lines),),
+                whole_batch=trial,
+            )
+        )
+    return Capture(sites=tuple(sites))

@@ -22,7 +22,7 @@ import jax  # isort: skip
 import jax.numpy as jnp
 import numpy as np
 
-from shardlift.migrate.helpers import emit
+from shardlift.rewrite.helpers import emit
 from shardlift.source.model import HelperRequest
 
 try:

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from shardlift.capture.files import read as read_capture
 from shardlift.capture.schema import Capture
-from shardlift.migrate.engine import migrate
-from shardlift.migrate.goal import Goal
-from shardlift.migrate.helpers import catalogue
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.helpers import catalogue
 
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "src/shardlift/cli/demo/program/train.py"

@@ -71,8 +71,8 @@ def texts(folder: Path) -> dict[str, str]:
     """The program in each form, by the name of the goal."""
     from shardlift import legacy
     from shardlift.facts import Recorder
-    from shardlift.migrate.engine import migrate
-    from shardlift.migrate.goal import Goal
+    from shardlift.rewrite.engine import migrate
+    from shardlift.rewrite.goal import Goal
 
     forms, recorder = {"pmap": PROGRAM}, Recorder()
     with legacy(recorder=recorder):

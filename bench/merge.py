@@ -32,9 +32,9 @@ from pathlib import Path
 from bench.merge_tools import tools_of
 from shardlift.cli.config import find_config
 from shardlift.cli.files import Passed, find_files
-from shardlift.migrate.engine import ProjectMigration
-from shardlift.migrate.helpers import required
-from shardlift.migrate.results import FileResult, Migration
+from shardlift.rewrite.engine import ProjectMigration
+from shardlift.rewrite.helpers import required
+from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.import_graph import read_imports
 from shardlift.source.model import Kind
 

@@ -16,10 +16,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.migrate.properties import lost_line, parses
+from tests.rewrite.properties import lost_line, parses
 
-from shardlift.migrate.engine import migrate
-from shardlift.migrate.results import Migration
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.results import Migration
 
 
 def main(folders: list[str]) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from shardlift.migrate.engine import migrate
+from shardlift.rewrite.engine import migrate
 
 ROUNDS = 5
 TARGET = 0.5  # seconds for 300 lines

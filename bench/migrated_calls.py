@@ -36,8 +36,8 @@ def evaluate(params: Any, batch: Any) -> Any:
 
 def written(*features: str) -> Callable[..., Any]:
     """`spmd_map` as `migrate` writes it for sites that need these features."""
-    from shardlift.migrate.helpers import emit
-    from shardlift.migrate.spmd_map import Feature, request
+    from shardlift.rewrite.helpers import emit
+    from shardlift.rewrite.spmd_map import Feature, request
 
     names: dict[str, Any] = {"__name__": "written"}
     exec(emit([request(map(Feature, features), "i")]), names)

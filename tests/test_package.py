@@ -22,8 +22,8 @@ SOURCE = ROOT / "src" / "shardlift"
 # Modules that need an extra.
 EXTRAS = {
     "shardlift.cli.lsp.": "pygls",
-    "shardlift.migrate.helper_texts.equinox": "equinox",
-    "shardlift.migrate.helper_texts.nnx": "flax",
+    "shardlift.rewrite.helper_texts.equinox": "equinox",
+    "shardlift.rewrite.helper_texts.nnx": "flax",
 }
 
 

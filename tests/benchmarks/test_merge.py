@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from bench import merge, merge_tools
 
-from shardlift.migrate.home import Home
-from shardlift.migrate.results import FileResult
+from shardlift.rewrite.home import Home
+from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
 
 TRAIN = "import os\nimport jax\n\nstep = jax.pmap(lambda x: x + 1)\nstep(jax.numpy.ones((1, 2)))\n"

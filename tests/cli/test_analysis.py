@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from shardlift.cli.migrate import migrate_command
-from shardlift.migrate.goal import Goal
+from shardlift.rewrite.goal import Goal
 from shardlift.source.settings import Settings
 from tests import children
-from tests.migrate.test_programs import PLACED, migrated
+from tests.rewrite.test_programs import PLACED, migrated
 
 STEP = """\
 import jax

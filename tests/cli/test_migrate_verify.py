@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main, transaction
-from shardlift.migrate import output_reads, passes, sites
-from shardlift.migrate.changes import Decisions
-from shardlift.migrate.engine import ProjectMigration
-from shardlift.migrate.results import Migration
+from shardlift.rewrite import output_reads, passes, sites
+from shardlift.rewrite.changes import Decisions
+from shardlift.rewrite.engine import ProjectMigration
+from shardlift.rewrite.results import Migration
 from shardlift.source.model import Edit
 from tests import children
 from tests.cli.interrupting import tree

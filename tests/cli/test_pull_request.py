@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from shardlift.cli import main
 from shardlift.cli.formats.pull_request import PullRequest, facts, markdown
 from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
-from shardlift.migrate.changes import ChangeId
-from shardlift.migrate.engine import migrate
 from shardlift.report.markdown import text as markdown_text
+from shardlift.rewrite.changes import ChangeId
+from shardlift.rewrite.engine import migrate
 from shardlift.source.model import Kind
 
 TRAIN = """\

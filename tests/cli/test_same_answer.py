@@ -14,7 +14,7 @@ import pytest
 
 from shardlift.check.engine import RuleSelection
 from shardlift.cli.check_pool import run
-from shardlift.migrate.engine import migrate
+from shardlift.rewrite.engine import migrate
 from shardlift.source.project import Project
 from tests import children
 

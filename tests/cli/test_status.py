@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main
-from shardlift.migrate.engine import migrate
-from shardlift.migrate.goal import Goal
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
 
 LEFT = "import jax\n\nstep = jax.pmap(lambda x: jax.tree_map(abs, x))\n"
 MIGRATED = "import jax\n\nstep = jax.jit(jax.shard_map(\n    lambda x: x, mesh=m, in_specs=s))\n"

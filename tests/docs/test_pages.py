@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import pytest
 
-from shardlift.migrate.engine import migrate
+from shardlift.rewrite.engine import migrate
 from tests import children
 from tests.docs.pages import DATA, DOCS, ROOT, RUN, SHOWN, Block, all_pages, blocks_of, needs
 from tests.docs.running import Runner, compare, environment, for_this_jax

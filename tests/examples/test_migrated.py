@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.migrate.engine import migrate
-from shardlift.migrate.results import Migration
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.results import Migration
 
 from .recipes import EXAMPLES, RECIPES, Recipe
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.fuzz import quick_jax
 from tests.fuzz.host_programs import Writer
-from tests.migrate.captures import dated
+from tests.rewrite.captures import dated
 
 if __name__ == "__main__":
     quick_jax.set_up(devices=2)  # one, two = rows
@@ -31,9 +31,9 @@ import jax
 
 from shardlift import legacy
 from shardlift.facts import Capture, Recorder
-from shardlift.migrate.changes import Decisions
-from shardlift.migrate.engine import migrate
-from shardlift.migrate.goal import Goal
+from shardlift.rewrite.changes import Decisions
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from shardlift.capture.files import dumps
 from shardlift.check.rules import all_rules
 from tests.capture.captures import NASTY, everything
-from tests.migrate.programs import PROGRAMS
+from tests.rewrite.programs import PROGRAMS
 
 TESTS = Path(__file__).parents[1]
 WORDS = [

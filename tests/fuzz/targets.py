@@ -26,12 +26,12 @@ from shardlift.cli.check_report import Report
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.rewrite import diff_of
 from shardlift.facts import CaptureError
-from shardlift.migrate.engine import migrate
-from shardlift.migrate.goal import Goal
 from shardlift.report import comparison, machine, markdown
 from shardlift.report import terminal as shown
 from shardlift.report.html import page
 from shardlift.report.view import view_of
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
 from shardlift.source.edits import OverlapError, apply_edits, split_lines
 from shardlift.source.project import Project
 from shardlift.source.text import UnreadableError, read_source

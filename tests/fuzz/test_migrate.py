@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from shardlift.migrate.goal import Goal
+from shardlift.rewrite.goal import Goal
 from tests.fuzz import migrate
 from tests.fuzz.host_programs import Writer
 

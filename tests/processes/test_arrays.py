@@ -107,7 +107,7 @@ def reading():
     from jax.sharding import PartitionSpec as P
 
     from shardlift import replicate, show, stitch, unreplicate
-    from shardlift.migrate.helper_texts.reading import first_row
+    from shardlift.rewrite.helper_texts.reading import first_row
 
     me = jax.process_index()
     copies = replicate({"w": np.full(3, me, np.float32), "n": me, "k": jax.random.key(me)})

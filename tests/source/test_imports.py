@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardlift.migrate.imports import drop_unused
+from shardlift.rewrite.imports import drop_unused
 from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
 from shardlift.source.imports import drop_names, move_names

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shardlift.check.engine import check_text
-from shardlift.migrate.engine import migrate
-from shardlift.migrate.goal import Goal
-from shardlift.migrate.results import Migration
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.results import Migration
 from shardlift.source.mentions import Use
 from shardlift.source.project import Project
 from shardlift.source.text import Source

@@ -116,7 +116,7 @@ def test_names_are_found_in_the_json_before_anything_is_parsed(cell: str) -> Non
 def test_a_statement_at_the_end_of_a_cell_goes_alone(following: list[str]) -> None:
     import json
 
-    from shardlift.migrate.engine import migrate
+    from shardlift.rewrite.engine import migrate
 
     cells = ["import jax\njax.config.update('jax_pmap_shmap_merge', False)", *following]
     document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}

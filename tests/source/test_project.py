@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shardlift.migrate.helpers import catalogue
+from shardlift.rewrite.helpers import catalogue
 from shardlift.source.processes import WRITTEN_BY_MIGRATE, may_be_evidence
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings

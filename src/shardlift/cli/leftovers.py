@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from shardlift.cli.files import find_files
-from shardlift.migrate.results import Migration
 from shardlift.report.numbers import count
+from shardlift.rewrite.results import Migration
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Kind
 from shardlift.source.text import UnreadableError, read_source

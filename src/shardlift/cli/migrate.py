@@ -8,7 +8,7 @@ import click
 
 from shardlift.cli.rewrite import Request, RewriteCommand, recover, rewrite, rewrite_options
 from shardlift.cli.verify_options import VerifyOptions, verify_options
-from shardlift.migrate.goal import Goal
+from shardlift.rewrite.goal import Goal
 
 
 @click.command(

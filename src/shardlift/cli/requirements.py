@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from shardlift.cli.config import Config
-from shardlift.migrate.results import Migration
+from shardlift.rewrite.results import Migration
 from shardlift.source.model import Version
 from shardlift.source.settings import Settings
 from shardlift.source.target import Pin, newest_allowed, oldest_flax

@@ -33,9 +33,9 @@ from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.stop import stop
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import Function, VerifyOptions
-from shardlift.migrate.engine import ProjectMigration
-from shardlift.migrate.goal import Goal
-from shardlift.migrate.results import FileResult, Migration
+from shardlift.rewrite.engine import ProjectMigration
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from shardlift.capture.parts import read_whole
 from shardlift.cli import contents as writing
 from shardlift.cli import transaction
 from shardlift.cli.verify_options import VerifyOptions
-from shardlift.migrate.changes import Change, ChangeId, Decisions
-from shardlift.migrate.engine import ProjectMigration
-from shardlift.migrate.results import FileResult, Migration
+from shardlift.rewrite.changes import Change, ChangeId, Decisions
+from shardlift.rewrite.engine import ProjectMigration
+from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.model import Kind
 from shardlift.verify import runs as running
 from shardlift.verify.bisect import (

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from shardlift.migrate.goal import Goal
+from shardlift.rewrite.goal import Goal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

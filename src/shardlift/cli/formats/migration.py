@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.leftovers import Leftover
-from shardlift.migrate.changes import Change
-from shardlift.migrate.results import FileResult, Migration, ProcessChoice
+from shardlift.rewrite.changes import Change
+from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.model import Version
 from shardlift.source.target import Pin
 

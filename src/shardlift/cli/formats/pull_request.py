@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from shardlift.cli.formats.migration import WAYS_ON, processes
 from shardlift.cli.formats.places import place
 from shardlift.cli.leftovers import Leftover
-from shardlift.migrate.goal import Goal
-from shardlift.migrate.results import FileResult, Migration
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.model import Kind
 from shardlift.source.target import Pin
 

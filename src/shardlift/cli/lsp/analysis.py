@@ -15,9 +15,9 @@ from shardlift.cli.check_pool import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import find_files
 from shardlift.cli.lsp.documents import Document, Files
-from shardlift.migrate.changes import Change, Decisions
-from shardlift.migrate.engine import ProjectMigration
-from shardlift.migrate.results import FileResult, Migration
+from shardlift.rewrite.changes import Change, Decisions
+from shardlift.rewrite.engine import ProjectMigration
+from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.edits import LINE_END, split_lines
 from shardlift.source.model import Edit, Finding, Span
 from shardlift.source.project import Project

@@ -19,7 +19,7 @@ from shardlift.cli.lsp.documents import Document, Files
 from shardlift.cli.lsp.facts import facts_of
 from shardlift.cli.lsp.messages import NewText
 from shardlift.cli.lsp.positions import Positions
-from shardlift.migrate.results import FileResult
+from shardlift.rewrite.results import FileResult
 from shardlift.source.model import Finding, Migrated, Span
 
 _PAUSE = 0.15  # seconds without typing before a text is checked

@@ -1,0 +1,207 @@
+"""Calls and the pmapped functions that reach them; indices and what they pick.
+
+Both are decided after all files were visited, once all that a name may stand for is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shardlift.rewrite.device_axis.cells import (
+    EACH,
+    Cell,
+    CellRole,
+    Escape,
+    NodePlace,
+    Padding,
+    Point,
+    add_made,
+    add_use,
+    collapse,
+    escape,
+    find,
+    part,
+    unify,
+)
+from shardlift.rewrite.device_axis.failures import blame
+from shardlift.rewrite.device_axis.keywords import by_position
+from shardlift.rewrite.device_axis.program import FollowedProgram, Indexed, PendingCall
+from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.sites import GlobalSite, OutputKind
+from shardlift.source.outputs import is_scalar
+
+
+def connect(program: FollowedProgram) -> None:
+    """Connect calls with the pmapped functions that reach them."""
+    rows = [indexed for indexed in program.indexed if not _pick_element(indexed)]
+    # What is called and is no pmapped function is unknown, before any call is connected.
+    known = [call for call in program.pending if _sites_of(call)]
+    for call in program.pending:
+        if not _sites_of(call):
+            with blame(call.at.file):
+                _call_unknown(call)
+    for call in known:
+        with blame(call.at.file):
+            _connect_call(program, call)
+    for indexed in rows:
+        with blame(indexed.at.file):
+            _pick(indexed)
+    for site in program.sites.values():
+        with blame(site.file):
+            _join_calls(site)
+    for site, cell in program.mapped:  # one that goes where it is not followed stays as it is
+        site.obstacles += [_passed_on(said) for said in find(cell).escapes]
+
+
+def _join_calls(site: GlobalSite) -> None:
+    """Give what all calls take, and what all return, one layout each."""
+    for cells in (site.results, *site.given.values()):
+        for cell in cells[1:]:
+            unify(cells[0], cell)
+    for result in site.results[:1]:
+        _split(site, result)
+
+
+def _passed_on(said: Escape) -> Obstacle:
+    advice = Advice.ALL_FILES if said.outside else Advice.CALL_BY_NAME
+    return obstacle(ObstacleKind.PASSED_ON, advice, escape=said)
+
+
+def _sites_of(call: PendingCall) -> set[GlobalSite]:
+    made = find(call.function).made
+    return {m.site for m in made if m.role is CellRole.MAPPED and m.site is not None}
+
+
+def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
+    sites = _sites_of(call)
+    points = find(call.function).made
+    others = [made for made in points if made.role is not CellRole.MAPPED]
+    paddings = {made.padding for made in points}
+    if len(sites) > 1 or others or len(paddings) > 1:
+        for site in sites:
+            why = obstacle(ObstacleKind.SEVERAL, Advice.OWN_NAMES, at=call.at)
+            if others and others[0].why is not None:
+                why = _passed_on(others[0].why)
+            site.obstacles.append(why)
+        _call_unknown(call)
+        return
+    (site,), (padding,) = sites, paddings
+    named = padding is None and by_position(site, call)
+    names = tuple(keyword.arg or "" for keyword in call.call.keywords) if named else ()
+    if site.calls and site.named != names:
+        kind = ObstacleKind.OTHER_KEYWORDS
+        site.obstacles.append(obstacle(kind, Advice.BY_POSITION, at=call.at))
+    if named:
+        nodes = [keyword.value for keyword in call.call.keywords]
+        call = replace(
+            call, arguments=call.arguments + call.named, nodes=call.nodes + nodes, named=[]
+        )
+        site.named = names
+    site.calls.append((call.at.file, call.call))
+    if not call.plain:
+        site.obstacles.append(obstacle(ObstacleKind.UNPACKED, Advice.NAME_EACH, at=call.at))
+    if site.arguments not in (None, len(call.arguments)):
+        site.obstacles.append(obstacle(ObstacleKind.OTHER_NUMBER, Advice.ALWAYS_ALL, at=call.at))
+    site.arguments = len(call.arguments)
+    _connect_arguments(program, site, call, padding)
+    _connect_named(site, call, padding)
+    _connect_result(program, site, call, padding)
+
+
+def _connect_arguments(
+    program: FollowedProgram, site: GlobalSite, call: PendingCall, padding: Padding | None
+) -> None:
+    for position, argument in enumerate(call.arguments):
+        if padding is not None and position not in padding.passed_on:
+            escape(argument, Escape(call.at, "is padded"))
+            rows = add_made(Cell(), Point(CellRole.ROWS, call.at))
+            site.given.setdefault(position, []).append(rows)
+        elif position in site.static:
+            escape(argument, Escape(call.at, "is given as a static argument"))
+        elif site.in_axis(position) is None:
+            escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
+        else:
+            at = NodePlace(call.at.file, call.nodes[position]) if call.plain else call.at
+            # Of a list of trees, the trees: they have the layout.
+            leaves = add_use(argument, Point(CellRole.ARGUMENT, at, site=site, position=position))
+            site.given.setdefault(position, []).append(leaves)
+            program.tracked.append(leaves)
+
+
+def _connect_named(site: GlobalSite, call: PendingCall, padding: Padding | None) -> None:
+    for keyword, argument in zip(call.call.keywords, call.named, strict=not site.named):
+        if padding is None or keyword.arg != "min_device_batch":
+            site.has_keywords = True
+            escape(argument, Escape(call.at, "is given by keyword"))
+
+
+def _connect_result(
+    program: FollowedProgram, site: GlobalSite, call: PendingCall, padding: Padding | None
+) -> None:
+    result = call.result
+    if padding is not None and not padding.returns_rows:
+        add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
+        result = Cell()
+        escape(result, Escape(call.at, "is cut to the size of the batch"))
+    add_made(result, Point(CellRole.OUTPUT, call.at, site=site))
+    site.results.append(result)
+    program.tracked.append(result)
+
+
+def _call_unknown(call: PendingCall) -> None:
+    what = call.at.file.brief(call.call.func)
+    for argument in (*call.arguments, *call.named):
+        escape(argument, Escape(call.at, f"is given to {what}"))
+    add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
+
+
+def _has_elements(cell: Cell) -> bool:
+    return EACH in cell.parts or any(isinstance(key, int) for key in cell.parts)
+
+
+def _pick_element(indexed: Indexed) -> bool:
+    """Take an element of what is known to be a tuple or a list; False if it is not."""
+    base = find(indexed.base)
+    if not _has_elements(base):
+        return False
+    unify(part(base, indexed.index), indexed.result)
+    return True
+
+
+def _pick(indexed: Indexed) -> None:
+    """Take an element or a row, now that all outputs are known."""
+    base = find(indexed.base)
+    kinds = {made.site.kind(made.path) if made.site is not None else None for made in base.made}
+    if not base.collapsed and (_has_elements(base) or kinds == {OutputKind.TREE}):
+        unify(part(base, indexed.index), indexed.result)
+        return
+    add_made(indexed.result, Point(CellRole.ELSEWHERE, indexed.at))
+    is_array = kinds == {OutputKind.ARRAY} or is_scalar(indexed.at.file, indexed.node)
+    if indexed.index == 0 and is_array:
+        add_use(base, Point(CellRole.INDEX, indexed.at, indexed.node.value))
+    else:
+        text = indexed.at.file.brief(indexed.node)
+        escape(base, Escape(indexed.at, f"is indexed in `{text}`"))
+
+
+def _split(site: GlobalSite, result: Cell) -> None:
+    """Give each element of an output tuple a class of its own; any other output is one class."""
+    result = find(result)
+    is_whole = EACH in result.parts or result.collapsed or result.uses
+    if site.has_mixed_outputs and is_whole:
+        why = "is used as a whole, and its out_axes are not all the same"
+        escape(collapse(result), Escape(NodePlace(site.file, site.node), why))
+    if EACH in result.parts or (result.collapsed and not result.parts):
+        collapse(result)
+        return
+    if site.kind(()) is not OutputKind.TREE or site.length() is None:
+        for key, inner in list(result.parts.items()):
+            if isinstance(key, int):
+                why = "is unpacked, and it is not known to be a tuple"
+                escape(inner, Escape(NodePlace(site.file, site.node), why))
+        collapse(result)
+    elif any(not isinstance(key, int) for key in result.parts):
+        collapse(result)
+    else:
+        for inner in list(result.parts.values()):
+            collapse(inner)

@@ -1,0 +1,249 @@
+"""The mesh of a rewritten file: a variable of a script, or a function that makes it once.
+
+A script makes its mesh above the first function that needs it. A module that others import must
+not touch devices while it is imported, and what sets JAX up must run before the first device is
+touched: there, the mesh comes from the helper `device_mesh`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from shardlift.rewrite.call_format import CallText, Style, render
+from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
+from shardlift.rewrite.device_axis.failures import blame
+from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.sites import GlobalSite
+from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
+from shardlift.rewrite.forms import DEFAULT_NAME
+from shardlift.rewrite.names import jax_name
+from shardlift.source.file import File
+from shardlift.source.mentions import is_decorator
+from shardlift.source.model import Edit, HelperRequest, Kind, Match
+from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.statements import newline
+
+HELPER = "device_mesh"
+_TYPE = "from jax.sharding import AxisType"
+# What decides which devices there are: it has to run before one is touched.
+_SET_UP = re.compile(
+    r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
+    r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
+)
+_FLAGS = re.compile(r"flags_with_absl|config_with_absl")
+_ON_DEVICES = re.compile(
+    r"jax\.(numpy|random|nn|lax)\.\w+$|jax\.(device|local_device|process|make_mesh)"
+)
+
+
+class Meshes:
+    """The meshes of a program's files, and what was written for each axis."""
+
+    def __init__(self, program: FollowedProgram, decision: Decision) -> None:
+        """Find the place of each file's mesh."""
+        self._program = program
+        self._names: dict[File, dict[str, str]] = {}
+        self._shardings: dict[File, dict[str, str]] = {}
+        self._first: dict[File, ast.stmt] = {}
+        for place in _users(program, decision):
+            statement = _top_level(place)
+            first = self._first.setdefault(place.file, statement)
+            if statement.lineno < first.lineno:
+                self._first[place.file] = statement
+        self._scripts = {file: self._may_touch_devices(file) for file in self._first}
+        self.default_axis = _default_axis(program)
+
+    def text(self, file: File, axis: str | None, written: str) -> str:
+        """The expression of the mesh with an axis; `written` is the axis name as the text has it.
+
+        A variable needs an axis name that is known.
+        """
+        if axis is None or not self._scripts.get(file):
+            return f"{HELPER}({written})"
+        names = self._names.setdefault(file, {})
+        if axis not in names:
+            names[axis] = _free_name(file, axis, {*names.values()})
+        return names[axis]
+
+    def sharding(self, file: File, axis: str, written: str, split: bool) -> str:
+        """The sharding over a mesh of the first axis, or of nothing."""
+        jax = jax_name(file)[0]
+        spec = f"{jax}.P({written})" if split else f"{jax}.P()"
+        return f"{jax}.NamedSharding({self.text(file, axis, written)}, {spec})"
+
+    def named(self, file: File, axis: str, sharding: str, name: str) -> str:
+        """A variable for a sharding, defined below the mesh; the sharding where there is none."""
+        if not self.is_variable(file, axis):
+            return sharding
+        names = self._shardings.setdefault(file, {})
+        if sharding not in names:
+            candidates = (name, f"{name}_{axis}", *(f"sharding_{k}" for k in range(1, 99)))
+            names[sharding] = _first_free(file, candidates, {*names.values()})
+        return names[sharding]
+
+    def is_variable(self, file: File, axis: str | None) -> bool:
+        """Whether the mesh of a file is a variable, which exists once the module has run."""
+        return axis is not None and self._scripts.get(file, False)
+
+    def definitions(self) -> Iterator[tuple[File, Match]]:
+        """The statements that make the meshes that were used."""
+        for file, names in self._names.items():
+            with blame(file):
+                yield file, self._defined(file, names)
+
+    def _defined(self, file: File, names: Mapping[str, str]) -> Match:
+        first, style = self._first[file], Style.of(file.source.text)
+        imported = _imports_type(file, names, style)
+        lines = [_definition(file, n, axis, imported, style) for axis, n in names.items()]
+        lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
+        line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
+        end = newline(file)
+        is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        text = "\n".join(lines).replace("\n", end) + end * (3 if is_block else 1)
+        edit = Edit(file.stretch(line, 0, line, 0), text)
+        imports = jax_name(file)[1] | ({_TYPE} if imported else set())
+        return Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
+
+    def _may_touch_devices(self, file: File) -> bool:
+        with blame(file):
+            return self._is_script(file)
+
+    def _is_script(self, file: File) -> bool:
+        """Whether a module may touch devices when it is run, before its first function needs it."""
+        if file.source.cells is not None:
+            return True  # nobody imports it, and what sets JAX up is in an earlier cell
+        limit = self._first[file].lineno
+        if any(_set_up_later(one, limit if one is file else None) for one in self._program.files):
+            return False
+        if any(_touches_devices(file, call) for call in file.index.nodes(ast.Call)):
+            return True
+        return _has_guard(file) and not self._is_imported(file)
+
+    def _is_imported(self, file: File) -> bool:
+        for other in self._program.files:
+            for alias in other.index.nodes(ast.alias) if other is not file else ():
+                statement = other.index.parents[alias]
+                base = ""
+                if isinstance(statement, ast.ImportFrom):
+                    base = other.resolver.imported_module(statement)
+                for dotted in (base, f"{base}.{alias.name}".strip(".")):
+                    if dotted and self._program.module(other, dotted) is file:
+                        return True
+        return False
+
+
+def axis_of(site: GlobalSite) -> tuple[str | None, str]:
+    """The axis name of a site, if it is known, and its text."""
+    written = site.options.text("axis_name")
+    if written is None or written == "None":
+        return DEFAULT_NAME, f'"{DEFAULT_NAME}"'
+    return site.axis_name, written
+
+
+def _users(program: FollowedProgram, decision: Decision) -> Iterable[NodePlace]:
+    """The places whose new text needs a mesh."""
+    for site in program.sites.values():
+        if decision.is_changed(site) or decision.may_be_plain(site):
+            yield NodePlace(site.file, site.node)
+    for key, root in decision.classes.items():
+        if decision.layouts[key] is AxisLayout.WHOLE:
+            yield from (made.at for made in root.made if made.role is CellRole.REPLICATE)
+
+
+def _top_level(place: NodePlace) -> ast.stmt:
+    """The statement of the module that a place is in."""
+    around = [place.node, *place.file.index.ancestors(place.node)]
+    statement = around[-2] if len(around) > 1 else around[0]
+    assert isinstance(statement, ast.stmt)
+    return statement
+
+
+def _default_axis(program: FollowedProgram) -> str:
+    """The axis of arrays that are placed for sites without an axis name: that of the others."""
+    named = Counter(site.axis_name for site in program.sites.values() if site.axis_name)
+    return named.most_common(1)[0][0] if named else DEFAULT_NAME
+
+
+def _set_up_later(file: File, limit: int | None) -> bool:
+    """Whether a file sets JAX up in a function, or at the top level from a line on."""
+    nodes: list[ast.Call | ast.Subscript] = [
+        *file.index.nodes(ast.Call),
+        *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
+    ]
+    for node in nodes:
+        text = ast.unparse(node.func if isinstance(node, ast.Call) else node.value)
+        if _FLAGS.search(text):
+            return True
+        is_later = limit is not None and node.lineno >= limit
+        if _SET_UP.search(text) and (is_later or file.index.function_around(node) is not None):
+            return True
+    return False
+
+
+def _touches_devices(file: File, call: ast.Call) -> bool:
+    """Whether a call makes or places an array while the module is imported."""
+    if not _ON_DEVICES.match(file.called(call) or ""):
+        return False
+    around = list(file.index.ancestors(call))
+    is_later = any(isinstance(node, FUNCTIONS) for node in around)
+    return not is_later and not any(_is_guard(node) for node in around)
+
+
+def _has_guard(file: File) -> bool:
+    return any(_is_guard(node) for node in file.index.root.body)
+
+
+def _is_guard(node: ast.AST) -> bool:
+    """`if __name__ == "__main__":`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def _free_name(file: File, axis: str, taken: set[str]) -> str:
+    """A name for a mesh that nothing in the file has."""
+    own = [f"{axis}_mesh"] if axis.isidentifier() else []
+    candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
+    return _first_free(file, candidates, taken)
+
+
+def _first_free(file: File, candidates: Iterable[str], taken: set[str]) -> str:
+    bound = {name for scope in file.index.opens.values() for name in scope.names} | taken
+    bound |= {node.id for node in file.index.nodes(ast.Name)}
+    return next(name for name in candidates if name.isidentifier() and name not in bound)
+
+
+def _imports_type(file: File, names: Mapping[str, str], style: Style) -> bool:
+    """Whether `AxisType` is imported: where a mesh then fits on a line, and only then."""
+    bound = {name for scope in file.index.opens.values() for name in scope.names}
+    texts = [
+        [_definition(file, name, axis, imported, style) for imported in (False, True)]
+        for axis, name in names.items()
+    ]
+    is_shorter = any("\n" in full and "\n" not in short for full, short in texts)
+    return is_shorter and "AxisType" not in bound
+
+
+def _definition(file: File, name: str, axis: str, imported: bool, style: Style) -> str:
+    jax, opening = jax_name(file)[0], f"{name} = "
+    names = f"({style.string(axis)},)"
+    auto = "AxisType.Auto" if imported else f"{jax}.sharding.AxisType.Auto"
+    call = CallText(
+        f"{jax}.make_mesh", (f"({jax}.device_count(),)", names, f"axis_types=({auto},)")
+    )
+    if file.many_processes:  # in the order of pmap: the devices of a process one after the other
+        devices = f"sorted({jax}.devices(), key=lambda device: device.process_index)"
+        call = CallText(f"{jax}.sharding.Mesh", (devices, names))
+    return opening + render(call, style, "", len(opening))
+
+
+def needs_helper(text: str) -> frozenset[HelperRequest]:
+    """The helper that the expression of a mesh needs."""
+    return frozenset({HelperRequest(HELPER)} if text.startswith(f"{HELPER}(") else ())
+
+
+def runs_at_import(file: File, node: ast.expr) -> bool:
+    """Whether a site is evaluated while its module is imported."""
+    at: ast.AST = file.index.parents[node] if is_decorator(file, node) else node
+    return file.index.function_around(at) is None

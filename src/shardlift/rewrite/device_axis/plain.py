@@ -1,0 +1,318 @@
+"""The plain text of a site: `jax.jit(jax.shard_map(...))` with specs, and rows read in the body."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from shardlift.rewrite import sites as shard_map_sites
+from shardlift.rewrite.device_axis.cells import CellRole, Point, find
+from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
+from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.sites import GlobalSite
+from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
+from shardlift.rewrite.device_axis.specs import specs_of
+from shardlift.rewrite.device_axis.spelling import numpy_name
+from shardlift.rewrite.device_axis.wrapper import Wrapper, filled, wrap
+from shardlift.rewrite.forms import CallForm
+from shardlift.rewrite.helpers import CACHED
+from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.source.file import File
+from shardlift.source.model import Edit, HelperRequest, Span
+from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
+
+AT_CALL = "shard_map_at_call"
+_MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_COUNTED = (CellRole.ROWS, CellRole.REPLICATE, CellRole.SHARD, CellRole.OUTPUT)
+_WORD = r"\b{}\b"
+
+
+def needs_rows_helper(
+    program: FollowedProgram, site: GlobalSite, decision: Decision
+) -> Obstacle | None:
+    """Why the text of a site needs the helper that adds and drops rows; None if it does not."""
+    file = site.file
+    if file.many_processes and decision.apart is not None:
+        return decision.apart
+    if site.has_keywords:
+        return obstacle(ObstacleKind.NO_KEYWORDS, Advice.BY_POSITION)
+    lifetime = shard_map_sites.lifetime(file, site.node, site.options.operand)
+    if CACHED in lifetime and not _runs_once(program, file, site.node):
+        return obstacle(ObstacleKind.MAPPED_AGAIN, Advice.MAP_ONCE)
+    if needs_wrapper(program, site, decision) and wrapper_of(program, site, decision) is None:
+        return obstacle(ObstacleKind.NO_ROWS, Advice.WRITE_OUT)
+    return None
+
+
+def needs_wrapper(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
+    """Whether there is a lambda around the function of a site."""
+    return bool(site.static) or _row_edits(program, site, decision) is None
+
+
+def wrapper_of(program: FollowedProgram, site: GlobalSite, decision: Decision) -> Wrapper | None:
+    """The lambda around the function of a site, for static arguments and rows."""
+    takes_rows = _row_edits(program, site, decision) is None
+    return wrap(program, site, decision, functools.partial(_row_of, site) if takes_rows else None)
+
+
+def plain_form(
+    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
+) -> tuple[CallForm, frozenset[HelperRequest]]:
+    """The two calls of a site, and the helpers that they need."""
+    file = site.file
+    axis, written = axis_of(site)
+    if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
+        form = CallForm(specs_of(site, decision, written), outer, written, name=AT_CALL)
+        return form, frozenset({HelperRequest(AT_CALL)})
+    return mapping_form(site, decision, meshes, outer)
+
+
+def mapping_form(
+    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
+) -> tuple[CallForm, frozenset[HelperRequest]]:
+    """The two calls of a site that is evaluated when devices may be touched."""
+    file = site.file
+    axis, written = axis_of(site)
+    mesh = meshes.text(file, axis, written)
+    specs = specs_of(site, decision, written)
+    inner = (f"mesh={mesh}", *specs, "check_vma=False")
+    form = CallForm(inner, outer, None, name=f"{jax_name(file)[0]}.shard_map")
+    return form, needs_helper(mesh)
+
+
+# ---- rows: what stays one per device
+
+
+def row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -> list[Edit]:
+    """The edits of the mapped function: it takes and returns blocks of one row."""
+    return _row_edits(program, site, decision) or []
+
+
+def _row_of(site: GlobalSite, number: int, name: str) -> str:
+    """The row of an argument, an expression."""
+    taken = _taken(site, number)
+    if _is_leaf(site, number, name):
+        return taken(name)
+    return f"{jax_name(site.file)[0]}.tree.map(lambda x: {taken('x')}, {name})"
+
+
+def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -> list[Edit] | None:
+    arguments = range(site.arguments or 0)
+    given = [k for k in arguments if decision.argument(site, k) is AxisLayout.STACKED]
+    outputs = decision.outputs(site)
+    returned = [k for k, layout in enumerate(outputs) if layout is AxisLayout.STACKED]
+    if not given and not returned:
+        return []
+    function = site.function
+    if function is None or function.file is not site.file or not _is_only_mapped(program, site):
+        return None
+    node, file = function.node, function.file
+    if isinstance(node, ast.Lambda):
+        # One over several lines moves with its call: its text cannot change as well.
+        is_edited = len(outputs) == 1 and node.lineno == node.end_lineno
+        return _lambda_edits(site, node, given, returned) if is_edited else None
+    if not isinstance(node, ast.FunctionDef) or node.body[0].lineno == node.lineno:
+        return None
+    if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):
+        return None
+    names = positional(node)[filled(site) :]
+    if any(k >= len(names) for k in given):
+        return None
+    edits = [edit for k in given for edit in _take_row(site, k, names[k])]
+    edits += _blank_line(file, node, edits)
+    for expression in file.index.returns(node):
+        added = _add_rows(site, expression, returned, len(outputs))
+        if added is None:
+            return None
+        edits += added
+    return edits
+
+
+def _lambda_edits(
+    site: GlobalSite, node: ast.Lambda, given: list[int], returned: list[int]
+) -> list[Edit] | None:
+    """A lambda that takes and returns blocks of one row, if it reads each of them once."""
+    file, names = site.file, positional(node)
+    edits: list[Edit] = []
+    for number in given:
+        name = names[number] if number < len(names) else ""
+        loads = [n for n in file.index.within(node.body, ast.Name) if n.id == name]
+        loads += [node.body] if isinstance(node.body, ast.Name) and node.body.id == name else []
+        if len(loads) != 1 or file.index.scope_of.get(loads[0]) is not file.index.opens[node]:
+            return None
+        edits.append(file.replace(loads[0], _row_of(site, number, name)))
+    body = _add_row(file, node.body, site.is_array(())) if returned else []
+    return [*body[:1], *edits, *body[1:]]
+
+
+def _is_only_mapped(program: FollowedProgram, site: GlobalSite) -> bool:
+    """Whether nothing but the site mentions the function that it maps."""
+    assert site.function is not None
+    node = site.function.node
+    name = getattr(node, "name", "")
+    operand = site.options.operand
+    if operand is node:  # a lambda
+        return True
+    if site.file.called(operand) == "functools.partial" and isinstance(operand, ast.Call):
+        operand = operand.args[0] if operand.args else operand
+    if operand is not None and not isinstance(operand, ast.Name):
+        return False
+    index = site.file.index
+    loads = [n for n in index.nodes(ast.Name) if n.id == name and n is not operand]
+    if operand is not None:
+        word = re.compile(_WORD.format(re.escape(name)))
+        if any(word.search(one.source.text) for one in program.files if one is not site.file):
+            return False
+        attributes = any(one.attr == name for one in index.nodes(ast.Attribute))
+        texts = any(one.value == name for one in index.nodes(ast.Constant))
+        return not loads and not attributes and not texts
+    return not any(one in set(ast.walk(node)) for one in loads)
+
+
+def _take_row(site: GlobalSite, number: int, name: str) -> Iterator[Edit]:
+    """`key[0]` where a parameter is used, or a statement at the top of the function."""
+    assert site.function is not None
+    file, node = site.file, site.function.node
+    assert isinstance(node, ast.FunctionDef)
+    loads = _loads(file, node, name)
+    if not loads:
+        return
+    mine = file.index.scope_of.get(loads[0]) is file.index.opens[node]
+    if _is_leaf(site, number, name) and len(loads) == 1 and mine:
+        yield file.replace(loads[0], _row_of(site, number, name))
+        return
+    margin = file.margin(_first_statement(node).lineno)
+    yield Edit(_top(file, node), f"{margin}{name} = {_row_of(site, number, name)}\n")
+
+
+def _top(file: File, function: ast.FunctionDef) -> Span:
+    """Where statements are added to a function: in front of its first one."""
+    first = _first_statement(function)
+    line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
+    return file.stretch(line, 0, line, 0)
+
+
+def _blank_line(file: File, function: ast.FunctionDef, edits: Sequence[Edit]) -> list[Edit]:
+    """A blank line between statements that are added and a definition below them."""
+    top = _top(file, function)
+    is_above = isinstance(_first_statement(function), (ast.FunctionDef, ast.ClassDef))
+    return [Edit(top, "\n")] if is_above and any(edit.span == top for edit in edits) else []
+
+
+def _taken(site: GlobalSite, number: int) -> Callable[[str], str]:
+    """How the row of an argument is written."""
+    numpy = numpy_name(site.file, jax_name(site.file)[0])
+    return _one_row if _has_one_row(site, number) else _only_row(numpy)
+
+
+def _one_row(name: str) -> str:
+    return f"{name}[0]"
+
+
+def _only_row(numpy: str) -> Callable[[str], str]:
+    """As pmap did, it fails where there are more rows than devices."""
+    return lambda name: f"{numpy}.squeeze({name}, 0)"
+
+
+def _has_one_row(site: GlobalSite, number: int) -> bool:
+    """Whether an argument is made with as many rows as there are devices."""
+    made = find(site.given[number][0]).made if number in site.given else []
+    return bool(made) and all(point.role in _COUNTED for point in made)
+
+
+def _loads(file: File, node: ast.FunctionDef, name: str) -> list[ast.Name]:
+    """Where a parameter is read, up to the statement of the body that gives its name to another."""
+    found: list[ast.Name] = []
+    mine = file.index.opens[node]
+    for statement in node.body:
+        names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name]
+        names = [n for n in names if file.index.binding_scope(n)[0] is mine]
+        found += [n for n in names if not isinstance(n.ctx, ast.Store)]
+        is_bound = any(isinstance(n.ctx, ast.Store) for n in names)
+        if is_bound and isinstance(statement, ast.Assign):
+            break
+    return found
+
+
+def _first_statement(node: ast.FunctionDef) -> ast.stmt:
+    """The first statement of a function after its docstring."""
+    first = node.body[0]
+    is_doc = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return node.body[1] if is_doc and len(node.body) > 1 else first
+
+
+def _is_leaf(site: GlobalSite, number: int, name: str) -> bool:
+    """Whether an argument is one array: keys that were split, or as a run showed."""
+    facts = site.facts
+    is_known = facts is not None and facts.compile_count <= 1
+    if facts is not None and is_known and any(leaf.path == name for leaf in facts.arguments):
+        return True
+    made = find(site.given[number][0]).made if number in site.given else []
+    return bool(made) and all(map(_makes_a_leaf, made))
+
+
+def _makes_a_leaf(made: Point) -> bool:
+    if made.role is CellRole.OUTPUT and made.site is not None:
+        return made.site.is_array(made.path)
+    return made.role is CellRole.ROWS and made.at.file.called(made.at.node) == "jax.random.split"
+
+
+def _add_rows(
+    site: GlobalSite, expression: ast.expr, rows: list[int], length: int
+) -> list[Edit] | None:
+    """Give an axis to the outputs that stay one per device."""
+    if not rows:
+        return []
+    leaves = [site.is_array((number,)) for number in rows]
+    if length == 1 or (len(rows) == length and not all(leaves)):
+        return _add_row(site.file, expression, site.is_array(()))
+    if not isinstance(expression, ast.Tuple) or len(expression.elts) != length:
+        return None
+    if any(isinstance(element, ast.Starred) for element in expression.elts):
+        return None
+    found: list[Edit] = []
+    for number, is_leaf in zip(rows, leaves, strict=True):
+        found += _add_row(site.file, expression.elts[number], is_leaf)
+    return found
+
+
+def _add_row(file: File, node: ast.expr, is_leaf: bool) -> list[Edit]:
+    jax = jax_name(file)[0]
+    opening, closing = (
+        (f"{numpy_name(file, jax)}.expand_dims(", ", 0)")
+        if is_leaf
+        else (f"{jax}.tree.map(lambda x: {numpy_name(file, jax)}.expand_dims(x, 0), ", ")")
+    )
+    if isinstance(node, ast.Tuple) and not file.text(node).startswith("("):
+        opening, closing = f"{opening}(", f"){closing}"
+    before = Edit(file.stretch(*position(node), *position(node)), opening)
+    return [before, Edit(file.stretch(*end(node), *end(node)), closing)]
+
+
+# ---- how often a place runs
+
+
+def _runs_once(program: FollowedProgram, file: File, node: ast.AST, depth: int = 4) -> bool:
+    """Whether a place runs once: at the top level, or in a function that is called once."""
+    for around in file.index.ancestors(node):
+        if isinstance(around, _MANY):
+            return False
+        if isinstance(around, FUNCTIONS):
+            is_def = isinstance(around, ast.FunctionDef) and around in file.index.root.body
+            return is_def and depth > 0 and _is_called_once(program, around, depth)
+    return True
+
+
+def _is_called_once(program: FollowedProgram, function: ast.AST, depth: int) -> bool:
+    """Whether the whole program mentions a function at one place, which runs once."""
+    name = getattr(function, "name", "")
+    if getattr(function, "decorator_list", ()):
+        return False
+    uses: list[tuple[File, ast.AST]] = []
+    for one in program.files:
+        uses += [(one, node) for node in one.index.nodes(ast.Name) if node.id == name]
+        uses += [(one, node) for node in one.index.nodes(ast.Attribute) if node.attr == name]
+    return len(uses) == 1 and _runs_once(program, *uses[0], depth - 1)

@@ -1,0 +1,263 @@
+"""All files of a program together: its names, functions and classes, each with its cell."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from shardlift.capture import schema
+from shardlift.rewrite.device_axis.cells import (
+    Cell,
+    CellRole,
+    Escape,
+    NodePlace,
+    Point,
+    add_made,
+    escape,
+    find,
+    unify,
+)
+from shardlift.rewrite.device_axis.sites import GlobalSite, find_program_sites
+from shardlift.source.file import File
+from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
+from shardlift.source.values import External, Known
+
+# Classes that a class may be derived from without another's code seeing its attributes.
+_PLAIN_BASES = frozenset(
+    map(External, ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"))
+)
+# What may be around a function without changing what goes in and out.
+_PLAIN_DECORATORS = frozenset({"builtins.staticmethod", "builtins.classmethod", "jax.jit"})
+
+
+@dataclass
+class Called:
+    """A function, what it returns, and how many calls of it were found."""
+
+    file: File
+    node: Function
+    result: Cell = field(default_factory=Cell)
+    calls: int = 0
+
+
+@dataclass
+class PendingCall:
+    """A call of a value that may turn out to be a pmapped function."""
+
+    at: NodePlace
+    call: ast.Call
+    function: Cell
+    arguments: list[Cell]  # by position
+    nodes: list[ast.expr]  # of the arguments: of several, if a tuple is unpacked
+    named: list[Cell]
+    result: Cell
+    plain: bool  # it is known how many arguments there are
+
+
+@dataclass
+class Indexed:
+    """`x[k]`: an element of a tuple, or the row of an array on one device."""
+
+    at: NodePlace
+    node: ast.Subscript
+    base: Cell
+    index: int
+    result: Cell
+
+
+class FollowedProgram:
+    """The cells of a program, and what is shared between its functions and files."""
+
+    def __init__(
+        self,
+        files: Iterable[File],
+        captures: Sequence[schema.Capture] = (),
+        lost: Mapping[File, Exception] = MappingProxyType({}),
+    ) -> None:
+        """Find the sites of the files; nothing is visited yet.
+
+        `lost` are the files that could not be followed, and why.
+        """
+        self.files = list(files)
+        self.captures = captures
+        self.lost = lost
+        self.sites: dict[ast.AST, GlobalSite] = {
+            site.node: site for site in find_program_sites(self.files, captures, lost)
+        }
+        self.fields: dict[tuple[ast.ClassDef, str], Cell] = {}
+        self.functions: dict[ast.AST, Called] = {}
+        self.leaked: dict[ast.ClassDef, Escape] = {}  # classes whose attributes others may see
+        self.unresolved_names: dict[str, NodePlace] = {}  # attributes of values that are not known
+        self.read: set[tuple[File, str]] = set()  # globals that something reads
+        self.pending: list[PendingCall] = []
+        self.indexed: list[Indexed] = []
+        self.tracked: list[Cell] = []  # the values whose layout is decided
+        self.mapped: list[tuple[GlobalSite, Cell]] = []  # pmapped functions
+        self._bindings: dict[ast.AST, Cell] = {}
+        self._shared: dict[File, dict[Scope, frozenset[str]]] = {}
+
+    # ---- names
+
+    def binding(self, node: ast.AST) -> Cell:
+        """The cell of what a name is bound to at one place."""
+        return self._bindings.setdefault(node, Cell())
+
+    def every_binding(self, file: File, scope: Scope, name: str) -> Cell:
+        """The cell of all values that a name of a scope is ever bound to."""
+        return self.any_of(file, scope, name, scope.names.get(name, ()))
+
+    def any_of(self, file: File, scope: Scope, name: str, bound: Iterable[ast.AST]) -> Cell:
+        """The cell of some of the values that a name is bound to, for a place that reads it."""
+        if scope.node is file.index.root:
+            self.read.add((file, name))
+        cell = Cell()
+        for node in bound:
+            cell = unify(cell, self.bound(file, node))
+        return cell
+
+    def shared_names(self, file: File, scope: Scope) -> frozenset[str]:
+        """Names of a scope that inner functions bind as well, at a time that is not known."""
+        if file not in self._shared:
+            found: dict[Scope, set[str]] = {}
+            for inner in file.index.opens.values():
+                for name, owner in inner.outer.items():
+                    found.setdefault(owner, set()).add(name)
+            self._shared[file] = {owner: frozenset(names) for owner, names in found.items()}
+        return self._shared[file].get(scope, frozenset())
+
+    def bound(self, file: File, node: ast.AST) -> Cell:
+        """The cell of what a binding gives to its name; imports are followed."""
+        if isinstance(node, ast.alias):
+            return self._imported(file, node)
+        return self.binding(node)
+
+    def _imported(self, file: File, alias: ast.alias) -> Cell:
+        if alias in self._bindings:
+            return self._bindings[alias]
+        cell = self._bindings[alias] = Cell()
+        statement = file.index.parents[alias]
+        if isinstance(statement, ast.ImportFrom) and alias.name != "*":
+            base = file.resolver.imported_module(statement)
+            module = self.module(file, base)
+            if module is not None:
+                unify(cell, self.every_binding(module, module.index.module, alias.name))
+        return cell
+
+    def module(self, file: File, dotted: str) -> File | None:
+        """The file of the program that is a module, as an import in another file names it."""
+        module = file.project.module(tuple(dotted.split(".")), file.path) if dotted else None
+        return module if module in self.files else None
+
+    def module_of(self, file: File, node: ast.expr) -> File | None:
+        """The file of the program that an expression names as a module."""
+        value = file.only(node)
+        return self.module(file, value.path) if isinstance(value, External) else None
+
+    # ---- attributes of objects
+
+    def attribute(self, owner: ast.ClassDef, file: File, name: str) -> Cell:
+        """The cell of `self.name`, for all objects of a class and of related classes."""
+        top = self.top_class(owner, file)
+        return self.fields.setdefault((top, name), Cell())
+
+    def top_class(self, owner: ast.ClassDef, file: File) -> ast.ClassDef:
+        """The base class that stands for a class and all related ones."""
+        seen = {owner}
+        while True:
+            values = [value for base in owner.bases for value in file.values(base)]
+            bases = [v for v in values if isinstance(v, Known) and isinstance(v.node, ast.ClassDef)]
+            others = [v for v in values if not (isinstance(v, Known) or v in _PLAIN_BASES)]
+            if len(bases) > 1 or others or owner.keywords:
+                why = f"is an attribute of the class {owner.name}, whose base class may see it"
+                self.leaked.setdefault(owner, Escape(NodePlace(file, owner), why, outside=True))
+            if not bases or bases[0].node in seen:
+                return owner
+            base = bases[0].node
+            assert isinstance(base, ast.ClassDef)
+            if owner in self.leaked:
+                self.leaked.setdefault(base, self.leaked[owner])
+            owner, file = base, bases[0].file
+            seen.add(owner)
+
+    def leak(self, owner: ast.ClassDef, file: File, at: NodePlace) -> None:
+        """An object or its class is passed on: others may see its attributes."""
+        top = self.top_class(owner, file)
+        why = f"is an attribute of the class {owner.name}, which is passed on"
+        self.leaked.setdefault(top, Escape(at, why, outside=True))
+
+    # ---- functions
+
+    def function(self, known: Known) -> Called:
+        """A function of the program."""
+        assert isinstance(known.node, FUNCTIONS)
+        return self.functions.setdefault(known.node, Called(known.file, known.node))
+
+    def is_plain(self, known: Known) -> bool:
+        """Whether the arguments of a call become the parameters of a function as they are."""
+        if isinstance(known.node, ast.AsyncFunctionDef) or not isinstance(known.node, FUNCTIONS):
+            return False
+        decorators = getattr(known.node, "decorator_list", [])
+        return all(known.file.name(one) in _PLAIN_DECORATORS for one in decorators)
+
+    def hand_on(self, known: Known, at: NodePlace) -> None:
+        """A function is used as a value: others may call it with anything."""
+        said = Escape(at, "is returned by a function that is passed on as a value", True)
+        self.open(self.function(known), said)
+
+    def open(self, called: Called, said: Escape) -> None:
+        """Others may call a function: its parameters may be anything, and its result is theirs."""
+        for argument in all_arguments(called.node.args):
+            at = NodePlace(called.file, argument)
+            add_made(self.binding(argument), Point(CellRole.ELSEWHERE, at, why=said))
+        escape(called.result, said)
+
+    def unresolved(self, name: str, at: NodePlace) -> None:
+        """An attribute of an unknown object is read: it may be any method of that name."""
+        self.unresolved_names.setdefault(name, at)
+
+    # ---- at the end
+
+    def has_one_name(self, root: Cell, at: NodePlace) -> bool:
+        """Whether the values of a class have one name in one function, which no other scope sees.
+
+        Once that name has another value, nobody has them.
+        """
+        elsewhere = (*self.fields.values(), *(c.result for c in self.functions.values()))
+        if any(find(cell) is root for cell in elsewhere):
+            return False
+        bound = [one for one, cell in self._bindings.items() if find(cell) is root]
+        scopes = {at.file.index.scope_of.get(one) for one in bound}
+        names = {one.id if isinstance(one, ast.Name) else "" for one in bound}
+        if len(names) != 1 or len(scopes) != 1 or not all(names) or None in scopes:
+            return False
+        (scope,) = scopes
+        return all(
+            at.file.index.scope_of.get(node) is scope
+            for node in at.file.index.nodes(ast.Name)
+            if node.id in names and self._sees(at.file, node, scope)
+        )
+
+    @staticmethod
+    def _sees(file: File, node: ast.Name, scope: Scope | None) -> bool:
+        return file.index.binding_scope(node)[0] is scope
+
+    def is_last_use(self, root: Cell, file: File, node: ast.AST) -> bool:
+        """Whether a value is returned by the only function that has a name for it."""
+        parent = file.index.parents.get(node)
+        while isinstance(parent, (ast.Tuple, ast.Attribute, ast.Subscript)):
+            parent = file.index.parents.get(parent)
+        around = file.index.function_around(node)
+        if not isinstance(parent, ast.Return) or around is None:
+            return False
+        elsewhere = (*self.fields.values(), *(c.result for c in self.functions.values()))
+        if any(find(cell) is root for cell in elsewhere):
+            return False
+        scope = file.index.opens[around]
+        bound = [one for one, cell in self._bindings.items() if find(cell) is root]
+        if any(file.index.scope_of.get(one) is not scope for one in bound):
+            return False
+        names = {getattr(one, "id", "") for one in bound}
+        uses = (one for one in file.index.within(around, ast.Name) if one.id in names)
+        return all(file.index.scope_of.get(one) is scope for one in uses)

@@ -1,0 +1,189 @@
+"""What recorded runs say about the sites of a program, where they can be believed.
+
+A run is believed only about the text that it was recorded of. A fact has to hold in all runs that
+called the site.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from shardlift.capture import schema
+from shardlift.capture.proofs import of_all_programs
+from shardlift.capture.text_digest import digest
+from shardlift.rewrite.device_axis.failures import blame
+from shardlift.rewrite.device_axis.reasons import Advice, ObstacleKind, obstacle
+from shardlift.source.mentions import is_decorator
+
+if TYPE_CHECKING:
+    from shardlift.rewrite.device_axis.sites import GlobalSite
+    from shardlift.source.file import File
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why recorded runs of a site are not believed: one of these."""
+
+    changed: str = ""  # a file that has another text now
+    undated: bool = False  # the runs do not say of which text they were recorded
+    outputs: tuple[str, str] | None = None  # the parts of the output in two runs
+
+
+def assign_facts(
+    sites: Sequence[GlobalSite], files: Sequence[File], captures: Sequence[schema.Capture]
+) -> None:
+    """Give each site what the runs recorded of it, or the reason why that is not used."""
+    believed: dict[GlobalSite, list[schema.SiteFacts]] = {}
+    unsure: set[GlobalSite] = set()  # sites that a run did not surely call on all of its devices
+    for capture in captures:
+        matches = _without_ambiguous(_matches(sites, capture))
+        changed = _changed_file(files, capture)
+        for site, recorded in matches.items():
+            doubt = Doubt(changed) if changed else _undated(site, capture)
+            if doubt is None:
+                believed.setdefault(site, []).append(recorded)
+                unsure |= set() if _is_on_all_devices(recorded, capture) else {site}
+                if _is_on_some_devices(recorded, capture):
+                    site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS, Advice.ONE_ROW_EACH))
+            else:
+                site.doubt = site.doubt or doubt
+    for site, runs in believed.items():
+        with blame(site.file):
+            site.facts, site.doubt = combine(runs), _disagreement(runs)
+        site.ran_on_all_devices = site not in unsure
+
+
+def _matches(
+    sites: Sequence[GlobalSite], capture: schema.Capture
+) -> dict[GlobalSite, schema.SiteFacts | None]:
+    found: dict[GlobalSite, schema.SiteFacts | None] = {}
+    for site in sites:
+        with blame(site.file):
+            found[site] = _recorded(site, capture)
+    return found
+
+
+def _is_on_all_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
+    """Whether a site was called with one row per device, on several devices of one process."""
+    counts = [len(process.devices) for process in capture.processes]
+    return len(counts) == 1 and 1 < recorded.axis_size == counts[0]
+
+
+def _is_on_some_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
+    """Whether a site was called on several devices, but not on all of the job."""
+    count = sum(len(process.devices) for process in capture.processes)
+    return 1 < recorded.axis_size < count
+
+
+def combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
+    """What holds in all runs of a site. A run on one device proves nothing about several."""
+    runs = _on_several_devices(runs)
+    first = runs[0]
+    paths = {tuple(leaf.path for leaf in one.outputs) for one in runs}
+    proofs = reduce(of_all_programs, [one.proofs for one in runs])
+    return replace(
+        first,
+        calls=sum(one.calls for one in runs),
+        nested=sum(one.nested for one in runs),
+        transformed={name: count for one in runs for name, count in one.transformed.items()},
+        outputs=first.outputs if len(paths) == 1 else (),
+        leaves_left_out=max(one.leaves_left_out for one in runs),
+        compile_count=max(one.compile_count for one in runs),
+        collectives=tuple(dict.fromkeys(c for one in runs for c in one.collectives)),
+        proofs=tuple(proofs),
+        whole_batch=_least_certain([one.whole_batch for one in runs]),
+    )
+
+
+def _least_certain(
+    trials: Sequence[schema.WholeBatchTrial | None],
+) -> schema.WholeBatchTrial | None:
+    """The trial that agrees least; one that shows nothing only if there is no other."""
+    tried = [trial for trial in trials if trial is not None and trial.untried is None]
+    if not tried:
+        return trials[0]
+    worst = max(tried, key=lambda trial: trial.difference / trial.bound)
+    joined = {trial.joined for trial in tried}
+    return worst if len(joined) == 1 else replace(worst, joined=())
+
+
+def _on_several_devices(runs: Sequence[schema.SiteFacts]) -> Sequence[schema.SiteFacts]:
+    return [one for one in runs if one.axis_size != 1] or runs
+
+
+def _disagreement(runs: Sequence[schema.SiteFacts]) -> Doubt | None:
+    runs = _on_several_devices(runs)
+    parts = [", ".join(p.path for p in one.proofs) for one in runs if one.proofs]
+    differing = next((other for other in parts if other != parts[0]), None)
+    return None if differing is None else Doubt(outputs=(parts[0], differing))
+
+
+def _without_ambiguous(
+    matches: dict[GlobalSite, schema.SiteFacts | None],
+) -> dict[GlobalSite, schema.SiteFacts]:
+    """Without recorded sites that match two places."""
+    counts = Counter(id(recorded) for recorded in matches.values())
+    return {
+        site: recorded
+        for site, recorded in matches.items()
+        if recorded is not None and counts[id(recorded)] == 1
+    }
+
+
+def _changed_file(files: Sequence[File], capture: schema.Capture) -> str:
+    """A file whose text is not the one that was recorded."""
+    for file in files:
+        known = _digests(file, files, capture)
+        if known and digest(file.source.text) not in known:
+            return file.path
+    return ""
+
+
+def _undated(site: GlobalSite, capture: schema.Capture) -> Doubt | None:
+    known = _digests(site.file, [site.file], capture)
+    return None if known else Doubt(undated=True)
+
+
+def _digests(file: File, files: Sequence[File], capture: schema.Capture) -> set[str]:
+    """The digests that a capture has for a file. A run in another folder names it from there."""
+    exact = {os.path.abspath(path): text for path, text in capture.sources.items()}
+    here = os.path.abspath(file.path)
+    if here in exact:
+        return {exact[here]}
+    paths = {os.path.abspath(one.path) for one in files}
+    rest = {
+        path: text for path, text in capture.sources.items() if os.path.abspath(path) not in paths
+    }
+    return {text for path, text in rest.items() if is_file(path, here)}
+
+
+def _recorded(site: GlobalSite, capture: schema.Capture) -> schema.SiteFacts | None:
+    """The recorded site at the same place, if there is just one."""
+    first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
+    decorated = site.file.index.parents.get(site.node)
+    if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
+        last = max(last, decorated.lineno)
+    here = os.path.abspath(site.file.path)
+    found = [
+        one
+        for one in capture.sites
+        if one.calls and first <= one.line <= last and is_file(one.file, here)
+    ]
+    name = getattr(site.function.node, "name", "<lambda>") if site.function else None
+    if len(found) != 1 or name not in (None, found[0].function):
+        return None  # perhaps the file was changed since
+    return found[0]
+
+
+def is_file(recorded: str, path: str) -> bool:
+    """Whether a path of a capture, which may be relative, is the end of a file's path."""
+    here = os.path.abspath(path)
+    parts = [part for part in recorded.replace("\\", "/").split("/") if part not in ("", ".")]
+    mine = here.replace("\\", "/").split("/")
+    return len(parts) > 0 and mine[-len(parts) :] == parts

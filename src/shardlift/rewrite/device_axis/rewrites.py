@@ -1,0 +1,360 @@
+"""The edits that follow from the layouts: of sites, and of places that make or read arrays."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from shardlift.capture import schema
+from shardlift.rewrite import sites as shard_map_sites
+from shardlift.rewrite.call_format import Argument, Style
+from shardlift.rewrite.changes import ChangeId, Decisions, notebook_id
+from shardlift.rewrite.device_axis import mesh, plain, process_arrays, spelling
+from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point, WeakTypes
+from shardlift.rewrite.device_axis.comments import comments_above
+from shardlift.rewrite.device_axis.failures import PLEASE_REPORT, NotFollowedError, blame
+from shardlift.rewrite.device_axis.flow import follow_values
+from shardlift.rewrite.device_axis.keywords import unnamed_calls, unnamed_operand
+from shardlift.rewrite.device_axis.mesh import Meshes
+from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.sites import GlobalSite
+from shardlift.rewrite.device_axis.solve import (
+    AxisLayout,
+    Decision,
+    KeptAxis,
+    decide,
+    findings,
+    sites_of,
+)
+from shardlift.rewrite.device_axis.specs import specs_of
+from shardlift.rewrite.forms import DEFAULT_NAME, CallForm
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.helpers import PLAIN
+from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
+from shardlift.rewrite.whole_batch import JitPlan, choose, rewrites
+from shardlift.source.file import File
+from shardlift.source.flax_helpers import prefetch_splits
+from shardlift.source.model import HelperRequest, Kind, Match
+
+ON_DEVICES = "shard_map_on_devices"
+HOST_LOCAL = "host_local_arrays"
+
+
+@dataclass
+class AxisPlan:
+    """The changes of each file, and what keeps its device axis."""
+
+    rewrites: dict[str, list[Match]] = field(default_factory=dict)
+    findings: list[KeptAxis] = field(default_factory=list)
+
+    def add(self, file: File, rewrite: Match) -> None:
+        """Add a change of a file."""
+        self.rewrites.setdefault(file.path, []).append(rewrite)
+
+    def add_once(self, rewrites: Iterable[tuple[File, Match]]) -> None:
+        """Add changes, unless a change of the same node is there already."""
+        for file, rewrite in rewrites:
+            if rewrite.node not in {one.node for one in self.rewrites.get(file.path, [])}:
+                self.add(file, rewrite)
+
+
+def analyse(
+    files: Iterable[File],
+    captures: Sequence[schema.Capture] = (),
+    lost: Mapping[File, Exception] = MappingProxyType({}),
+) -> FollowedProgram:
+    """Follow the values of a program whose files these are, without those that are lost."""
+    files = list(files)
+    while True:
+        try:
+            return _analyse(files, captures, lost)
+        except NotFollowedError as error:
+            if error.file in lost:
+                raise
+            lost = {**lost, error.file: error.cause}
+
+
+def _analyse(
+    files: Sequence[File], captures: Sequence[schema.Capture], lost: Mapping[File, Exception]
+) -> FollowedProgram:
+    program = FollowedProgram(files, captures, lost)
+    for site in program.sites.values():
+        with blame(site.file):
+            site.obstacles += _cannot_be_written(site)
+    if program.sites:
+        follow_values(program)
+    return program
+
+
+def plan(
+    program: FollowedProgram, decided: Decisions = Decisions(), goal: Goal = Goal.GLOBAL
+) -> AxisPlan:
+    """The changes of a program, for one choice of them.
+
+    The layouts are decided anew for each choice, since a site that is left as it is keeps the
+    arrays that it takes and gives stacked, and so those of every other site that shares them. The
+    values are followed once, by `analyse`: that does not depend on the choice. Raises
+    NotFollowedError if a file cannot be written.
+    """
+    sites = program.sites.values()
+    left = {
+        site: decided.left[change] for site in sites if (change := _identity(site)) in decided.left
+    }
+    while True:
+        try:
+            return _plan(program, goal, left)
+        except _NotWrittenError as error:
+            left |= dict.fromkeys(error.sites, f"{PLEASE_REPORT}: {error.cause!r}")
+
+
+class _NotWrittenError(Exception):
+    """A bug of shardlift, in the text of some sites or of the arrays that they share."""
+
+    def __init__(self, sites: Sequence[GlobalSite], cause: Exception) -> None:
+        super().__init__()
+        self.sites = sites
+        self.cause = cause
+
+
+@contextlib.contextmanager
+def _writing(sites: Sequence[GlobalSite]) -> Iterator[None]:
+    try:
+        yield
+    except NotFollowedError:
+        raise
+    except Exception as error:
+        raise _NotWrittenError(sites, error) from error
+
+
+def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, str]) -> AxisPlan:
+    decision = decide(program, left)
+    found, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
+    decision.apart = process_arrays.keeps_apart(program, decision, meshes)
+    jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
+    for site in program.sites.values():
+        step = jitted.steps.get(site)
+        with _writing([site]):
+            if step is not None:
+                found.add_once(rewrites(site, step, meshes))
+            elif decision.is_changed(site) or _is_plain(program, site, decision):
+                _rewrite_site(found, program, site, decision, meshes)
+    for site, refusal in jitted.refusals.items():
+        text = f"{site.name} is not rewritten to jax.jit of the whole batch: {refusal}"
+        found.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
+    for key, root in decision.classes.items():
+        layout = decision.layouts[key]
+        if layout is not AxisLayout.STACKED:
+            with _writing(sites_of(root)):
+                _rewrite_class(found, program, decision, root, layout, meshes)
+    for file, definition in meshes.definitions():
+        found.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
+    return found
+
+
+def _is_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
+    """Whether a site whose arrays all stay stacked needs no helper."""
+    is_plain = decision.may_be_plain(site) and not site.file.many_processes
+    return is_plain and plain.needs_rows_helper(program, site, decision) is None
+
+
+def _identity(site: GlobalSite) -> ChangeId:
+    if site.file.source.cells is not None:
+        return notebook_id(site.file.path)
+    span = site.file.span(site.node)
+    return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
+
+
+def _rewrite_site(
+    found: AxisPlan, program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
+) -> None:
+    reason = plain.needs_rows_helper(program, site, decision)
+    if reason is None:
+        found.add(site.file, _plain_site(program, site, decision, meshes))
+        if site.file.many_processes:
+            for file, match in process_arrays.join_parts(decision, site, meshes):
+                found.add(file, match)
+    else:
+        found.add(site.file, _site(site, decision))
+        text = f"{site.name} keeps a helper around it: {reason}"
+        found.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
+    found.add_once(unnamed_calls(site))
+
+
+def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
+    file = site.file
+    for name in (jax_name(file)[0], ON_DEVICES, HOST_LOCAL, plain.AT_CALL, mesh.HELPER):
+        if is_shadowed(file, site.node, name):
+            at = NodePlace(file, site.node)
+            yield obstacle(ObstacleKind.NAME_TAKEN, Advice.RENAME, name=name, at=at)
+
+
+def _rewrite_class(
+    found: AxisPlan,
+    program: FollowedProgram,
+    decision: Decision,
+    root: Cell,
+    layout: AxisLayout,
+    meshes: Meshes,
+) -> None:
+    """The places that make and use the values of a class, each once."""
+    points = {(point.at.node, point.role): point for point in reversed(root.points)}
+    for point in reversed(points.values()):
+        rewrite = _rewrite(program, decision, root, point, layout, meshes)
+        if rewrite is not None:
+            found.add(point.at.file, rewrite)
+
+
+def _rewrite(
+    program: FollowedProgram,
+    decision: Decision,
+    root: Cell,
+    point: Point,
+    layout: AxisLayout,
+    meshes: Meshes,
+) -> Match | None:
+    node, role = point.at.node, point.role
+    imports, helpers = frozenset[str](), frozenset[HelperRequest]()
+    if role is CellRole.REPLICATE and layout is AxisLayout.WHOLE:
+        return _replicated(decision, root, point, meshes)
+    if role is CellRole.SHARD:
+        edits = spelling.unsharded(point)
+    elif role in (CellRole.FIRST, CellRole.INDEX):
+        is_shared = point.at.file.many_processes and decision.apart is None
+        edits, imports = spelling.first(point, _is_given_away(program, root, point), is_shared)
+    elif role is CellRole.METRICS:
+        edits, imports = spelling.metrics(point)
+    elif role is CellRole.PREFETCH and not prefetch_splits(point.at.file.project.settings):
+        edits = spelling.prefetched(point)
+        helpers = frozenset({HelperRequest(spelling.PREFETCH)})
+    else:
+        return None
+    return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
+
+
+def _replicated(decision: Decision, root: Cell, point: Point, meshes: Meshes) -> Match:
+    """A copy of a tree on every device."""
+    file, node, weak_types = point.at.file, point.at.node, _weak_types(root, point)
+    if file.many_processes and decision.apart:
+        edits, imports = spelling.replicated(point, _axis_name(root), weak_types)
+        helpers = frozenset({HelperRequest(spelling.PUT)})
+        return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
+    axis = _axis_name(root) or meshes.default_axis
+    written = Style.of(file.source.text).string(axis)
+    sharding = meshes.sharding(file, axis, written, split=False)
+    if not spelling.fits_on_a_line(point, sharding, weak_types):
+        sharding = meshes.named(file, axis, sharding, "replicated")
+    edits, imports = spelling.placed(point, sharding, weak_types)
+    helpers = mesh.needs_helper(meshes.text(file, axis, written))
+    return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
+
+
+def _weak_types(root: Cell, point: Point) -> WeakTypes:
+    """What becomes of weakly typed leaves; of trees without scalars, there is nothing to do."""
+    if point.weak_types is not WeakTypes.NUMBERS_TYPED:
+        return point.weak_types
+    given = [(use.site, use.position) for use in root.uses if use.role is CellRole.ARGUMENT]
+    has_scalars = any(site is None or site.may_take_scalars(k) for site, k in given)
+    return WeakTypes.NUMBERS_TYPED if has_scalars else WeakTypes.KEPT
+
+
+def _is_given_away(program: FollowedProgram, root: Cell, point: Point) -> bool:
+    """Whether what is read may be donated while somebody still has it."""
+    if not _is_donated(root):
+        return False
+    if program.is_last_use(root, point.at.file, point.at.node):
+        return False
+    return not (spelling.assigns_to_itself(point) and program.has_one_name(root, point.at))
+
+
+def _is_donated(root: Cell) -> bool:
+    return any(
+        use.site is not None and use.role is CellRole.ARGUMENT and use.position in use.site.donated
+        for use in root.uses
+    )
+
+
+def _axis_name(root: Cell) -> str | None:
+    """The axis name of a site that takes these values."""
+    sites = (use.site for use in root.uses if use.site is not None)
+    named = (site.axis_name for site in sites if "axis_name" in site.options.keywords)
+    return next(named, None)
+
+
+def _plain_site(
+    program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
+) -> Match:
+    """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
+    file, style = site.file, Style.of(site.file.source.text)
+    if plain.needs_wrapper(program, site, decision):
+        return _wrapped_site(program, site, decision, meshes)
+    form, helpers = plain.plain_form(site, decision, meshes, _donation(site))
+    edits = shard_map_sites.edits_of(
+        file, site.node, site.options.operand, form, style, unnamed_operand(site)
+    )
+    edits += (*plain.row_edits(program, site, decision), *comments_above(site))
+    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
+
+
+def _wrapped_site(
+    program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
+) -> Match:
+    """The same with a lambda around the function."""
+    form, helpers = plain.mapping_form(site, decision, meshes, _donation(site))
+    wrapper = plain.wrapper_of(program, site, decision)
+    assert wrapper is not None
+    call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
+    text = spelling.laid_out(site.file, site.node, call)
+    rows = plain.row_edits(program, site, decision)
+    edits = (site.file.replace(site.node, text), *rows, *comments_above(site))
+    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
+
+
+def _site(site: GlobalSite, decision: Decision) -> Match:
+    """`jax.jit(shard_map_on_devices(...))`, with a spec per argument and output."""
+    file, style = site.file, Style.of(site.file.source.text)
+    axis = site.options.text("axis_name") or style.string(DEFAULT_NAME)
+    inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
+    static = (f"static_argnums={site.static}",) if site.static else ()
+    inner: tuple[Argument, ...] = (
+        *specs_of(site, decision, axis, static=("None",)),
+        *_rows("row_args", inputs),
+        *_rows("row_outputs", decision.outputs(site)),
+        *static,
+    )
+    outer = (*static, *_donation(site))
+    form = CallForm(inner, outer, axis, name=ON_DEVICES, host_local=HOST_LOCAL)
+    edits = shard_map_sites.edits_of(
+        file, site.node, site.options.operand, form, style, unnamed_operand(site)
+    )
+    edits += comments_above(site)
+    return Match(site.node, "", edits, _imports(site), _helpers(site), kind=Kind.SITE)
+
+
+def _donation(site: GlobalSite) -> tuple[str, ...]:
+    donated = site.options.text("donate_argnums")
+    return (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
+
+
+def _imports(site: GlobalSite) -> frozenset[str]:
+    imports = jax_name(site.file)[1]
+    if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
+        imports |= partial_name(site.file)[1]
+    return imports
+
+
+def _helpers(site: GlobalSite) -> frozenset[HelperRequest]:
+    if site.file.many_processes or site.static:
+        around = [HelperRequest(HOST_LOCAL)] if site.file.many_processes else []
+        return frozenset({HelperRequest(ON_DEVICES), *around})
+    lifetime = shard_map_sites.lifetime(site.file, site.node, site.options.operand)
+    return frozenset({HelperRequest(ON_DEVICES, frozenset({PLAIN, *lifetime}))})
+
+
+def _rows(name: str, layouts: list[AxisLayout]) -> list[str]:
+    """The option that lists which arguments or outputs have one row per device."""
+    rows = tuple(k for k, layout in enumerate(layouts) if layout is AxisLayout.STACKED)
+    return [f"{name}={rows}"] if rows else []

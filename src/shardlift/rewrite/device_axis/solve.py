@@ -1,0 +1,349 @@
+"""The layout of each class of values: whole, global, or stacked as before; and the reason.
+
+A class keeps its device axis unless every place that makes or uses its values can be rewritten,
+and every output in it is proven to be the same on all devices. Taking back the layout of one class
+may take away the proof of another, so this is repeated until nothing changes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from shardlift.capture import schema
+from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point, find
+from shardlift.rewrite.device_axis.checkpoints import how_to_save
+from shardlift.rewrite.device_axis.failures import blame, or_failure
+from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.recordings import Doubt
+from shardlift.rewrite.device_axis.sites import GlobalSite
+from shardlift.rewrite.device_axis.spelling import in_the_way
+
+
+class AxisLayout(StrEnum):
+    """How the values of a class are laid out after the migration."""
+
+    WHOLE = "whole"  # no device axis: P()
+    GLOBAL = "global"  # the rows of all devices in one axis: P(axis)
+    STACKED = "stacked"  # one row per device, as pmap has it
+
+
+@dataclass(frozen=True)
+class KeptAxis:
+    """Something that keeps its device axis, and why."""
+
+    at: NodePlace
+    text: str
+
+
+@dataclass
+class Decision:
+    """The layouts of all classes, by the `id` of the class."""
+
+    layouts: dict[int, AxisLayout] = field(default_factory=dict)
+    reasons: dict[int, Obstacle] = field(default_factory=dict)
+    classes: dict[int, Cell] = field(default_factory=dict)
+    left: Mapping[GlobalSite, str] = field(default_factory=dict)  # sites that are not to change
+    apart: Obstacle | None = None  # why each of many processes has arrays of its own
+
+    def obstacle(self, site: GlobalSite) -> Obstacle | None:
+        """Why the arrays of a site have to stay as they are."""
+        if site in self.left:
+            return obstacle(ObstacleKind.AS_TOLD, None, text=self.left[site])
+        return next(iter(site.obstacles), None)
+
+    def of(self, cell: Cell) -> AxisLayout:
+        """The layout of a value."""
+        return self.layouts.get(id(find(cell)), AxisLayout.STACKED)
+
+    def argument(self, site: GlobalSite, position: int) -> AxisLayout:
+        """The layout of an argument of a pmapped function; whole if in_axes is None."""
+        if site.in_axis(position) is None or position in site.static:
+            return AxisLayout.WHOLE
+        return self.of(site.given[position][0]) if position in site.given else AxisLayout.STACKED
+
+    def outputs(self, site: GlobalSite) -> list[AxisLayout]:
+        """The layouts of the elements of an output tuple; of any other output, its layout."""
+        cell, length = find(site.results[0]), site.length()
+        if length is None or (cell.collapsed and not site.has_mixed_outputs):
+            return [AxisLayout.WHOLE if site.out_axis((0,)) is None else self.of(cell)]
+        return [self._element(site, cell, number) for number in range(length)]
+
+    def _element(self, site: GlobalSite, cell: Cell, number: int) -> AxisLayout:
+        if site.out_axis((number,)) is None:
+            return AxisLayout.WHOLE
+        if cell.collapsed:
+            return self.of(cell)
+        if number in cell.parts:
+            return self.of(cell.parts[number])
+        # Nobody reads it, unless somebody has the whole tuple.
+        unproven = cell.escapes or cell.uses or self.unproven(site, (number,))
+        return AxisLayout.STACKED if unproven else AxisLayout.WHOLE
+
+    def unproven(self, site: GlobalSite, path: tuple[Key, ...]) -> Obstacle | None:
+        """Why an output is not certain to be the same on all devices, given the layouts so far."""
+        proofs = site.proofs(path)
+        if not proofs:
+            return _without_facts(site)
+        whole = {
+            k for k in range(site.arguments or 0) if self.argument(site, k) is AxisLayout.WHOLE
+        }
+        for proof in proofs:
+            if proof.needs is None or not set(proof.needs) <= whole:
+                if proof.why:
+                    return _may_differ(proof, proofs)
+                missing = ", ".join(map(str, sorted(set(proof.needs or ()) - whole)))
+                about = {"path": proof.path, "arguments": missing}
+                return obstacle(ObstacleKind.IF_ARGUMENT, Advice.OTHER_ARGUMENT, **about)
+        return None
+
+    def may_be_plain(self, site: GlobalSite) -> bool:
+        """Whether a pmapped function can be mapped over all devices, as a run showed."""
+        is_called = site.arguments is not None and bool(site.results)
+        return is_called and self.obstacle(site) is None and site.ran_on_all_devices
+
+    def is_changed(self, site: GlobalSite) -> bool:
+        """Whether a pmapped function takes or gives anything but stacked arrays."""
+        if self.obstacle(site) is not None or not site.results:
+            return False
+        cell = find(site.results[0])
+        read = [self.of(part) for part in (cell.parts.values() if not cell.collapsed else [cell])]
+        inputs = [self.argument(site, position) for position in site.given]
+        return any(layout is not AxisLayout.STACKED for layout in (*inputs, *read))
+
+
+def _may_differ(proof: schema.Proof, proofs: Sequence[schema.Proof]) -> Obstacle:
+    """Names the part of an output that differs, if it is only a part."""
+    varying = list(proof.varying)
+    if not varying and not all(other.why for other in proofs):
+        varying = [other.path for other in proofs if other.why]
+    about = {"leaf": proof.leaf, "why": proof.why, "parts": " and ".join(varying)}
+    if not varying:
+        return obstacle(ObstacleKind.MAY_DIFFER, Advice.AVERAGE, **about)
+    return obstacle(ObstacleKind.PART_MAY_DIFFER, Advice.APART, **about)
+
+
+def _without_facts(site: GlobalSite) -> Obstacle:
+    if site.doubt is not None:
+        return _not_believed(site, site.doubt)
+    if site.facts is None:
+        return obstacle(ObstacleKind.NOT_RECORDED, Advice.RECORD, name=site.name)
+    if site.facts.axis_size == 1:
+        return obstacle(ObstacleKind.ONE_DEVICE, Advice.RECORD_ON_MORE, name=site.name)
+    return obstacle(ObstacleKind.NO_PROOF, Advice.RECORD_ALONE, name=site.name)
+
+
+def _not_believed(site: GlobalSite, doubt: Doubt) -> Obstacle:
+    if doubt.changed:
+        return obstacle(ObstacleKind.FILE_CHANGED, Advice.RECORD_AGAIN, file=doubt.changed)
+    if doubt.outputs is not None:
+        parts = " and ".join(doubt.outputs)
+        kind = ObstacleKind.RUNS_DISAGREE
+        return obstacle(kind, Advice.SAME_OUTPUT, name=site.name, parts=parts)
+    return obstacle(ObstacleKind.UNDATED, Advice.RECORD_AGAIN, file=site.file.path)
+
+
+def decide(
+    program: FollowedProgram,
+    left: Mapping[GlobalSite, str] = MappingProxyType({}),
+) -> Decision:
+    """Find the layout of each class; the sites of `left` are not to change, for a reason."""
+    decision = Decision(left=left)
+    for cell in program.tracked:
+        decision.classes |= {id(root): root for root in _with_parts(cell)}
+    for key, root in decision.classes.items():
+        not_whole = or_failure(_not_whole, decision, root)
+        not_global = or_failure(_not_global, decision, root)
+        if not_whole is None:
+            decision.layouts[key] = AxisLayout.WHOLE
+        elif not_global is None:
+            decision.layouts[key] = AxisLayout.GLOBAL
+        else:
+            is_nearer_whole = any(
+                m.role in (CellRole.REPLICATE, CellRole.OUTPUT) for m in root.made
+            )
+            decision.layouts[key] = AxisLayout.STACKED
+            decision.reasons[key] = not_whole if is_nearer_whole else not_global
+    while _withdraw(decision):
+        pass
+    return decision
+
+
+def _with_parts(cell: Cell) -> list[Cell]:
+    roots, waiting = [], [cell]
+    while waiting:
+        root = find(waiting.pop())
+        if root not in roots:
+            roots.append(root)
+            waiting += root.parts.values()
+    return roots
+
+
+def _withdraw(decision: Decision) -> bool:
+    """Take back the layouts that the others do not support; True if there were any."""
+    before = dict(decision.layouts)
+    for key, root in decision.classes.items():
+        is_stacked = decision.layouts[key] is AxisLayout.STACKED
+        why = None if is_stacked else or_failure(_unproven, decision, root)
+        if why is not None:
+            decision.layouts[key] = AxisLayout.STACKED
+            decision.reasons[key] = why
+    return decision.layouts != before
+
+
+def _unproven(decision: Decision, root: Cell) -> Obstacle | None:
+    outputs = (made for made in root.made if made.role is CellRole.OUTPUT and made.site is not None)
+    reasons = (decision.unproven(made.site, made.path) for made in outputs)  # type: ignore[arg-type]
+    return next((why for why in reasons if why is not None), None)
+
+
+def sites_of(root: Cell) -> list[GlobalSite]:
+    """The sites that take or give values of a class."""
+    sites = (point.site for point in (*root.uses, *root.made))
+    return [site for site in dict.fromkeys(sites) if site is not None]
+
+
+def _not_whole(decision: Decision, root: Cell) -> Obstacle | None:
+    """Why the values of a class cannot lose their device axis; proofs come later."""
+    if not root.made:
+        return obstacle(ObstacleKind.ORIGIN_UNKNOWN, Advice.PLACE)
+    for made in root.made:
+        if _is_unmapped(made):
+            return obstacle(ObstacleKind.UNMAPPED, Advice.MAP_AS_IT_IS, at=made.at)
+        if made.role is CellRole.OUTPUT and not _is_element(made):
+            assert made.site is not None
+            if not made.site.proofs(()):
+                return _without_facts(made.site)
+            return obstacle(ObstacleKind.PART_UNKNOWN, Advice.UNPACK, at=made.at)
+        if made.role not in (CellRole.REPLICATE, CellRole.OUTPUT):
+            return _origin(made)
+        if not made.counts_all and not all(site.ran_on_all_devices for site in sites_of(root)):
+            return obstacle(ObstacleKind.SOME_DEVICES, Advice.ALL_DEVICES, at=made.at)
+    if root.escapes:
+        return _differing_output(root) or _escaped(root.escapes[0], Advice.READ_FIRST_ROW)
+    for use in root.uses:
+        if use.role is CellRole.PREFETCH:
+            return obstacle(ObstacleKind.PREFETCHED, Advice.NOT_AHEAD, at=use.at)
+    is_mapped = any(point.role in (CellRole.ARGUMENT, CellRole.OUTPUT) for point in root.points)
+    return _cannot_change(decision, root, is_mapped)
+
+
+def _differing_output(root: Cell) -> Obstacle | None:
+    """Why an output in a class differs between devices, whatever is given to its site."""
+    for made in root.made:
+        proofs = made.site.proofs(made.path) if made.site is not None else []
+        differing = next((proof for proof in proofs if proof.needs is None and proof.why), None)
+        if differing is not None:
+            return _may_differ(differing, proofs)
+    return None
+
+
+def _not_global(decision: Decision, root: Cell) -> Obstacle | None:
+    """Why the rows of a class cannot be in one axis."""
+    if not root.made:
+        return obstacle(ObstacleKind.ORIGIN_UNKNOWN, Advice.PLACE)
+    for made in root.made:
+        if made.role is not CellRole.SHARD:
+            return _origin(made)
+    if root.escapes:
+        return _escaped(root.escapes[0], Advice.READ_BEFORE)
+    for use in root.uses:
+        if use.role not in (CellRole.ARGUMENT, CellRole.PREFETCH):
+            return obstacle(ObstacleKind.ROWS_READ, Advice.READ_BEFORE, at=use.at)
+        if use.site is not None and use.position in use.site.donated:
+            return obstacle(ObstacleKind.DONATED, Advice.KEEP, at=use.at)
+    is_mapped = any(use.role is CellRole.ARGUMENT for use in root.uses)
+    return _cannot_change(decision, root, bool(root.made) and is_mapped)
+
+
+def _escaped(escape: Escape, advice: Advice) -> Obstacle:
+    """A use that is not followed."""
+    saved = how_to_save(escape)
+    if saved:
+        return obstacle(ObstacleKind.SAVED, None, escape=escape, how=saved)
+    where = Advice.ALL_FILES if escape.outside else advice
+    return obstacle(ObstacleKind.ESCAPES, where, escape=escape)
+
+
+def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> Obstacle | None:
+    """Why the text of a site, or of a place that makes or uses the values, cannot change."""
+    for site in sites_of(root):
+        if (why := decision.obstacle(site)) is not None:
+            return obstacle(ObstacleKind.SITE_STAYS, None, name=site.name, why=why)
+    for point in root.points:
+        if (found := in_the_way(point)) is not None:
+            return found
+    return None if is_mapped else obstacle(ObstacleKind.NOT_GIVEN, Advice.PLACE)
+
+
+def _is_unmapped(made: Point) -> bool:
+    """Whether it is an output that has no device axis."""
+    is_output = made.role is CellRole.OUTPUT and made.site is not None
+    return is_output and made.site.out_axis(made.path) is None  # type: ignore[union-attr]
+
+
+def _is_element(made: Point) -> bool:
+    """Whether it is certain what a path means: the output itself, or an element of a tuple."""
+    assert made.site is not None
+    length = made.site.length() or 0
+    return not made.path or (isinstance(made.path[0], int) and made.path[0] < length)
+
+
+def _origin(made: Point) -> Obstacle:
+    if made.role is CellRole.ROWS:
+        return obstacle(ObstacleKind.ROWS, Advice.PLACE)
+    if isinstance(made.at.node, ast.arg):
+        see = f" (see {made.why.at})" if made.why is not None else ""
+        about = {"name": made.at.node.arg, "at": made.at, "see": see}
+        return obstacle(ObstacleKind.PARAMETER, Advice.ALL_FILES, **about)
+    if made.why is not None:
+        return _escaped(made.why, Advice.PLACE)
+    text = made.at.file.brief(made.at.node)
+    return obstacle(ObstacleKind.AS_IT_IS, Advice.PLACE, text=text, at=made.at)
+
+
+def findings(program: FollowedProgram, decision: Decision) -> list[KeptAxis]:
+    """What keeps its device axis, once per argument and output of a pmapped function."""
+    found: list[KeptAxis] = []
+    for site in program.sites.values():
+        with blame(site.file):
+            found += _of_site(site, decision)
+    return list({(str(finding.at), finding.text): finding for finding in found}.values())
+
+
+def _of_site(site: GlobalSite, decision: Decision) -> list[KeptAxis]:
+    if (why := decision.obstacle(site)) is not None:
+        text = f"the arrays of {site.name} keep their device axis: {why}"
+        return [KeptAxis(NodePlace(site.file, site.node), text)]
+    arguments = _of_arguments(site, decision)
+    return [*arguments.values(), *_of_outputs(site, decision, set(arguments))]
+
+
+def _of_arguments(site: GlobalSite, decision: Decision) -> dict[int, KeptAxis]:
+    """The findings of a site's arguments, by the class of each."""
+    found: dict[int, KeptAxis] = {}
+    for position, cells in sorted(site.given.items()):
+        root = find(cells[0])
+        why = decision.reasons.get(id(root))
+        if why and {made.role for made in root.made} != {CellRole.ROWS}:
+            at = next(u.at for u in root.uses if u.site is site and u.position == position)
+            shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
+            found[id(root)] = KeptAxis(at, f"{shown} keeps its device axis: {why}")
+    return found
+
+
+def _of_outputs(site: GlobalSite, decision: Decision, said: set[int]) -> list[KeptAxis]:
+    found: list[KeptAxis] = []
+    for root in _with_parts(site.results[0]) if site.results else ():
+        why = decision.reasons.get(id(root))
+        mine = [made for made in root.made if made.role is CellRole.OUTPUT and made.site is site]
+        mine = [made for made in mine if not _is_unmapped(made)]
+        if mine and why is not None and id(root) not in said and not root.parts:
+            path = "".join(f"[{key!r}]" for key in mine[0].path)
+            text = f"output{path} of {site.name} keeps its device axis: {why}"
+            found.append(KeptAxis(mine[0].at, text))
+    return found

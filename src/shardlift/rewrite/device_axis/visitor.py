@@ -1,0 +1,240 @@
+"""The program as a flow of values: one visitor, with one function per type of node.
+
+The functions are in `expressions`, `calls` and `statements`. Each returns the cell of its node, and
+notes what the node does to the values inside of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from shardlift.rewrite.device_axis.cells import (
+    Cell,
+    CellRole,
+    Escape,
+    NodePlace,
+    Point,
+    add_made,
+    escape,
+    part,
+    unify,
+)
+from shardlift.rewrite.device_axis.program import Called, FollowedProgram
+from shardlift.source.file import File
+from shardlift.source.reaching import DEFINITIONS, after_definition, within_scope
+from shardlift.source.scopes import FUNCTIONS, Function, Scope
+from shardlift.source.values import Instance, Known, Value
+
+Visit = Callable[["Visitor", Any], Cell | None]
+_Visit = TypeVar("_Visit", bound=Visit)
+_VISITS: dict[type[ast.AST], Visit] = {}
+# Nodes that do nothing to a value that is followed.
+_WITHOUT_VALUES = (
+    ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Import,
+    ast.ImportFrom,
+)  # fmt: skip
+
+
+def visits(*kinds: type[ast.AST]) -> Callable[[_Visit], _Visit]:
+    """Register the function that visits the nodes of some types."""
+
+    def register(visit: _Visit) -> _Visit:
+        _VISITS.update(dict.fromkeys(kinds, visit))
+        return visit
+
+    return register
+
+
+class Visitor:
+    """Visits the statements and expressions of one scope of a file."""
+
+    def __init__(
+        self, program: FollowedProgram, file: File, scope: Scope, called: Called | None = None
+    ) -> None:
+        """`called` is the function whose body the scope is."""
+        self.program = program
+        self.file = file
+        self.scope = scope
+        self.called = called
+
+    def value(self, node: ast.AST) -> Cell:
+        """The cell of a node."""
+        visit = _VISITS.get(type(node))
+        if visit is not None:
+            return visit(self, node) or Cell()
+        if isinstance(node, _WITHOUT_VALUES):
+            return Cell()
+        self.lose_children(node)
+        return self.untraced(node)
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        """Visit statements one after the other."""
+        for statement in body:
+            self.value(statement)
+
+    def at(self, node: ast.AST) -> NodePlace:
+        """A node of this file."""
+        return NodePlace(self.file, node)
+
+    def untraced(self, node: ast.AST) -> Cell:
+        """The cell of a value whose origin is not followed."""
+        return add_made(Cell(), Point(CellRole.ELSEWHERE, self.at(node)))
+
+    def escape(self, cell: Cell, node: ast.AST, why: str) -> None:
+        """Note that a value is used where it is not followed, at a node."""
+        escape(cell, Escape(self.at(node), why))
+
+    def lose(self, node: ast.AST | None, why: str) -> None:
+        """Visit an expression whose value is used where it is not followed."""
+        if isinstance(node, ast.expr):
+            self.escape(self.value(node), node, why)
+
+    def lose_children(self, node: ast.AST) -> None:
+        """Visit the parts of a node whose value is not followed."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.lose(child, f"is used in `{self.file.brief(node)}`")
+            elif not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop)):
+                self.lose_children(child)
+
+    def test(self, node: ast.expr) -> None:
+        """Visit an expression of which only the truth value is used."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            self.test(node.operand)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                self.test(value)
+        else:
+            self.value(node)
+
+    # ---- names
+
+    def lookup(self, node: ast.Name) -> Cell:
+        """The cell of a name: of the bindings that reach it, if their order is known."""
+        scope = self._owner(node.id)
+        if scope is None:
+            return Cell()
+        bound, index = scope.names[node.id], self.file.index
+        if node.id in self.program.shared_names(self.file, scope):
+            pass  # a function may bind it at any time
+        elif scope is self._home():
+            bound = within_scope(index, scope, node)
+        elif (definition := self._inside(scope)) is not None:
+            bound = after_definition(index, scope, definition, node.id)
+        return self.program.any_of(self.file, scope, node.id, bound)
+
+    def _owner(self, name: str) -> Scope | None:
+        """The scope that binds a name."""
+        scope: Scope | None = self.scope
+        crossed = False
+        while scope is not None:
+            scope = scope.outer.get(name, scope)
+            if name in scope.names and not (crossed and isinstance(scope.node, ast.ClassDef)):
+                return scope
+            crossed = crossed or not scope.is_comprehension
+            scope = scope.parent
+        return None
+
+    def _home(self) -> Scope:
+        """The scope itself, or the one around a comprehension."""
+        scope = self.scope
+        while scope.is_comprehension and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def _inside(self, scope: Scope) -> ast.AST | None:
+        """The function or class of an outer scope that this scope is in; None for a lambda."""
+        inner: Scope | None = self.scope
+        while inner is not None and inner.parent is not scope:
+            inner = inner.parent
+        is_defined = inner is not None and isinstance(inner.node, DEFINITIONS)
+        return inner.node if inner is not None and is_defined else None
+
+    def hand_on(self, value: Value, node: ast.AST) -> None:
+        """A function, class or object is passed on: others may call it or see its attributes."""
+        if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+            self.program.hand_on(value, self.at(node))
+        elif isinstance(value, (Known, Instance)):
+            assert isinstance(value.node, ast.ClassDef)
+            self.program.leak(value.node, value.file, self.at(node))
+
+    def instance(self, node: ast.expr) -> Instance | None:
+        """The object of a class of the program that an expression is, if it can only be that."""
+        value = self.file.only(node)
+        return value if isinstance(value, Instance) else None
+
+    def is_class(self, node: ast.expr) -> bool:
+        """Whether an expression can only be a class of the program."""
+        values = self.file.values(node)
+        return all(isinstance(v, Known) and isinstance(v.node, ast.ClassDef) for v in values)
+
+    def base(self, node: ast.expr) -> None:
+        """Visit what a known function, object or attribute is had from, unless it is a name."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            self.value(node)
+
+    # ---- binding
+
+    def bind(self, target: ast.expr, cell: Cell) -> None:
+        """Give a value to a target."""
+        if isinstance(target, ast.Name):
+            unify(self.program.binding(target), cell)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if any(isinstance(element, ast.Starred) for element in target.elts):
+                self.escape(cell, target, "is unpacked with a star")
+            for number, element in enumerate(target.elts):
+                inner = element.value if isinstance(element, ast.Starred) else element
+                self.bind(inner, part(cell, number))
+        elif isinstance(target, ast.Attribute):
+            self._set_attribute(target, cell)
+        elif isinstance(target, ast.Subscript):
+            self._set_item(target, cell)
+
+    def _set_attribute(self, target: ast.Attribute, cell: Cell) -> None:
+        owner = self.instance(target.value)
+        module = self.program.module_of(self.file, target.value)
+        for value in self.file.values(target.value):
+            if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
+                self.hand_on(value, target)
+        if owner is not None:
+            self.base(target)
+            unify(self.program.attribute(owner.node, owner.file, target.attr), cell)
+            return
+        if module is not None:
+            unify(self.program.every_binding(module, module.index.module, target.attr), cell)
+        else:
+            self.lose(target.value, f"`{self.file.brief(target)}` is set")
+        self.escape(cell, target, f"is put into `{self.file.brief(target)}`")
+
+    def _set_item(self, target: ast.Subscript, cell: Cell) -> None:
+        """`tree["key"] = value`: a dict has one layout for all that it holds."""
+        base = self.value(target.value)
+        if isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str):
+            unify(part(base, target.slice.value), cell)
+            return
+        self.lose(target.slice, "is an index")
+        for value in (base, cell):
+            self.escape(value, target, f"is put into `{self.file.brief(target)}`")
+
+    # ---- other scopes
+
+    def function(self, node: Function) -> None:
+        """Visit the body of a function; the cells of its parameters connect it with its calls."""
+        called = self.program.function(Known(node, self.file))
+        inner = Visitor(self.program, self.file, self.file.index.opens[node], called)
+        for rest in (node.args.vararg, node.args.kwarg):
+            if rest is not None:
+                add_made(self.program.binding(rest), Point(CellRole.ELSEWHERE, self.at(rest)))
+        if isinstance(node, ast.Lambda):
+            unify(called.result, inner.value(node.body))
+        else:
+            inner.block(node.body)
+
+    def parameters(self, arguments: ast.arguments) -> None:
+        """Visit the defaults of a signature."""
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            self.lose(default, "is the default of a parameter")

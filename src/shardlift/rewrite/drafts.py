@@ -1,0 +1,131 @@
+"""A rewritten file before and after it gets what it needs: imports, and helpers or their import."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import replace
+
+from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.helpers import (
+    definitions,
+    extended,
+    import_block,
+    required,
+)
+from shardlift.rewrite.home import Home, beside
+from shardlift.rewrite.import_order import has_one_name_per_line, in_order
+from shardlift.rewrite.imports import (
+    TopLevel,
+    add_definitions,
+    add_guarded,
+    add_imports,
+    bound_names,
+    drop_unused,
+    is_optional,
+)
+from shardlift.rewrite.names import JAX
+from shardlift.rewrite.notebook import add_import, insert_block
+from shardlift.rewrite.passes import (
+    Rendering,
+)
+from shardlift.rewrite.results import FileResult
+from shardlift.source.model import HelperRequest
+from shardlift.source.scopes import Index
+
+
+def finish(draft: Rendering, home: Home) -> FileResult:
+    """A rewritten file with its imports, and with its helpers if it has no other home for them."""
+    if draft.raw is not None:
+        return _finish_notebook(draft, home)
+    source, text, helpers = draft.before, draft.text, frozenset(draft.helpers)
+    changes, refused = tuple(draft.changes), tuple(draft.refused)
+    skipped = tuple(draft.skipped)
+    if text == source.text:
+        return FileResult(source.path, text, text, (), refused, skipped)
+    optional = bool(helpers) and is_optional(text)
+    if optional and home.path is None:
+        home = beside(source.path)  # its module cannot define them where JAX is missing
+    taken = _names_taken(text, helpers) if home.path is None else None
+    if taken is not None and taken not in {request.name for request in helpers}:
+        home = beside(source.path)  # only what the helpers need among themselves is in the way
+    elif taken is not None:
+        refused += tuple(replace(one, reason=f"the name `{taken}` is taken") for one in changes)
+        return FileResult(source.path, source.text, source.text, (), refused, skipped)
+    after = _finish(text, helpers, draft.imports, home, optional)
+    if not source.path.endswith("__init__.py"):
+        after = in_order(source.text, drop_unused(source.text, after))
+    if not source.text.startswith(("\n", "\r")):
+        after = after.lstrip("\r\n")  # the blank line after an import that was the first
+    return FileResult(source.path, source.text, after, changes, refused, skipped, helpers, home)
+
+
+def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
+    """A rewritten notebook with its helpers, or their import, in front of the first use."""
+    source, helpers = draft.before, frozenset(draft.helpers)
+    before, text = draft.document, draft.raw
+    assert before is not None
+    assert text is not None
+    style = Style.of(source.text)
+    if home.path is None:
+        _, missing, imports = extended(draft.text, helpers, style)
+        statements = draft.imports | imports
+    else:
+        missing, statements = (), draft.imports | {_import_from(home, helpers)}
+    added = None
+    if home.path is not None and len(statements) == 1:
+        added = add_import(text, *statements)
+    if added is not None:
+        text = added
+    elif missing or statements:
+        block = f"\n\n\n{definitions(missing, style)}" if missing else ""
+        names = {one.name for one in helpers} | {n for s in draft.imports for n in bound_names(s)}
+        top = TopLevel(draft.text)
+        assert draft.source.cells is not None
+        line = top.first_use(names)
+        at = (draft.first_cell, 1)
+        if line is not None:
+            at = draft.source.cells.locate(max(line, top.after_set_up()))
+        text = insert_block(text, at, import_block(statements) + block)
+    changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
+    return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
+
+
+def _import_from(home: Home, requests: Iterable[HelperRequest]) -> str:
+    names = sorted({request.name for request in requests})
+    return f"from {home.module} import {', '.join(names)}"
+
+
+def _finish(
+    text: str,
+    requests: frozenset[HelperRequest],
+    statements: set[str],
+    home: Home,
+    optional: bool,
+) -> str:
+    """The rewritten text with its imports in order, and its helpers if they live in it."""
+    if home.path is None:
+        style = Style.of(text)
+        text, missing, imports = extended(text, requests, style)
+        names = {helper.name for helper in missing}
+        text = add_imports(text, statements | imports, home.own, names)
+        if missing:
+            text = add_definitions(text, definitions(missing, style), names)
+        return text
+    if optional:
+        text = add_guarded(text, _import_from(home, requests), {one.name for one in requests})
+        return add_imports(text, statements - {JAX}, home.own)
+    together = [[one] for one in requests] if has_one_name_per_line(text) else [requests]
+    lines = {_import_from(home, some) for some in together if some}
+    return add_imports(text, statements | lines, home.own)
+
+
+def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
+    """A name that the helpers would need and that the text gives to something else."""
+    bound = Index(ast.parse(text)).module.names
+    asked = [request.name for request in requests]
+    there = [node for name in asked for node in bound.get(name, ())]
+    if any(isinstance(node, ast.FunctionDef) for node in there):
+        return None  # an earlier migration wrote them
+    helpers = [*asked, *(helper.name for helper in required(requests))]
+    return next((name for name in helpers if name in bound), None)

@@ -1,0 +1,297 @@
+"""From the files of a project to their new texts: what `migrate` does, without any I/O."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePath
+
+from shardlift.capture.schema import Capture
+from shardlift.check.prefilter import active_codes
+from shardlift.check.rules import all_rules
+from shardlift.rewrite.changes import Change, Decisions
+from shardlift.rewrite.device_axis.dead_code import drop_dead_code
+from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
+from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.rewrites import analyse, plan
+from shardlift.rewrite.drafts import finish
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.helper_modules import helper_modules
+from shardlift.rewrite.home import Home, find_homes, no_home
+from shardlift.rewrite.layout import Exists, Layout
+from shardlift.rewrite.output_reads import FIRST_OF_TREE
+from shardlift.rewrite.passes import (
+    Rendering,
+    render,
+)
+from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
+from shardlift.source.file import File
+from shardlift.source.model import Kind, Match, Migrated
+from shardlift.source.project import Project
+from shardlift.source.settings import Settings
+from shardlift.source.text import Source, UnreadableError, read_source
+
+_NOT_FOLLOWED = "shardlift failed to follow its arrays, please report it"
+_TOO_DEEP = "its arrays keep their device axis: it is nested too deeply to follow them"
+
+
+def migrate(
+    paths: Sequence[str],
+    read: Callable[[str], bytes],
+    exists: Exists,
+    goal: Goal = Goal.SHARD_MAP,
+    decisions: Decisions | None = None,
+    facts: Sequence[Capture] = (),
+    settings: Settings = Settings(),
+) -> Migration:
+    """Rewrite the files at `paths` once: see `ProjectMigration`."""
+    project = ProjectMigration(paths, read, exists, goal, facts, settings)
+    return project.render(decisions or Decisions())
+
+
+class ProjectMigration:
+    """The migration of a project. Its files are read and parsed once.
+
+    `render` gives the texts for any choice of the changes; of a file whose changes are chosen as
+    before, the text is remembered.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        read: Callable[[str], bytes],
+        exists: Exists,
+        goal: Goal = Goal.SHARD_MAP,
+        facts: Sequence[Capture] = (),
+        settings: Settings = Settings(),
+    ) -> None:
+        """`read` raises OSError where it cannot; `facts`, of runs, are for `Goal.GLOBAL`."""
+        # Whatever the order of the files: licences, homes and values are taken in this one.
+        self._paths, self._read, self._exists = sorted(paths, key=PurePath), read, exists
+        self._goal, self._facts = goal, facts
+        self._project = Project(self._paths, lambda path: read_source(path, read(path)), settings)
+        self._worth: list[str] = []
+        self._unreadable: list[tuple[str, str]] = []
+        self._stages: dict[object, _Stage] = {}
+        self._layout = Layout(self._project, exists)
+        for path in self._paths:
+            try:
+                if _is_worth(path, read(path)):
+                    self._worth.append(path)
+            except OSError as error:
+                self._unreadable.append((path, error.strerror or str(error)))
+
+    @property
+    def is_to_rounding(self) -> bool:
+        """Whether the new text computes the same to rounding, and not to the last bit."""
+        return self._goal is Goal.GLOBAL
+
+    @property
+    def lacks_facts(self) -> bool:
+        """Whether the goal needs facts of a run, and there are none yet."""
+        return self._goal in (Goal.GLOBAL, Goal.JIT) and not self._facts
+
+    def use_facts(self, facts: Sequence[Capture]) -> None:
+        """Render with the facts of these runs from now on."""
+        self._facts = facts
+        self._stages.clear()
+        self.__dict__.pop("_program", None)
+
+    def render(self, decisions: Decisions = Decisions()) -> Migration:
+        """The new texts; nothing is written."""
+        while True:
+            migration, error = self._render(decisions)
+            if error is None:
+                return migration
+            self._lose(error)
+
+    def _render(self, decisions: Decisions) -> tuple[Migration, NotFollowedError | None]:
+        """The new texts, and the failure because of which the files do not fit together."""
+        stage = self._stage(decisions)
+        unreadable = [*self._unreadable, *stage.unreadable]
+        drafts: dict[str, Rendering] = {}
+        for path in dict.fromkeys([*self._worth, *stage.starts]):
+            with _list_files(path, unreadable):
+                drafts[path] = self._draft(stage, path, decisions)
+            stage.project.trim()
+        users = [path for path, draft in drafts.items() if draft.helpers]
+        homes = find_homes(users, self._layout, self._exists) if users else {}
+        results: list[FileResult] = []
+        for path, draft in drafts.items():
+            with _list_files(path, unreadable):
+                home = homes.get(path) or no_home(path, self._layout, self._exists)
+                results.append(stage.finish(draft, home))
+        shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
+        modules = helper_modules(results, self._read, self._exists)
+        processes = self._processes(shown)
+        migration = Migration(shown, modules, tuple(unreadable), len(self._paths), processes)
+        return migration, self._not_written(stage, results)
+
+    def _not_written(self, stage: _Stage, results: Sequence[FileResult]) -> NotFollowedError | None:
+        """A file whose arrays lose their axis elsewhere, and that cannot be written itself."""
+        written = {result.path for result in results if result.changed}
+        for file in self._program.files if stage.starts else ():
+            start = stage.starts.get(file.path)
+            if start is not None and start.changes and file.path not in written:
+                return NotFollowedError(file, UnreadableError("it could not be written"))
+        return None
+
+    def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:
+        """For how many processes the sites of the program are written: at most one line each."""
+        if self._goal is Goal.SHIM:
+            return ()
+        asked = self._project.settings.many_processes is not None
+        choices: list[ProcessChoice] = []
+        for file in files:
+            many = self._project.has_many_processes(file.path)
+            kept = many and _maps(file.refused)
+            if kept or _maps(file.rewritten):
+                line = None if asked else self._project.process_evidence(file.path)
+                choices.append(ProcessChoice(many, line, asked, kept))
+        # A line says more than its absence.
+        choices.sort(key=lambda choice: (choice.many, not choice.kept, choice.line is None))
+        return tuple({choice.many: choice for choice in reversed(choices)}.values())
+
+    def _stage(self, decisions: Decisions) -> _Stage:
+        """The files as the step that needs all of them together leaves them."""
+        if self._goal not in (Goal.GLOBAL, Goal.JIT):
+            return self._stages.setdefault(None, _Stage(self._project))
+        key = frozenset(decisions.left.items())
+        if key not in self._stages:
+            self._stages[key] = self._to_global(decisions)
+        return self._stages[key]
+
+    @cached_property
+    def _program(self) -> FollowedProgram:
+        """The values of all files, followed once, whatever changes are chosen."""
+        files = (_parse(self._project, path) for path in self._paths)
+        return analyse([file for file in files if file is not None], self._facts)
+
+    def _lose(self, error: NotFollowedError) -> None:
+        """Follow the values once more, without a file."""
+        old = self._program
+        if error.file in old.lost:
+            raise error.cause
+        self._program = analyse(old.files, self._facts, {**old.lost, error.file: error.cause})
+        self._stages.clear()
+
+    def _starts(self, decisions: Decisions) -> Mapping[str, Rendering]:
+        while True:
+            try:
+                return to_global(self._program, decisions, self._goal, self._unchanged)
+            except NotFollowedError as error:
+                self._lose(error)
+
+    def _to_global(self, decisions: Decisions) -> _Stage:
+        starts: Mapping[str, Rendering] = {}
+        unreadable: list[tuple[str, str]] = []
+        try:
+            starts = self._starts(decisions)
+            for file, error in self._program.lost.items():
+                if isinstance(error, RecursionError):  # an expression of a thousand terms, say
+                    unreadable.append((file.path, _TOO_DEEP))
+                elif not isinstance(error, UnreadableError):
+                    unreadable.append((file.path, f"{_NOT_FOLLOWED}: {error!r}"))
+        except Exception as error:  # a bug in shardlift: all arrays stay stacked
+            unreadable.append((os.path.commonpath(self._paths), f"{_NOT_FOLLOWED}: {error!r}"))
+        settings = self._project.settings
+        project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
+        return _Stage(project, starts, unreadable)
+
+    def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering:
+        """A file with its new text, but for its imports and helpers."""
+        left = decisions.of_file(path)
+        key = path, frozenset(left.items())
+        if key not in stage.drafts:
+            start = stage.starts.get(path) or self._unchanged(read_source(path, self._read(path)))
+            draft = start.copy()
+            file = stage.project.fresh().file(path, draft.source)
+            render(file, self._goal, draft, left)
+            stage.drafts[key] = draft
+        return stage.drafts[key]
+
+    def _unchanged(self, source: Source) -> Rendering:
+        if source.cells is None:
+            return Rendering.of(source)
+        return Rendering.of(source, self._read(source.path).decode("utf-8-sig"))
+
+
+@contextlib.contextmanager
+def _list_files(path: str, unreadable: list[tuple[str, str]]) -> Iterator[None]:
+    """List a file that cannot be rewritten, with the reason; the others are rewritten."""
+    try:
+        yield
+    except UnreadableError as error:
+        unreadable.append((path, str(error)))
+    except (RecursionError, MemoryError):
+        unreadable.append((path, "nested too deeply"))
+    except OSError as error:  # it has gone meanwhile
+        unreadable.append((path, error.strerror or str(error)))
+    except Exception as error:  # a bug in shardlift
+        unreadable.append((path, f"shardlift failed on it, please report it: {error!r}"))
+
+
+@dataclass
+class _Stage:
+    """A project whose files are rewritten one by one, and the drafts so far."""
+
+    project: Project
+    starts: Mapping[str, Rendering] = field(default_factory=dict)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    drafts: dict[object, Rendering] = field(default_factory=dict)
+    results: dict[object, FileResult] = field(default_factory=dict)
+
+    def finish(self, draft: Rendering, home: Home) -> FileResult:
+        """The result of a draft, which is remembered."""
+        key = id(draft), home
+        if key not in self.results:
+            self.results[key] = finish(draft, home)
+        return self.results[key]
+
+
+def to_global(
+    program: FollowedProgram,
+    decisions: Decisions,
+    goal: Goal = Goal.GLOBAL,
+    unchanged: Callable[[Source], Rendering] = Rendering.of,
+) -> dict[str, Rendering]:
+    """The files that change because their arrays lose the device axis, or cannot."""
+    planned = plan(program, decisions, goal)
+    renderings = {file.path: unchanged(file.source) for file in program.files}
+    for finding in planned.findings:
+        file = finding.at.file
+        match = Match(finding.at.node, finding.text, kind=Kind.SITE)
+        with blame(file):
+            renderings[file.path].refused.append(renderings[file.path].change(file, match))
+    for file in program.files:
+        if file.path in planned.rewrites:
+            with blame(file):
+                renderings[file.path].make(file, planned.rewrites[file.path])
+    drop_dead_code(program.files, renderings)
+    return {path: one for path, one in renderings.items() if one.changes or one.refused}
+
+
+def _maps(changes: Iterable[Change]) -> bool:
+    return any(change.kind in (Kind.SITE, Kind.VALUE) for change in changes)
+
+
+def _parse(project: Project, path: str) -> File | None:
+    try:
+        return project.file(path)
+    except (UnreadableError, OSError, RecursionError):
+        return None
+
+
+def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Rendering]) -> Source:
+    return starts[path].source if path in starts else read_source(path, read(path))
+
+
+def _is_worth(path: str, content: bytes) -> bool:
+    if not any(word in content for word in (b"jax", b"JAX", b"flax", b"pmap")):
+        return False
+    codes = tuple(c for c, rule in all_rules().items() if rule.migrated is not Migrated.NO)
+    is_named = active_codes(content, codes, path.endswith(".ipynb"))
+    return bool(is_named) or FIRST_OF_TREE.search(content) is not None

@@ -1,0 +1,67 @@
+"""The module that holds the helpers of several files, with what is there kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.formatter import formatter_width, laid_out_as_isort, yapf_style
+from shardlift.rewrite.helpers import (
+    definitions,
+    emit,
+    extended,
+)
+from shardlift.rewrite.import_order import imports_like
+from shardlift.rewrite.imports import add_imports
+from shardlift.rewrite.layout import Exists
+from shardlift.rewrite.results import FileResult
+from shardlift.source.model import HelperRequest
+from shardlift.source.text import read_source
+
+
+def helper_modules(
+    results: Sequence[FileResult], read: Callable[[str], bytes], exists: Exists
+) -> tuple[FileResult, ...]:
+    """The modules of helpers that these files import, with all that the files need."""
+    users: dict[str, list[FileResult]] = {}
+    for result in results:
+        if result.home.path is not None and result.helpers:
+            users.setdefault(result.home.path, []).append(result)
+    found: list[FileResult] = []
+    for path, files in users.items():
+        before = read_source(path, read(path)).text if exists(path) else ""
+        requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
+        texts = [file.before for file in files if file.path.endswith(".py")]
+        yapf = yapf_style(path, read, exists)
+        style = replace(Style.of("\n".join(texts)), hugging=yapf not in (None, "facebook"))
+        style = replace(style, width=formatter_width(path, read, exists) or style.width)
+        header = licence_header(texts[0])
+        header = f"{header.rstrip()}\n" if header and yapf in ("yapf", "pep8") else header
+        text = helper_module(before, requests, style, header)
+        if not before:
+            text = laid_out_as_isort(imports_like(texts[0], text), path, read, exists)
+        found.append(FileResult(path, before, text))
+    return tuple(found)
+
+
+def licence_header(text: str) -> str:
+    """The comment at the top of a file, with the blank line below, if it is about a licence."""
+    found = re.match(r"(?:#!.*\n)?(?:#.*coding[:=].*\n)?((?:#.*\n)+\s*)", text)
+    if found is None or not re.search(r"copyright|licen[cs]e|spdx", found[1], re.I):
+        return ""
+    return f"{found[1].rstrip()}\n\n" if found[1].endswith("\n\n") else found[1]
+
+
+def helper_module(
+    existing: str, requests: Iterable[HelperRequest], style: Style, header: str = ""
+) -> str:
+    """The text of a package's module of helpers, with what is there kept."""
+    if not existing.strip():
+        return emit(requests, style, header)
+    text, missing, imports = extended(existing, requests, style)
+    if text == existing and not missing:
+        return existing
+    text = add_imports(text, imports)
+    return f"{text.rstrip()}\n\n\n{definitions(missing, style)}" if missing else text

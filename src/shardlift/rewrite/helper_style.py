@@ -1,0 +1,88 @@
+"""The text of a helper as a project would write it: its indent, its quotes, annotations or none."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from shardlift.rewrite.call_format import Style
+from shardlift.source.edits import apply_edits
+from shardlift.source.model import Edit, Span
+
+_LISTED = re.compile(r"^( *)(.*\()\n((?: +.*,\n)+) *(\).*)$", re.M)
+_FIRST_DEFINITION = re.compile(r"^( *def .*:)\n( +def )", re.M)
+_CALL = re.compile(r"^( *)(.*\()\n( +.*[^,\n]\n) *(\).*)$", re.M)
+
+
+def styled(source: str, style: Style) -> str:
+    """An annotated definition, indented by four spaces, in another style."""
+    text = source if style.typed else _without_annotations(source)
+    for pattern in (_LISTED, _CALL):
+        text = pattern.sub(lambda found: _on_one_line(found, style), text)
+    if style.quote == "'":
+        text = _with_single_quotes(text)
+    if style.hugging:
+        text = _CALL.sub(lambda found: found[0].replace(f"\n{found[1]})", ")"), text)
+        text = _FIRST_DEFINITION.sub(r"\1\n\n\2", text)
+    return text if style.indent == "    " else _indent(text, style.indent)
+
+
+def _indent(source: str, indent: str) -> str:
+    """Another indent for blocks; lines within brackets are four spaces further in."""
+    lines: list[str] = []
+    depth = 0
+    for line in source.split("\n"):
+        code = line.lstrip()
+        within = depth - code.startswith((")", "]", "}"))
+        blocks = (len(line) - len(code)) // 4 - within
+        hanging = "    " if indent == "  " else indent
+        lines.append(f"{indent * blocks}{hanging * within}{code}" if code else "")
+        bare = re.sub(r"#.*|\"[^\"]*\"|'[^']*'", "", code)
+        depth += sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
+    return "\n".join(lines)
+
+
+def _without_annotations(source: str) -> str:
+    edits: list[Edit] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            edits += _in_signature(node, source.splitlines())
+    return apply_edits(source, edits).replace("  # type: ignore[attr-defined]", "")
+
+
+def _in_signature(node: ast.FunctionDef, lines: list[str]) -> Iterator[Edit]:
+    args = node.args
+    defaults = dict(zip(reversed(args.args), reversed(args.defaults), strict=False))
+    named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    defaults |= {arg: value for arg, value in named if value}
+    others = [arg for arg in (args.vararg, args.kwarg) if arg]
+    for arg in (*args.args, *args.kwonlyargs, *others):
+        if arg.annotation is not None:
+            start, default = arg.col_offset + len(arg.arg), defaults.get(arg)
+            end = default.col_offset if default else arg.annotation.end_col_offset or start
+            yield Edit(Span(arg.lineno, start, arg.lineno, end), "=" if default else "")
+    if node.returns is not None:
+        line = node.returns.lineno
+        start = lines[line - 1].rindex(" ->", 0, node.returns.col_offset)
+        yield Edit(Span(line, start, line, node.returns.end_col_offset or start), "")
+
+
+def _on_one_line(found: re.Match[str], style: Style) -> str:
+    """What stands between brackets, on one line with them, else on one of its own, if it fits."""
+    margin, head, inner, tail = found.groups()
+    listed = " ".join(line.strip() for line in inner.splitlines()).removesuffix(",")
+    flat = f"{head}{listed}{tail}"
+    left = len(margin) // 4 * len(style.indent)
+    if left + len(flat) <= style.width:
+        return f"{margin}{flat}"
+    if left + max(4, len(style.indent)) + len(listed) <= style.width:
+        return f"{margin}{head}\n{margin}    {listed}\n{margin}{tail}"
+    return found[0]
+
+
+def _with_single_quotes(source: str) -> str:
+    code_and_docs = source.split('"""')
+    code = [re.sub(r'"([^"\'\\\n]*)"', r"'\1'", part) for part in code_and_docs[::2]]
+    code_and_docs[::2] = code
+    return '"""'.join(code_and_docs)

@@ -1,0 +1,309 @@
+"""The functions that a migration writes into a package, once: which there are, and their text.
+
+A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
+takes to add some. What a helper needs is read off the names that it says. `spmd_map` is written
+with what all sites need of it (`spmd_map.py`). A helper in `helper_texts/variants` is a smaller
+text of another: enough where every request needs no more than `PLAIN`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from shardlift.rewrite import spmd_map
+from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.helper_style import styled
+from shardlift.source.model import HelperRequest
+from shardlift.source.scopes import Index
+
+# Standard library first, as isort has it.
+_STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
+# What is needed of a helper that has a smaller text: that one, which remembers what it returned
+# (`CACHED`), or must not, as that would keep closures alive (`UNCACHED`).
+PLAIN, CACHED, UNCACHED = "plain", "cached", "uncached"
+_CACHE = "@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once"
+# The short names of modules that helpers use, and what to say where a file means another by them.
+_FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
+# The axis name in the texts that place arrays, and how it shows in what was written before.
+_PLACED_AXIS = "devices"
+_AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
+_FOLDER = resources.files(__package__) / "helper_texts"
+MODULE_DOC = '"""What runs a function on all devices, and places and reads its arrays."""'
+
+
+@dataclass(frozen=True)
+class Helper:
+    """One definition: its text, annotated, and the names of other helpers that it needs."""
+
+    name: str
+    source: str
+    needs: frozenset[str]
+
+
+def catalogue() -> Mapping[str, Helper]:
+    """Every helper by its name, `spmd_map` with all that it can do."""
+    return {spmd_map.NAME: _spmd_map(frozenset(spmd_map.Feature)), **_catalogue()}
+
+
+def required(
+    requests: Iterable[HelperRequest], spelling: Mapping[str, str] | None = None
+) -> tuple[Helper, ...]:
+    """The helpers that serve all requests and each other, in the order in which they are written.
+
+    `spelling` has the full names of modules whose short names mean something else.
+    """
+    asked = set(requests)
+    texts = _texts_for(asked)
+    while missing := {HelperRequest(n) for text in texts.values() for n in text.needs} - asked:
+        asked |= missing
+        texts = _texts_for(asked)
+    names = (spmd_map.NAME, *_catalogue())
+    ordered = [_spell(texts[name], spelling or {}) for name in names if name in texts]
+    # A decorator is defined before what it decorates.
+    used_above = {name for h in ordered for name in re.findall(r"^@(\w+)$", h.source, re.M)}
+    return tuple(sorted(ordered, key=lambda helper: helper.name not in used_above))
+
+
+def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
+    """The one text of each helper that serves everyone who asks for it."""
+    by_name: dict[str, list[HelperRequest]] = {}
+    for request in requests:
+        by_name.setdefault(request.name, []).append(request)
+    mapping = by_name.pop(spmd_map.NAME, [])
+    texts = {name: _serving(name, asked) for name, asked in by_name.items()}
+    if not mapping:
+        return texts
+    axis = _usual_axis(mapping)
+    features = frozenset(spmd_map.Feature(word) for one in mapping for word in one.needs)
+    # One name for the axis: arrays that are placed have the type of those that are computed.
+    texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
+    return {**texts, spmd_map.NAME: _spmd_map(features)}
+
+
+def _serving(name: str, requests: Iterable[HelperRequest]) -> Helper:
+    needs = [request.needs for request in requests]
+    together = frozenset[str]().union(*needs)
+    if not all(PLAIN in one for one in needs) or {CACHED, UNCACHED} <= together:
+        return _catalogue()[name]
+    return _variants()[HelperRequest(name, together & {PLAIN, CACHED})]
+
+
+def _usual_axis(requests: Iterable[HelperRequest]) -> str:
+    """The name of the axis that the sites use."""
+    axes = sorted({request.axis for request in requests if request.axis})
+    return "batch" if "batch" in axes else (axes or [spmd_map.DEFAULT_AXIS])[0]
+
+
+def _with_axis(helper: Helper, axis: str) -> Helper:
+    return replace(helper, source=helper.source.replace(f'"{_PLACED_AXIS}"', f'"{axis}"'))
+
+
+@cache
+def _spmd_map(features: frozenset[spmd_map.Feature]) -> Helper:
+    source = spmd_map.text(features)
+    said = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    return Helper(spmd_map.NAME, source, frozenset(said & _catalogue().keys()))
+
+
+def extended(
+    text: str, requests: Iterable[HelperRequest], style: Style
+) -> tuple[str, tuple[Helper, ...], set[str]]:
+    """A text whose helpers serve these requests, what is to be added to it, and the imports.
+
+    A helper that is there and is no longer enough gives way to a larger text; one that was
+    changed by hand stays.
+    """
+    spelling = _spelling_for(text)
+    there = _there(text, spelling)
+    chosen = required({*requests, *there}, spelling)
+    before = text
+    for node, helper in there.values():
+        new = next(one for one in chosen if one.name == helper.name)
+        if new.source != helper.source:
+            text = text.replace(_segment(before, node), styled(new.source, style))
+    defined = Index(ast.parse(text)).module.names
+    missing = tuple(helper for helper in chosen if helper.name not in defined)
+    return text, missing, set(imports_of(missing if text == before else chosen, style))
+
+
+def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[ast.stmt, Helper]]:
+    """The helpers that a text has, by the request that gives each."""
+    found: dict[HelperRequest, tuple[ast.stmt, Helper]] = {}
+    tree = ast.parse(text)
+    axes = sorted(set(_AXIS_OF_MESH.findall(text)))
+    for node in tree.body:
+        candidates = [pair for name in _defines(node) for pair in _candidates(name, node, text)]
+        meaning = _meaning_of(_segment(text, node)) if candidates else ""
+        for request, helper in candidates:
+            spelled = _spell(helper, spelling)
+            for one in (spelled, *(_with_axis(spelled, axis) for axis in axes)):
+                if _meaning_of(one.source) == meaning:
+                    found[request] = (node, one)
+    return found
+
+
+def is_written(node: ast.stmt, text: str) -> bool:
+    """Whether a definition of a text is one that a migration wrote."""
+    written = _there(text, _spelling_for(text)).values()
+    return any(node.lineno == one.lineno for one, _ in written)
+
+
+def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
+    """The requests for a helper, and the texts that they give."""
+    if name == spmd_map.NAME and isinstance(node, ast.FunctionDef):
+        features = spmd_map.features_in(node, _segment(text, node))
+        axis = next(iter(_AXIS_OF_MESH.findall(text)), None)
+        yield spmd_map.request(features, axis), _spmd_map(features)
+    if name in _catalogue():
+        yield HelperRequest(name), _catalogue()[name]
+    yield from (pair for pair in _variants().items() if pair[0].name == name)
+
+
+def _meaning_of(source: str) -> str:
+    """What a definition says, whatever its layout and whether it is annotated."""
+    return ast.unparse(ast.parse(styled(ast.unparse(ast.parse(source)), Style.plain())))
+
+
+def _spelling_for(text: str) -> dict[str, str]:
+    """The full names of modules whose short names a text gives to something else."""
+    index = Index(ast.parse(text))
+    return {
+        short: full
+        for short, (full, _) in _FULL.items()
+        if any(_imported_names(index, node) != full for node in index.module.names.get(short, ()))
+    }
+
+
+def _spell(helper: Helper, spelling: Mapping[str, str]) -> Helper:
+    source = helper.source
+    for short, full in spelling.items():
+        source = re.sub(rf"\b{short}\.", f"{full}.", source)
+    return replace(helper, source=source)
+
+
+def _imported_names(index: Index, node: ast.AST) -> str | None:
+    """The module that a name is imported as; None if it is something else."""
+    statement = index.parents.get(node)
+    if not isinstance(node, ast.alias):
+        return None
+    if isinstance(statement, ast.ImportFrom):
+        return f"{statement.module}.{node.name}"
+    return node.name
+
+
+def imports_of(helpers: Iterable[Helper], style: Style) -> list[str]:
+    """The import statements that some helpers need, sorted as isort would."""
+    sources = [styled(helper.source, style) for helper in helpers]
+    said = {n.id for s in sources for n in ast.walk(ast.parse(s)) if isinstance(n, ast.Name)}
+    table = {**_imports(), **{full.partition(".")[0]: line for full, line in _FULL.values()}}
+    return sorted({table[name] for name in said & table.keys()}, key=import_key)
+
+
+def emit(requests: Iterable[HelperRequest], style: Style | None = None, header: str = "") -> str:
+    """The text of a module with these helpers in it, below the header of the project's files.
+
+    >>> print(emit([HelperRequest("replicate")]).splitlines()[0])
+    \"\"\"What runs a function on all devices, and places and reads its arrays.\"\"\"
+    """
+    style = style or Style.plain()
+    helpers = required(requests)
+    imports = import_block(imports_of(helpers, style))
+    return f"{header}{MODULE_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
+
+
+def definitions(helpers: Iterable[Helper], style: Style) -> str:
+    """The text of some helpers, two blank lines between them."""
+    return "\n\n\n".join(styled(helper.source, style) for helper in helpers) + "\n"
+
+
+def import_block(statements: Iterable[str]) -> str:
+    """Import statements, a blank line between the standard library and the rest."""
+    ordered = sorted(_merge(statements), key=import_key)
+    sections = [[line for line in ordered if import_key(line)[0] == n] for n in (0, 1)]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def _merge(statements: Iterable[str]) -> set[str]:
+    """One statement for all names that come from one module."""
+    found: dict[str, set[str]] = {}
+    for statement in statements:
+        head, is_from, names = statement.partition(" import ")
+        found.setdefault(head, set()).update({names} if is_from else ())
+    return {f"{head} import {', '.join(sorted(n))}" if n else head for head, n in found.items()}
+
+
+def import_key(statement: str) -> tuple[int, int, str]:
+    """Where isort puts a statement: by section, `import` before `from`, by name."""
+    words = statement.split()
+    return int(words[1].partition(".")[0] not in _STANDARD), int(words[0] == "from"), statement
+
+
+@cache
+def _catalogue() -> Mapping[str, Helper]:
+    texts = _texts(_FOLDER)
+    known = {name for text in texts for node in ast.parse(text).body for name in _defines(node)}
+    return {helper.name: helper for text in texts for helper in _helpers(text, known)}
+
+
+@cache
+def _variants() -> Mapping[HelperRequest, Helper]:
+    found: dict[HelperRequest, Helper] = {}
+    for text in _texts(_FOLDER / "variants"):
+        for helper in _helpers(text, set(_catalogue())):
+            cached = replace(helper, source=f"{_CACHE}\n{helper.source}")
+            found[HelperRequest(helper.name, frozenset({PLAIN}))] = helper
+            found[HelperRequest(helper.name, frozenset({PLAIN, CACHED}))] = cached
+    return found
+
+
+@cache
+def _imports() -> Mapping[str, str]:
+    """The import statement of every name that the helpers use."""
+    found: dict[str, str] = {}
+    for text in _texts(_FOLDER):
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                for alias in node.names:
+                    found[_bound(alias)] = ast.unparse(ast.ImportFrom(node.module, [alias], 0))
+            elif isinstance(node, ast.Import):
+                found[_bound(node.names[0])] = ast.unparse(node)
+    return found
+
+
+def _texts(folder: Traversable) -> list[str]:
+    return [
+        entry.read_text("utf-8")
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".py") and entry.name != "__init__.py"
+    ]
+
+
+def _helpers(text: str, known: set[str]) -> Iterable[Helper]:
+    for node in ast.parse(text).body:
+        said = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+        for name in _defines(node):
+            yield Helper(name, _segment(text, node), frozenset(known & said - {name}))
+
+
+def _defines(node: ast.stmt) -> list[str]:
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return []
+
+
+def _bound(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _segment(text: str, node: ast.stmt) -> str:
+    """The text of a statement, its decorators with it."""
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])

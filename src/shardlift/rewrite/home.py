@@ -1,0 +1,224 @@
+"""Where the helpers of a project live: one module that its files can import, or the file itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from shardlift.rewrite.layout import Exists, Layout, Package
+
+MODULE = "_spmd"
+_TESTS = re.compile(r"test_|.*_test$|conftest$")
+
+
+@dataclass(frozen=True)
+class Home:
+    """The module that holds the helpers of some files; no path: each file holds its own."""
+
+    path: str | None
+    module: str = ""  # how it is imported
+    own: frozenset[str] = frozenset()  # top names that the file imports from the project
+
+
+def beside(path: str) -> Home:
+    """A module in the folder of a script, from which python imports when it runs the script."""
+    return Home(os.path.join(os.path.dirname(path), f"{MODULE}.py"), MODULE, frozenset({MODULE}))
+
+
+def no_home(path: str, layout: Layout, exists: Exists) -> Home:
+    """For a file that holds its own helpers, or needs none."""
+    return Home(None, own=_beside(path, os.path.dirname(os.path.abspath(path)), layout, exists))
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test, by its name or its folder."""
+    pure = PurePath(path)
+    return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
+
+
+def _is_module(path: str) -> bool:
+    """Whether others may import a file: neither a test nor a notebook."""
+    return not is_test(path) and not _is_notebook(path)
+
+
+def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str, Home]:
+    """The home of the helpers of each of these files, which all need some.
+
+    Files of one package share a module at its top, and so do the scripts of one folder. Files
+    that import from a package whose own code needs helpers share those, notebooks, too. Modules
+    outside of all packages that import from one have them there: nobody else may find what is
+    beside them. What only tests need is in their folder. A script without modules beside it, a
+    single test, and any other notebook have no home.
+    """
+    homes = {path: no_home(path, layout, exists) for path in paths}
+    for package, files in _groups(paths, layout).items():
+        modules = [path for path in files if not _is_notebook(path)]
+        place = _place(package, modules, layout, exists) if modules else None
+        if place is not None:
+            sharing = files if place.name else modules
+            found = {path: _home(path, place, modules, layout, exists) for path in sharing}
+            homes |= {
+                path: one for path, one in found.items() if _is_found(path, one, files, layout)
+            }
+    return homes
+
+
+def _is_found(path: str, home: Home, files: Sequence[str], layout: Layout) -> bool:
+    """Whether the import of a home leads there: from the file, or from one that it goes with."""
+    target = os.path.abspath(home.path or "")
+    users = [path] if home.module.startswith(".") else files
+    return any(layout.resolves(home.module, target, user) for user in users)
+
+
+def _is_notebook(path: str) -> bool:
+    return path.endswith(".ipynb")
+
+
+def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
+    """The files that share a home, by the package that it is in."""
+    members: dict[Package, list[str]] = defaultdict(list)
+    for path in paths:
+        members[layout.package_of(path)].append(path)
+    shared = {one: files for one, files in members.items() if any(map(_is_module, files))}
+    shared |= _packages_beside(shared, members, layout)
+    next_of = {
+        one: _imported(one, files, shared, layout) or _used_by_modules(one, files, layout)
+        for one, files in members.items()
+    }
+    groups: dict[Package, list[str]] = defaultdict(list)
+    for package, files in members.items():
+        groups[_last(package, next_of, members)] += files
+    return groups
+
+
+def _packages_beside(
+    shared: Mapping[Package, list[str]], members: Mapping[Package, list[str]], layout: Layout
+) -> dict[Package, list[str]]:
+    """The packages beside scripts that need helpers, if files of other folders import them, too."""
+    users: dict[Package, set[Package]] = defaultdict(set)
+    for group, files in members.items():
+        for path in files:
+            for package, _ in layout.packages_imported(path):
+                if package.name and package not in shared:
+                    users[package].add(group)
+    return {
+        package: []
+        for package, groups in users.items()
+        if len(groups) > 1
+        and any(
+            not s.name and os.path.dirname(package.folder) == s.folder
+            for s in groups & shared.keys()
+        )
+    }
+
+
+def _imported(
+    package: Package, files: Sequence[str], shared: Mapping[Package, list[str]], layout: Layout
+) -> Package | None:
+    """The package that some files import from and whose helpers they can use, too."""
+    used = {one for path in files for one, _ in layout.packages_imported(path)}
+    named = [one for one in used & shared.keys() if one.name and one != package]
+    return max(named, key=lambda one: (len(shared[one]), one.folder), default=None)
+
+
+def _used_by_modules(package: Package, files: Sequence[str], layout: Layout) -> Package | None:
+    """The package that several modules of a folder import from, if the folder itself is none.
+
+    A program finds what is beside it, and so does a module that is imported by its own name, or
+    that is beside the package.
+    """
+    if len(files) == 1 or package.name or layout.has_modules(package):
+        return None
+    if any(layout.is_program(path) or not _is_module(path) for path in files):
+        return None
+    imported = [{one for one, _ in layout.packages_imported(path)} for path in files]
+    common = set.intersection(*imported)
+    named = [x for x in common if x.name and os.path.dirname(x.folder) != package.folder]
+    return max(named, key=lambda one: one.folder, default=None)
+
+
+def _last(
+    package: Package,
+    next_of: Mapping[Package, Package | None],
+    members: Mapping[Package, list[str]],
+) -> Package:
+    """What a chain of imports between packages leads to; of a circle, the one with most files."""
+    seen = [package]
+    while (following := next_of.get(seen[-1])) is not None and following not in seen:
+        seen.append(following)
+    if following is None:
+        return seen[-1]
+    circle = seen[seen.index(following) :]
+    return max(circle, key=lambda one: (len(members[one]), one.folder))
+
+
+def _place(
+    package: Package, files: Sequence[str], layout: Layout, exists: Exists
+) -> Package | None:
+    """The folder of a package in which a home is made; None: in the file."""
+    if exists(os.path.join(package.folder, f"{MODULE}.py")):
+        return package
+    only_tests = all(map(is_test, files))
+    if len(files) == 1 and (only_tests or not (package.name or layout.has_modules(package))):
+        return None
+    if not only_tests:
+        return package
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in files])
+    inner = PurePath(folder).relative_to(package.folder).parts if package.contains(folder) else ()
+    if not inner or not package.name or not all(part.isidentifier() for part in inner):
+        return package
+    return Package(folder, ".".join((package.name, *inner)))
+
+
+def _home(path: str, place: Package, files: Sequence[str], layout: Layout, exists: Exists) -> Home:
+    file = os.path.join(place.folder, f"{MODULE}.py")
+    file = file if os.path.isabs(path) else os.path.relpath(file)
+    folder = os.path.dirname(os.path.abspath(path))
+    if place.contains(folder) and _is_relative(path, place, files, layout):
+        return Home(file, f"{'.' * (_depth(path, place) + 1)}{MODULE}", frozenset({place.name}))
+    if not place.name:
+        return Home(file, MODULE, _beside(path, place.folder, layout, exists) | {MODULE})
+    return Home(file, f"{place.name}.{MODULE}", frozenset({place.name.partition(".")[0]}))
+
+
+def _depth(path: str, place: Package) -> int:
+    """How many folders below a package a file of it is."""
+    folder = os.path.dirname(os.path.abspath(path))
+    return len(PurePath(folder).relative_to(place.folder).parts)
+
+
+def _beside(path: str, folder: str, layout: Layout, exists: Exists) -> frozenset[str]:
+    """The modules and packages of a folder that a file imports."""
+    tops = {parts[0] for parts in layout.absolute_imports(path)}
+    places = {top: os.path.join(folder, top) for top in tops}
+    return frozenset(t for t, at in places.items() if exists(f"{at}.py") or exists(at))
+
+
+def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout) -> bool:
+    """Whether a file imports its package relatively, or would, as the others do."""
+    if _is_notebook(path):
+        return False
+    relative, absolute = _styles(path, place, layout)
+    if absolute:
+        # Files that import their neighbours relatively may name the package for all others.
+        return relative > absolute and layout.level(path) > _depth(path, place)
+    if layout.level(path) > _depth(path, place):
+        return True
+    if not place.name:  # it is no package: `..` would go beyond the topmost one
+        return False
+    if relative:
+        return True
+    styles = [_styles(other, place, layout) for other in files]
+    relative, absolute = (sum(counts) for counts in zip(*styles, strict=True))
+    return 0 < relative >= absolute
+
+
+def _styles(path: str, place: Package, layout: Layout) -> tuple[int, int]:
+    """How many relative imports a file has, and how many that name the package."""
+    top = place.name.partition(".")[0]
+    named = [parts for parts in layout.absolute_imports(path) if parts[0] == top]
+    return layout.relative_imports(path), len({parts[:-1] for parts in named})

@@ -1,0 +1,331 @@
+"""Imports of a text: those that a rewrite needs put in, those that it left without use taken out.
+
+Text in, text out; lines that are not imports stay as they are. In a file that works where JAX is
+not installed, imports go where the file itself imports JAX: in a `try`, below
+`if is_flax_available():` or a flag, or in the functions that need it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
+
+from shardlift.rewrite.import_order import by_module, module_of
+from shardlift.source.edits import apply_edits, split_lines
+from shardlift.source.file import File
+from shardlift.source.imports import bound_name, drop_names
+from shardlift.source.model import Edit
+from shardlift.source.project import Project
+from shardlift.source.scopes import Import
+from shardlift.source.statements import insert_below, is_only_statement
+from shardlift.source.text import Source
+
+# Has the names of collections.abc, too, that helpers are annotated with.
+_ALSO_ABC = "typing"
+_SETS_ENVIRONMENT = re.compile(r"\benviron(\[|\.(update|setdefault|pop)\b)|\bputenv\(")
+# Libraries that cannot be imported without JAX.
+_NEED_JAX = frozenset(
+    {"jax", "flax", "optax", "haiku", "chex", "equinox", "objax", "orbax", "distrax", "rlax"}
+)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def add_imports(
+    text: str,
+    statements: Iterable[str],
+    own: frozenset[str] = frozenset(),
+    needed_by: Collection[str] = (),
+) -> str:
+    """The text with import statements put where a person would.
+
+    `own` has the names of the project's own packages and modules. The imports stand before the
+    first use of what they bind, and of the names `needed_by`: helpers that use the imports.
+    """
+    top = TopLevel(text)
+    for statement in sorted(statements, key=_sort_key):
+        parsed = _parse(statement)
+        uses = {*map(bound_name, parsed.names), *needed_by}
+        if not _is_there(top.before_use(uses), parsed):
+            top.insert(parsed, *_place(top, parsed, statement, own, top.end_of_imports(uses)))
+    return "".join(top.lines)
+
+
+def is_optional(text: str) -> bool:
+    """Whether a text imports JAX, and only under a condition or in functions."""
+    body = ast.parse(text).body
+    is_free = any(isinstance(one, Import) and _tops(one) & _NEED_JAX for one in body)
+    return not is_free and bool(_guarded(_file(text)))
+
+
+def add_guarded(text: str, statement: str, names: Iterable[str]) -> str:
+    """The text with an import of `names` where it imports JAX: once, or in each function."""
+    file = _file(text)
+    guarded = _guarded(file)
+    at_top = [one for one in guarded if file.index.function_around(one) is None]
+    places = [_first(at_top)] if at_top else list(_in_functions(file, guarded, set(names)))
+    lasts = [_last_of_run(file, place) for place in places]
+    return apply_edits(text, [insert_below(file, last, [statement]) for last in lasts])
+
+
+def drop_unused(before: str, after: str) -> str:
+    """The new text without the imports that the old one used and this one does not."""
+    tree = ast.parse(after)
+    unused = _loads(ast.parse(before)) - _loads(tree) - _list_names(tree)
+    imported = {bound_name(n) for n in ast.walk(tree) if isinstance(n, ast.alias)}
+    if unused.isdisjoint(imported):
+        return after
+    file = _file(after)
+    edits: list[Edit] = []
+    for statement in file.index.imports:
+        aliases = [alias for alias in statement.names if bound_name(alias) in unused]
+        future = getattr(statement, "module", "") == "__future__"
+        # Alone in a block, it is a matter of that block: of a try, or of TYPE_CHECKING.
+        if aliases and not future and not is_only_statement(file, statement):
+            edits += drop_names(file, statement, aliases)
+    return apply_edits(after, edits) if edits else after
+
+
+def add_definitions(text: str, block: str, names: set[str]) -> str:
+    """The text with a block of definitions after its imports, two blank lines around it."""
+    top = TopLevel(text)
+    line = top.end_of_imports(names)
+    above, below = top.lines[: line - 1], top.lines[line - 1 :]
+    while below and not below[0].strip():
+        below.pop(0)
+    if above and not above[-1].endswith(("\n", "\r")):
+        above[-1] += top.newline
+    gap = top.newline * 2 if above else ""
+    end = top.newline * 2 if below else ""
+    return "".join([*above, gap, block.replace("\n", top.newline), end, *below])
+
+
+class TopLevel:
+    """The lines of a text and the statements of its top level, while imports are put in."""
+
+    def __init__(self, text: str) -> None:
+        """Parse the text."""
+        self.lines, self.body = split_lines(text), ast.parse(text).body
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self._names = {
+            statement: {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            for statement in self.body
+        }
+
+    def insert(self, statement: Import, line: int, lines: Sequence[str]) -> None:
+        """Put lines in front of a line (counted from 1), of which one is a statement."""
+        at = line - 1
+        if at and self.lines[at - 1 : at] and not self.lines[at - 1].endswith(("\n", "\r")):
+            self.lines[at - 1] += self.newline
+        self.lines[at:at] = [text + self.newline for text in lines]
+        below = [other for other in self.body if other.lineno >= line]
+        for other in below:
+            other.lineno += len(lines)
+            other.end_lineno = (other.end_lineno or 0) + len(lines)
+        statement.lineno = statement.end_lineno = line + (not lines[0])
+        self.body.insert(len(self.body) - len(below), statement)
+        self._names[statement] = set()
+
+    def before_use(self, names: set[str]) -> list[ast.stmt]:
+        """The statements before the first one that uses one of the names."""
+        return list(takewhile(lambda one: self._names[one].isdisjoint(names), self.body))
+
+    def first_use(self, names: set[str]) -> int | None:
+        """The first line of the first statement that uses one of the names."""
+        before = self.before_use(names)
+        if len(before) == len(self.body):
+            return None
+        statement = self.body[len(before)]
+        return min(one.lineno for one in (statement, *getattr(statement, "decorator_list", [])))
+
+    def end_of_imports(self, uses: set[str]) -> int:
+        """The line after the imports at the top: before anything is defined, or a name is used."""
+        last = self.after_docstring()
+        for statement in self.before_use(uses):
+            if isinstance(statement, _DEFINITIONS):
+                break
+            if isinstance(statement, Import) or _is_guarded_import(statement):
+                last = (statement.end_lineno or statement.lineno) + 1
+        return last
+
+    def after_docstring(self) -> int:
+        """The line after the docstring and the imports from `__future__`."""
+        line = 1
+        for statement in self.body:
+            is_doc = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+            if not is_doc and not future:
+                break
+            line = (statement.end_lineno or 0) + 1
+        return line
+
+    def after_set_up(self) -> int:
+        """The line after the statements that set the environment before JAX is imported."""
+        line = 1
+        for statement in self.body:
+            if isinstance(statement, Import) and "jax" in _tops(statement):
+                break
+            if isinstance(statement, (*_DEFINITIONS, ast.Import, ast.ImportFrom)):
+                continue
+            if _SETS_ENVIRONMENT.search(ast.unparse(statement)):
+                line = (statement.end_lineno or statement.lineno) + 1
+        return line
+
+
+def _is_guarded_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Try, ast.If)) and any(
+        isinstance(inner, Import) for inner in statement.body
+    )
+
+
+def bound_names(statement: str) -> set[str]:
+    """The names that an import statement binds."""
+    return set(map(bound_name, _parse(statement).names))
+
+
+def _parse(statement: str) -> Import:
+    (parsed,) = ast.parse(statement).body
+    assert isinstance(parsed, Import)
+    return parsed
+
+
+def _is_there(body: Iterable[ast.stmt], wanted: Import) -> bool:
+    """Whether one of some statements imports the same names."""
+    names = {(alias.name, alias.asname) for alias in wanted.names}
+    for node in body:
+        if isinstance(node, Import) and type(node) is type(wanted):
+            module = getattr(wanted, "module", "")
+            same = _source(node) == _source(wanted)
+            same |= (getattr(node, "module", ""), module) == (_ALSO_ABC, "collections.abc")
+            if same and names <= {(alias.name, alias.asname) for alias in node.names}:
+                return True
+    return False
+
+
+def _source(node: Import) -> tuple[int, str | None]:
+    return (node.level, node.module) if isinstance(node, ast.ImportFrom) else (0, None)
+
+
+def _place(
+    top: TopLevel, parsed: Import, statement: str, own: frozenset[str], limit: int
+) -> tuple[int, tuple[str, ...]]:
+    """The line before which a statement is inserted, up to `limit`, and the lines to insert."""
+    section = _section(parsed, own)
+    # Only the run at the top counts; an import further down has its reasons. One of JAX stays
+    # below what sets the environment for it.
+    start = top.after_set_up() if section else 1
+    present = [
+        node
+        for node in top.body
+        if isinstance(node, Import)
+        and getattr(node, "module", "") != "__future__"
+        and start <= node.lineno < limit
+    ]
+    same = [node for node in present if _section(node, own) == section]
+    if same:
+        above = [node for node in same if by_module(node) <= by_module(parsed)]
+        if not above:
+            return _first_line(top.lines, same[0]), (statement,)
+        return (above[-1].end_lineno or 0) + 1, (statement,)
+    before = [node for node in present if _section(node, own) < section]
+    if before:
+        return (before[-1].end_lineno or 0) + 1, ("", statement)
+    if present:
+        return _first_line(top.lines, present[0]), (statement, "")
+    line = max(limit, top.after_docstring(), start)
+    return line, ("", statement, "") if line > 1 else (statement, "")
+
+
+def _first_line(lines: list[str], node: ast.stmt) -> int:
+    """The line of a statement, or of the comment that stands right above it."""
+    line = node.lineno
+    while line > 1 and lines[line - 2].startswith("#") and not lines[line - 2].startswith("#!"):
+        line -= 1
+    # A comment at the very top belongs to the file.
+    return node.lineno if line <= 2 else line
+
+
+def _section(node: Import, own: frozenset[str]) -> int:
+    """0: the standard library, 1: others, 2: the project's own, 3: relative imports."""
+    if getattr(node, "level", 0):
+        return 3
+    top = module_of(node).partition(".")[0]
+    if top in own:
+        return 2
+    return 0 if top in sys.stdlib_module_names else 1
+
+
+def _sort_key(statement: str) -> tuple[bool, str]:
+    return statement.startswith("from"), statement
+
+
+def _loads(tree: ast.Module) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _list_names(tree: ast.Module) -> set[str]:
+    """Names that strings of `__all__`, and of annotations, mention."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        targets = getattr(node, "targets", [])
+        value = getattr(node, "value", None)
+        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets) and value:
+            found |= {c.value for c in ast.walk(value) if isinstance(c, ast.Constant)}  # type: ignore[misc]
+        annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        if isinstance(annotation, ast.AST):
+            for constant in ast.walk(annotation):
+                if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                    found |= set(re.findall(r"\w+", constant.value))
+    return found
+
+
+def _file(text: str) -> File:
+    return Project.of(Source("new.py", text)).file("new.py")
+
+
+def _guarded(file: File) -> list[Import]:
+    """The imports of JAX, and of what needs it, without those for types."""
+    needing = [one for one in file.index.imports if _tops(one) & _NEED_JAX]
+    return [one for one in needing if not _is_for_types(file, one)]
+
+
+def _tops(statement: Import) -> set[str]:
+    if isinstance(statement, ast.Import):
+        return {alias.name.partition(".")[0] for alias in statement.names}
+    return set() if statement.level else {(statement.module or "").partition(".")[0]}
+
+
+def _is_for_types(file: File, statement: Import) -> bool:
+    above = file.index.parents.get(statement)
+    return isinstance(above, ast.If) and "TYPE_CHECKING" in ast.unparse(above.test)
+
+
+def _first(statements: list[Import]) -> Import:
+    """The first import of JAX itself, or of what needs it."""
+    return next((one for one in statements if "jax" in _tops(one)), statements[0])
+
+
+def _last_of_run(file: File, statement: Import) -> Import:
+    """The last of the imports that follow a statement without a blank line."""
+    above = file.index.parents[statement]
+    bodies = [body for _, body in ast.iter_fields(above) if isinstance(body, list)]
+    body = next(body for body in bodies if statement in body)
+    last = statement
+    for one in body[body.index(statement) + 1 :]:
+        if not isinstance(one, Import) or one.lineno > (last.end_lineno or 0) + 1:
+            break
+        last = one
+    return last
+
+
+def _in_functions(file: File, found: list[Import], names: set[str]) -> Iterator[Import]:
+    """The first import in each function that uses one of the names."""
+    functions: dict[ast.AST | None, list[Import]] = {}
+    for statement in found:
+        functions.setdefault(file.index.function_around(statement), []).append(statement)
+    for function, statements in functions.items():
+        inner = ast.walk(function) if function is not None else ()
+        if names & {node.id for node in inner if isinstance(node, ast.Name)}:
+            yield _first(statements)

@@ -1,0 +1,88 @@
+"""Names of a file that a rewrite writes: the file's own name for jax, and what is shadowed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.rewrite.helpers import catalogue, is_written
+from shardlift.rewrite.home import MODULE
+from shardlift.source.file import File
+from shardlift.source.scopes import FUNCTIONS, Scope
+from shardlift.source.values import External
+
+JAX = "import jax"
+
+
+def jax_name(file: File) -> tuple[str, frozenset[str]]:
+    """What the module `jax` is called in a file, and the import that is needed for it."""
+    for name, bound in file.index.module.names.items():
+        if len(bound) == 1 or name == "jax":
+            for node in bound:
+                if isinstance(node, ast.alias) and _is_jax(file, node):
+                    return name, frozenset()
+    return "jax", frozenset({JAX})
+
+
+def partial_name(file: File) -> tuple[str, frozenset[str]]:
+    """What `functools.partial` is called in a file, and the import that is needed for it."""
+    for name, bound in file.index.module.names.items():
+        if len(bound) == 1 and isinstance(bound[0], ast.alias):
+            statement = file.index.parents.get(bound[0])
+            if isinstance(statement, ast.Import) and bound[0].name == "functools":
+                return f"{name}.partial", frozenset()
+            of_it = isinstance(statement, ast.ImportFrom) and statement.module == "functools"
+            if of_it and bound[0].name == "partial":
+                return name, frozenset()
+    return "functools.partial", frozenset({"import functools"})
+
+
+def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
+    """Whether a name that a module imports means something else where a node stands."""
+    if name in catalogue():
+        return not is_free(file, node, name)
+    bound = [one for scope in _scopes(file, node) for one in scope.names.get(name, [])]
+    return any(not isinstance(one, ast.alias) for one in bound)
+
+
+def is_free(file: File, node: ast.AST, name: str, path: str = "") -> bool:
+    """Whether `name` can mean a function of a helper module where a node stands.
+
+    Nothing else may bind it there; an import of `path`, which it replaces, may.
+    """
+    for scope in _scopes(file, node):
+        for bound in scope.names.get(name, ()):
+            replaced = isinstance(bound, ast.alias) and file.resolver.bound(bound) == (
+                External(path),
+            )
+            if not replaced and not _is_emitted(file, bound, name):
+                return False
+    return True
+
+
+def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
+    """Whether an earlier migration put the helper of this name there."""
+    if isinstance(bound, ast.alias):
+        statement = file.index.parents[bound]
+        module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+        return bound.name == name and module.rpartition(".")[2] == MODULE
+    return isinstance(bound, ast.stmt) and is_written(bound, file.source.text)
+
+
+def _scopes(file: File, node: ast.AST) -> Iterator[Scope]:
+    """The scopes whose names a node sees: those of a class only where it stands in its body."""
+    inside, child = False, node
+    for around in file.index.ancestors(node):
+        scope = file.index.opens.get(around)
+        if scope is not None and not (inside and isinstance(around, ast.ClassDef)):
+            yield scope
+        body = around.body if isinstance(around, FUNCTIONS) else []
+        inside = inside or child is body or (isinstance(body, list) and child in body)
+        child = around
+
+
+def _is_jax(file: File, alias: ast.alias) -> bool:
+    statement = file.index.parents[alias]
+    if not isinstance(statement, ast.Import):
+        return False
+    return alias.name == "jax" or (not alias.asname and alias.name.startswith("jax."))

@@ -1,0 +1,192 @@
+"""One file, pass by pass: what the steps rewrite of it, until none has anything left to do.
+
+Rewrites may lie inside one another: the outer one is made first, the text is parsed again, and
+the inner one is found in the new text. Each has the identity that it has in the text before.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from shardlift.rewrite import output_reads, placement, removed_names, shim, sites, unfollowed
+from shardlift.rewrite.alignment import keep_aligned
+from shardlift.rewrite.changes import Change, ChangeId, notebook_id
+from shardlift.rewrite.goal import Goal, Step
+from shardlift.rewrite.notebook import edit_cells
+from shardlift.rewrite.repairs import is_repair
+from shardlift.source.edits import apply_edits, origin
+from shardlift.source.file import File
+from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
+from shardlift.source.text import Source, read_source
+
+# What is done to each file, in this order; where two want the same text the outer one has it,
+# and the inner one its turn in the next pass.
+STEPS: tuple[Step, ...] = (
+    sites.rewrite,
+    shim.rewrite,
+    unfollowed.rewrite,
+    placement.rewrite,
+    output_reads.rewrite,
+    removed_names.rewrite,
+)
+PASSES = 5
+Left = Mapping[ChangeId, str]  # changes that are not to be made, with the reason
+
+
+@dataclass
+class Rendering:
+    """The text of one file while it is rewritten, and the changes that led to it."""
+
+    before: Source
+    source: Source  # with its new text
+    document: str | None = None  # of a notebook, as it was
+    raw: str | None = None  # of a notebook: its document, with the new text
+    first_cell: int = 0  # of a notebook: the first that needs a helper or an import
+    changes: list[Change] = field(default_factory=list)
+    refused: list[Change] = field(default_factory=list)
+    skipped: list[Change] = field(default_factory=list)
+    imports: set[str] = field(default_factory=set)
+    helpers: set[HelperRequest] = field(default_factory=set)
+    # The text before each pass, and the edits of that pass.
+    _passes: list[tuple[str, list[Edit]]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, source: Source, document: str | None = None) -> Rendering:
+        """The file as it is; the document is that of a notebook."""
+        return cls(source, source, document, document)
+
+    @property
+    def text(self) -> str:
+        """The new text."""
+        return self.source.text
+
+    def copy(self) -> Rendering:
+        """The same, to go on from."""
+        return Rendering(
+            self.before,
+            self.source,
+            self.document,
+            self.raw,
+            self.first_cell,
+            list(self.changes),
+            list(self.refused),
+            list(self.skipped),
+            set(self.imports),
+            set(self.helpers),
+            list(self._passes),
+        )
+
+    def make(self, file: File, matches: list[Match]) -> None:
+        """Apply the edits of one pass; `file` is the text as it is now."""
+        self.changes += [self.change(file, match) for match in matches]
+        self.imports |= {line for match in matches for line in match.imports}
+        self.helpers |= {request for match in matches for request in match.helpers}
+        edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
+        if edits and self.raw is not None:
+            needy = [match for match in matches if match.helpers or match.imports]
+            cells = [edit.span.cell or 0 for match in needy for edit in match.edits]
+            self.first_cell = min([self.first_cell or len(self.raw), *cells])
+            self.raw = edit_cells(self.raw, edits)
+            self.source = read_source(self.before.path, self.raw.encode())
+        elif edits:
+            self._passes.append((self.text, edits))
+            self.source = replace(self.source, text=apply_edits(self.text, edits))
+
+    def change(self, file: File, match: Match) -> Change:
+        """The change that a match in the current text is, with its place in the text before."""
+        if self.raw is not None:  # its cells are counted as they are now
+            span, identity = file.span(match.node), notebook_id(file.path)
+            return Change(identity, match.kind, span, file.brief(match.node), (), match.message)
+        span = self._moved(file.span(match.node))
+        identity = ChangeId(file.path, span.line, span.column, match.kind)
+        maps = match.kind in (Kind.SITE, Kind.VALUE)
+        nodes: tuple[ast.AST, ...] = (match.node, *match.sites) if maps else ()
+        spans = [self._moved(file.span(node)) for node in nodes]
+        lines = tuple((one.line, one.end_line) for one in spans)
+        return Change(identity, match.kind, span, file.brief(match.node), lines, match.message)
+
+    def identity(self, file: File, match: Match) -> ChangeId | None:
+        """The identity of a match; None if it stands in text that an earlier pass wrote."""
+        if self.raw is not None:
+            return notebook_id(file.path)
+        line, column, is_old = self._origin(file.span(match.node))
+        return ChangeId(file.path, line, column, match.kind) if is_old else None
+
+    def _moved(self, span: Span) -> Span:
+        line, column, _ = self._origin(span)
+        last = max(line, line + span.end_line - span.line)
+        return replace(span, line=line, column=column, end_line=last)
+
+    def _origin(self, span: Span) -> tuple[int, int, bool]:
+        """Where a place of the current text comes from, and whether it is just that text."""
+        line, column, exact = span.line, span.column, True
+        for before, edits in reversed(self._passes):
+            line, column, same = origin(before, edits, line, column)
+            exact = exact and same
+        return line, column, exact
+
+
+def render(file: File, goal: Goal, rendering: Rendering, left: Left) -> None:
+    """Rewrite a file pass by pass, until no step has anything left to do."""
+    current = file
+    for number in range(PASSES):
+        chosen, others = one_pass(current, goal, rendering.identity, left)
+        if not number:
+            for match in others:
+                listed = rendering.skipped if match.skipped else rendering.refused
+                listed.append(rendering.change(file, match))
+        if not chosen:
+            break
+        rendering.make(current, chosen)
+        current = File(rendering.source, file.project)
+
+
+def one_pass(
+    file: File, goal: Goal, identity: Callable[[File, Match], ChangeId | None], left: Left
+) -> tuple[list[Match], list[Match]]:
+    """What is rewritten, and what is not."""
+    wanted: list[Match] = []
+    refused: list[Match] = []
+    for step in STEPS:
+        for match in step(file, goal):
+            if goal is Goal.FIX and not is_repair(file, match):
+                continue
+            change = identity(file, match) if left and match.edits else None
+            if change is not None and change in left:
+                refused.append(Match(match.node, left[change], kind=match.kind))
+            else:
+                (wanted if match.edits else refused).append(match)
+    return _without_overlaps(file, keep_aligned(file, wanted)), refused
+
+
+def _with_line_ends(edit: Edit, text: str) -> Edit:
+    """An edit whose lines end as those of the text do."""
+    if "\n" not in edit.replacement or "\r\n" not in text:
+        return edit
+    return replace(edit, replacement=re.sub(r"(?<!\r)\n", "\r\n", edit.replacement))
+
+
+def _without_overlaps(file: File, matches: list[Match]) -> list[Match]:
+    """Those whose edits do not touch; of two that do, the one that starts first, or is wider."""
+    chosen: list[Match] = []
+    taken: list[Span] = []
+
+    def order(match: Match) -> tuple[int, int, int, int]:
+        span = file.span(match.node)
+        return span.line, span.column, -span.end_line, -span.end_column
+
+    for match in sorted(matches, key=order):
+        spans = [edit.span for edit in match.edits]
+        if not any(_overlap(one, other) for one in spans for other in taken):
+            chosen.append(match)
+            taken += spans
+    return chosen
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    first = (one.line, one.column), (one.end_line, one.end_column)
+    second = (other.line, other.column), (other.end_line, other.end_column)
+    return one.cell == other.cell and first[0] < second[1] and second[0] < first[1]

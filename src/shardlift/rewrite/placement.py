@@ -1,0 +1,123 @@
+"""Placing values on devices, and flax's way of reading them: each by a function of the same call.
+
+`jax.device_put_sharded` and `device_put_replicated` are gone since JAX 0.10. Each becomes a helper
+of the package, or a function of shardlift, and so do flax's `replicate`, `prefetch_to_device` and
+`unreplicate` if they raise or gather with the flax that the project allows. What works, and what
+is stacked or reshaped by hand, is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.names import is_free
+from shardlift.source.file import File
+from shardlift.source.flax_helpers import Fitness, fitness
+from shardlift.source.guarded import is_guarded
+from shardlift.source.imports import bound_name, drop_names, move_names
+from shardlift.source.model import Edit, HelperRequest, Kind, Match
+from shardlift.source.values import External
+
+# What newer flax lets its functions name; the helpers have one name for it.
+_ONLY_IN_FLAX = "axis_name"
+UNREPLICATE = "flax.jax_utils.unreplicate"
+# Library name -> the name of the helper, and of shardlift's function.
+SUBSTITUTES = {
+    "jax.device_put_sharded": "device_put_sharded",
+    "jax.device_put_replicated": "device_put_replicated",
+    "flax.jax_utils.replicate": "replicate",
+    "flax.jax_utils.prefetch_to_device": "prefetch_to_device",
+    UNREPLICATE: "unreplicate",
+}
+_ENDINGS = frozenset(path.rpartition(".")[2] for path in SUBSTITUTES)
+_match = partial(Match, kind=Kind.PLACEMENT)
+
+
+def rewrite(file: File, goal: Goal) -> Iterator[Match]:
+    """Every use of such a name, through its module or imported from it."""
+    for node in file.index.nodes(ast.Attribute):
+        path = _through_module(file, node)
+        if path is None or not _is_needed(file, path):
+            continue
+        if not is_guarded(file, node, path) and _fits(file, node, goal):
+            yield _attribute(file, node, path, goal)
+    for statement in file.index.nodes(ast.ImportFrom):
+        paths = {alias: f"{statement.module}.{alias.name}" for alias in statement.names}
+        names = {a: p for a, p in paths.items() if p in SUBSTITUTES and _is_needed(file, p)}
+        if names and not statement.level and not is_guarded(file, statement, *names.values()):
+            yield from _imported(file, statement, names, goal)
+
+
+def _is_needed(file: File, path: str) -> bool:
+    """Whether a function has to be replaced: flax's own may work as they are."""
+    of_flax = path.startswith("flax.")
+    return not of_flax or fitness(path, file.project.settings) is not Fitness.WORKS
+
+
+def _through_module(file: File, node: ast.Attribute) -> str | None:
+    """The library name of `module.name`, where the module is the library's own."""
+    if not isinstance(node.ctx, ast.Load):
+        return None
+    if node.attr not in _ENDINGS or not isinstance(node.value, (ast.Name, ast.Attribute)):
+        return None
+    path = f"{file.name(node.value)}.{node.attr}"
+    return path if path in SUBSTITUTES else None
+
+
+def _fits(file: File, node: ast.AST, goal: Goal) -> bool:
+    call = file.index.parents.get(node)
+    if goal is Goal.SHIM or not isinstance(call, ast.Call) or call.func is not node:
+        return True
+    return all(keyword.arg != _ONLY_IN_FLAX for keyword in call.keywords)
+
+
+def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
+    name = SUBSTITUTES[path]
+    if goal is Goal.SHIM:
+        if not is_free(file, node, "shardlift", "shardlift"):
+            return Match(
+                node, f"{path}: `shardlift` is another thing in this file", kind=Kind.PLACEMENT
+            )
+        edit = file.replace(node, f"shardlift.{name}")
+        return Match(
+            node, "", (edit,), imports=frozenset({"import shardlift"}), kind=Kind.PLACEMENT
+        )
+    if not is_free(file, node, name, path):
+        return _match(node, f"{path}: the file has a `{name}` of its own")
+    helpers = frozenset({HelperRequest(name)})
+    return _match(node, "", (file.replace(node, name),), helpers=helpers)
+
+
+def _imported(
+    file: File,
+    statement: ast.ImportFrom,
+    names: Mapping[ast.alias, str],
+    goal: Goal,
+) -> Iterator[Match]:
+    if goal is Goal.SHIM:
+        to = {alias: ("shardlift", SUBSTITUTES[path]) for alias, path in names.items()}
+        yield _match(statement, "", move_names(file, statement, to))
+        return
+    gone: list[ast.alias] = []
+    edits: list[Edit] = []
+    helpers: set[HelperRequest] = set()
+    for alias, path in names.items():
+        uses = _uses(file, bound_name(alias), path)
+        name = SUBSTITUTES[path]
+        if not all(is_free(file, use, name, path) for use in uses):
+            yield _match(alias, f"{path}: the file has a `{name}` of its own")
+        elif all(_fits(file, use, goal) for use in uses):
+            gone.append(alias)
+            helpers.add(HelperRequest(name))
+            edits += [file.replace(use, name) for use in uses if use.id != name]
+    if gone:
+        new = (*drop_names(file, statement, gone), *edits)
+        yield _match(statement, "", new, helpers=frozenset(helpers))
+
+
+def _uses(file: File, name: str, path: str) -> list[ast.Name]:
+    nodes = (node for node in file.index.nodes(ast.Name) if node.id == name)
+    return [n for n in nodes if isinstance(n.ctx, ast.Load) and External(path) in file.values(n)]

@@ -1,0 +1,74 @@
+"""What comes of a migration: the new texts of files, and of the project as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shardlift.rewrite.changes import Change
+from shardlift.rewrite.home import Home, is_test
+from shardlift.source.model import HelperRequest, Kind, Version
+from shardlift.source.processes import Evidence
+
+# The oldest JAX for which the new text of sites is tested: older ones lack `jax.P` or
+# `jax.shard_map`, or (0.8, 0.9) fail to lower it without a mesh.
+WRITTEN_FOR: Version = (0, 10)
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What came of one file."""
+
+    path: str
+    before: str
+    after: str
+    rewritten: tuple[Change, ...] = ()
+    refused: tuple[Change, ...] = ()
+    skipped: tuple[Change, ...] = ()  # the program's own guards for removed names
+    helpers: frozenset[HelperRequest] = frozenset()
+    home: Home = field(default_factory=lambda: Home(None))
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is another one."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True)
+class ProcessChoice:
+    """For how many processes sites are written, and why."""
+
+    many: bool
+    line: Evidence | None = None  # None: asked for, or one process as nothing shows several
+    asked: bool = False
+    kept: bool = False  # sites keep jax.pmap: what is written for them is for one process
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What came of a project: its files that have something to say, and its modules of helpers."""
+
+    files: tuple[FileResult, ...]
+    helper_modules: tuple[FileResult, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    looked_at: int = 0
+    processes: tuple[ProcessChoice, ...] = ()  # of its programs that are mapped
+
+    @property
+    def changed(self) -> tuple[FileResult, ...]:
+        """Every file that has another text now, new ones included."""
+        return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
+
+    @property
+    def needed_jax(self) -> Version | None:
+        """The oldest JAX that runs the new text; None if it is as it was: new names alone do."""
+        return WRITTEN_FOR if any(_is_newer(file) for file in self.files) else None
+
+    @property
+    def changes_program(self) -> bool:
+        """Whether a file needs that JAX that is neither a test nor a notebook."""
+        changed = [file.path for file in self.files if _is_newer(file)]
+        return not all(is_test(path) or path.endswith(".ipynb") for path in changed)
+
+
+def _is_newer(file: FileResult) -> bool:
+    return any(change.kind is not Kind.NAME for change in file.rewritten)

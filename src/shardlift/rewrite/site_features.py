@@ -1,0 +1,56 @@
+"""What a pmap site needs of `spmd_map`, as far as the source says it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from shardlift.rewrite.options import Options
+from shardlift.rewrite.spmd_map import Feature, features_of
+from shardlift.source.file import File
+from shardlift.source.scopes import FUNCTIONS, LOOPS
+from shardlift.source.values import Known
+
+# What is in one of these may run many times.
+MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def features_of_site(options: Options) -> frozenset[Feature]:
+    """What the options of a site need; a name stands for what is assigned to it."""
+    keywords = {name: options.file.definition(node) for name, node in options.keywords.items()}
+    return features_of(replace(options, keywords=keywords))
+
+
+def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool:
+    """Whether the same function object may be mapped at a site more than once.
+
+    A lambda, a partial, or a function that a decorator maps is a new one each time.
+    """
+    if operand is None or isinstance(operand, ast.Lambda) or _is_partial(file, operand):
+        return False
+    repeated = next(_repeated(file, site), None)
+    if repeated is None:
+        return False
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    if not isinstance(value, Known) or value.file is not file:
+        return True
+    # A function that is defined beside the site is mapped as often as it is defined.
+    return next(_repeated(file, value.node), None) is not repeated or _is_mapped_twice(
+        file, operand
+    )
+
+
+def _is_partial(file: File, operand: ast.expr) -> bool:
+    return isinstance(operand, ast.Call) and file.called(operand) == "functools.partial"
+
+
+def _repeated(file: File, node: ast.AST) -> Iterator[ast.AST]:
+    """The functions and loops around a node, from the inside."""
+    return (one for one in file.index.ancestors(node) if isinstance(one, (*FUNCTIONS, *MANY)))
+
+
+def _is_mapped_twice(file: File, operand: ast.expr) -> bool:
+    names = [m.node.args[0] for m in file.mentions if isinstance(m.node, ast.Call) and m.node.args]
+    same = [n for n in names if isinstance(n, ast.Name) and n.id == getattr(operand, "id", None)]
+    return len(same) > 1

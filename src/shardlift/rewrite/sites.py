@@ -1,0 +1,379 @@
+"""pmap itself: called, as a decorator, or handed on as a value.
+
+Its name becomes that of the helper `spmd_map`, which takes the same options; nothing else of a
+site changes. pmaps directly inside one another become one
+`jax.jit(shard_map_per_device(f, …), …)` over a mesh of several axes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from shardlift.rewrite import library_sites
+from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
+from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.helpers import CACHED, UNCACHED
+from shardlift.rewrite.home import is_test
+from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
+from shardlift.rewrite.nested import levels_of, tangled
+from shardlift.rewrite.options import (
+    NotLiteralError,
+    Options,
+    UnsupportedError,
+    read_options,
+)
+from shardlift.rewrite.pmap_aliases import features_of_alias, find_alias
+from shardlift.rewrite.site_features import MANY, features_of_site, is_mapped_again
+from shardlift.rewrite.spmd_map import (
+    ANY_CALL,
+    NAME,
+    Feature,
+    axis_of,
+    features_of_any_call,
+    request,
+)
+from shardlift.source.comments import has_comment
+from shardlift.source.file import File
+from shardlift.source.mentions import OWN, Mention, Use
+from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
+from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.sites import Role
+from shardlift.source.values import Known
+
+_PLACE = "\0"  # stands for the mapped function while the text around it is laid out
+# What the summary says more about, once.
+MANY_PROCESSES = "it keeps jax.pmap: several processes may run this program"
+COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
+
+
+def rewrite(file: File, goal: Goal) -> Iterator[Match]:
+    """Every mention of pmap in a file, rewritten or refused."""
+    if goal is Goal.SHIM:
+        return
+    style = Style.of(file.source.text)
+    inside = tangled(file)
+    done: set[ast.AST] = set()
+    looked_into = _why_looked_into(file) if file.mentions else None
+    for mention in file.mentions:
+        if mention.path in library_sites.LIBRARIES:
+            yield library_sites.rewrite_mention(file, mention)
+        elif mention.name not in done:
+            reason = _why_not(file, mention, inside) or looked_into
+            if reason is not None:
+                yield Match(mention.node, reason, kind=kind_of(mention))
+            else:
+                yield _rewrite(file, mention, style, done)
+    yield from _others(file)
+
+
+def kind_of(mention: Mention) -> Kind:
+    """Whether a function is mapped where pmap is named, or pmap is handed on as a value."""
+    return Kind.SITE if mention.use in (Use.CALL, Use.DECORATOR) else Kind.VALUE
+
+
+def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str | None:
+    """Why a mention of pmap stays as it is."""
+    if not mention.is_own:
+        return _not_own(mention.path)
+    if mention.node in inside:
+        return inside[mention.node]
+    if mention.use is Use.COMPARED:
+        return COMPARED
+    if _tests_a_stand_in(file):
+        return "this test swaps jax.pmap for a stand-in, chex.fake_pmap"
+    if is_shadowed(file, mention.name, NAME):
+        return _means_another(NAME)
+    if file.many_processes:
+        return MANY_PROCESSES
+    return None
+
+
+def _others(file: File) -> Iterator[Match]:
+    """What is mapped by another library's pmap, by whatever name."""
+    mentioned = {mention.node for mention in file.mentions}
+    for site in file.sites:
+        origin = site.transform.origin
+        if site.role is Role.MAP and origin not in OWN and site.node not in mentioned:
+            yield Match(site.node, _not_own(origin), kind=Kind.SITE)
+
+
+def _not_own(path: str) -> str:
+    return f"{path} {_OTHER.get(path, 'is not jax.pmap')}"
+
+
+_OTHER = {
+    "equinox.filter_pmap": "maps only the arrays of a tree: use eqx.filter_jit",
+    "flax.nnx.pmap": "carries nnx objects in and out: use nnx.jit with nnx.shard_map",
+    "flax.experimental.nnx.pmap": "carries nnx objects in and out: use nnx.jit",
+    "objax.Parallel": "carries objax variables in and out: use jax.shard_map over their values",
+}
+
+
+def _tests_a_stand_in(file: File) -> bool:
+    """Whether the file is a test that runs under `with chex.fake_pmap():`."""
+    if "fake_pmap" not in file.source.text or not is_test(file.path):
+        return False
+    contexts = [i.context_expr for w in file.index.nodes(ast.With) for i in w.items]
+    return any("fake_pmap" in file.text(expression) for expression in contexts)
+
+
+def _why_looked_into(file: File) -> str | None:
+    """Why no site of a file can be rewritten: the file swaps pmap, or unwraps what it returns."""
+    attributes = file.index.nodes(ast.Attribute)
+    if any(node.attr == "__wrapped__" for node in attributes):
+        return "this file uses `__wrapped__`, which is another function after the rewrite"
+    swapped = any(n.attr == "pmap" and not isinstance(n.ctx, ast.Load) for n in attributes)
+    if swapped or any(_swaps_pmap(call) for call in file.index.nodes(ast.Call)):
+        return "this file swaps jax.pmap for another function, which would not be called"
+    return None
+
+
+def _swaps_pmap(call: ast.Call) -> bool:
+    """``monkeypatch.setattr(jax, "pmap", …)``, ``mock.patch("jax.pmap")`` and the like."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
+    return name in ("setattr", "patch", "object") and ("pmap" in texts or "jax.pmap" in texts)
+
+
+def _means_another(name: str) -> str:
+    return f"the name `{name}` means something else here"
+
+
+def _rewrite(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
+    try:
+        levels, inside = _levels(file, mention)
+        if len(levels) == 1:
+            return _rename(file, mention, levels[0])
+        done.update(inside)
+        return _rewrite_nested(file, mention, levels, style)
+    except UnsupportedError as error:
+        return Match(mention.node, str(error), kind=kind_of(mention))
+    except NotLiteralError:
+        return _rename(file, mention, None)
+
+
+def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]:
+    """The options of a pmap and of those directly inside it, and the nodes of the latter."""
+    if mention.use is Use.CALL:
+        assert isinstance(mention.node, ast.Call)
+        levels, inside = levels_of(file, mention.node)
+        return levels, list(inside)
+    if mention.use is Use.DECORATOR:
+        stack = _stack(file, mention.node)
+        levels = [_decorating(file, decorator) for decorator in stack]
+        return levels, [node for decorator in stack for node in ast.walk(decorator)]
+    raise NotLiteralError("pmap is a value here")
+
+
+def _rename(file: File, mention: Mention, options: Options | None) -> Match:
+    """The same call of `spmd_map`; no options: those that only the run knows."""
+    alias = find_alias(file, mention) if options is None else None
+    features = features_of_alias(file, alias) if alias else None
+    if options is not None:
+        features = features_of_site(options)
+        if is_mapped_again(file, mention.node, options.operand):
+            features |= {Feature.REMAPPED}
+    elif features is None:
+        is_said = file.project.has_keyword
+        features = ANY_CALL if _has_unseen_options(file, mention) else features_of_any_call(is_said)
+    if file.project.has_method_call("lower"):  # `str.lower` has no arguments
+        features |= {Feature.LOWERED}
+    known = alias.options if alias else options
+    helper = request(features, axis_of(known) if known else None)
+    edits = (file.replace(mention.name, NAME),)
+    return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))
+
+
+def _has_unseen_options(file: File, mention: Mention) -> bool:
+    """Whether options are unpacked that may come from outside the source, as from a JSON file."""
+    unpacked = [k.value for k in getattr(mention.node, "keywords", ()) if k.arg is None]
+    functions = [n for n in file.index.ancestors(mention.node) if isinstance(n, ast.FunctionDef)]
+    passed_on = {function.args.kwarg.arg for function in functions if function.args.kwarg}
+    return any(
+        not isinstance(value, ast.Dict) and getattr(value, "id", None) not in passed_on
+        for value in unpacked
+    )
+
+
+def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: Style) -> Match:
+    """pmaps directly inside one another, as one shard_map over a mesh of several axes."""
+    for needed in (jax_name(file)[0], PER_DEVICE):
+        if is_shadowed(file, mention.name, needed):
+            raise UnsupportedError(_means_another(needed))
+    form, node = form_of(levels, style), mention.node
+    helpers = frozenset({HelperRequest(PER_DEVICE)})
+    if mention.use is Use.DECORATOR:
+        stack = _stack(file, node)
+        if has_comment(file.text(_from(stack[0], stack[-1]))):
+            raise UnsupportedError("there are comments between the arguments of nested pmaps")
+        edits: tuple[Edit, ...] = (
+            Edit(_span(file, stack[0], stack[-1]), _decorators(file, stack, form, style)),
+        )
+        return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
+    operand = levels[-1].operand
+    assert isinstance(node, ast.Call)
+    if operand is None or isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+        raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
+    if has_comments(file, node, operand):
+        raise UnsupportedError("there are comments between the arguments of nested pmaps")
+    edits = _edits(file, node, operand, form, style, None)
+    return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
+
+
+def _edits(
+    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style, changed: str | None
+) -> tuple[Edit, ...]:
+    """What is around the function changes; its own lines are only moved sideways, if at all.
+
+    `changed` is the new text of the function, if that changes as well.
+    """
+    function = file.text(operand) if changed is None else changed
+    if "\n" in function and not has_long_strings(operand):
+        lines = TextBlock(function, file.margin(operand.lineno))
+        return (file.replace(call, _laid_out(file, call, form, style, lines)),)
+    if changed is not None:
+        return (file.replace(call, _laid_out(file, call, form, style, changed)),)
+    # A name as long as the function keeps the layout right.
+    stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
+    text = _laid_out(file, call, form, style, stand_in)
+    before, after = text.split(stand_in)
+    return (
+        Edit(file.span(_between(_start(call), _start(operand))), before),
+        Edit(file.span(_between(_end(operand), _end(call))), after),
+    )
+
+
+def _laid_out(file: File, call: ast.Call, form: CallForm, style: Style, function: Argument) -> str:
+    parent = file.index.parents.get(call)
+    under_jit = file.called(parent) == "jax.jit" and call in getattr(parent, "args", ())[:1]
+    last = file.lines[(call.end_lineno or call.lineno) - 1]
+    after = max(len(last.rstrip()) - (call.end_col_offset or 0), 0)
+    wanted = call_text(form, file, function, under_jit)
+    return render(wanted, style, file.margin(call.lineno), call.col_offset, after)
+
+
+def has_long_strings(node: ast.expr) -> bool:
+    """Whether a string in it spans lines: moving those would change it."""
+    return any(
+        isinstance(inner, (ast.Constant, ast.JoinedStr)) and inner.lineno != inner.end_lineno
+        for inner in ast.walk(node)
+    )
+
+
+def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style) -> str:
+    """The text of the decorators that take the place of those of a stack, without the first @."""
+    partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
+    partial = partials[0] if partials else partial_name(file)[0]
+    names = (f"axis_name={form.axis}",) if form.axis else ()
+    lines = [
+        *([form.host_local] if form.host_local and file.many_processes else []),
+        *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
+        _apply(partial, form.name, (*names, *form.inner)),
+    ]
+    margin = file.margin(stack[0].lineno)
+    texts = [
+        line if isinstance(line, str) else render(line, style, margin, len(margin) + 1)
+        for line in lines
+    ]
+    return f"\n{margin}@".join(texts)
+
+
+def edits_of(
+    file: File,
+    node: ast.expr,
+    operand: ast.expr | None,
+    form: CallForm,
+    style: Style,
+    changed: str | None = None,
+) -> tuple[Edit, ...]:
+    """The edits that put a form in the place of a call of pmap, or of a decorator.
+
+    `changed` is the new text of the function, if that changes as well.
+    """
+    if operand is None:
+        return (Edit(file.span(node), _decorators(file, [node], form, style)),)
+    assert isinstance(node, ast.Call)
+    return _edits(file, node, operand, form, style, changed)
+
+
+def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
+    """Whether there are comments in the text that such edits would replace."""
+    if operand is None or not isinstance(node, ast.Call):
+        return has_comment(file.text(node))
+    return any(has_comment(gap) for gap in _gaps(file, node, operand))
+
+
+def _decorating(file: File, decorator: ast.expr) -> Options:
+    if isinstance(decorator, ast.Call):
+        return read_options(file, decorator, skip=1)
+    return Options(file, None, {})
+
+
+def _stack(file: File, node: ast.expr) -> list[ast.expr]:
+    """The pmap decorators around one, as far as they follow each other."""
+    function = file.index.parents[node]
+    assert isinstance(function, ast.FunctionDef)
+    around = function.decorator_list
+    found = [node]
+    for one in around[around.index(node) + 1 :]:
+        name = one.args[0] if isinstance(one, ast.Call) and one.args else one
+        if file.name(name) not in OWN:
+            break
+        found.append(one)
+    return found
+
+
+def _apply(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
+    return CallText(partial, (name, *arguments)) if arguments else name
+
+
+def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
+    """Whether what is mapped here should be remembered, must not be, or (nothing) either.
+
+    pmap of the same function again did not compile it again. A function at the top of a module
+    may be held by a cache: it lives as long as the program.
+    """
+    if operand is None:
+        top = file.index.parents.get(file.index.parents[site]) is file.index.root
+        return frozenset() if top else frozenset({UNCACHED})
+    around = tuple(file.index.ancestors(site))
+    once = not any(isinstance(node, FUNCTIONS) for node in around)
+    if isinstance(operand, ast.Lambda) and once and not any(isinstance(n, MANY) for n in around):
+        return frozenset()
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    if not isinstance(value, Known) or value.node not in value.file.index.root.body:
+        return frozenset({UNCACHED})
+    return frozenset() if once else frozenset({CACHED})
+
+
+def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:
+    """The text of a call before and after the function that it maps."""
+    before = _between(_start(call), _start(operand))
+    return file.text(before), file.text(_between(_end(operand), _end(call)))
+
+
+def _from(first: ast.expr, last: ast.expr) -> ast.expr:
+    return _between(_start(first), _end(last))
+
+
+def _between(start: tuple[int, int], end: tuple[int, int]) -> ast.expr:
+    """A node that stands for a stretch of text."""
+    line, column = start
+    last, last_column = end
+    return ast.Name(
+        "_", lineno=line, col_offset=column, end_lineno=last, end_col_offset=last_column
+    )
+
+
+def _span(file: File, first: ast.expr, last: ast.expr) -> Span:
+    return file.span(_from(first, last))
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0

@@ -1,0 +1,94 @@
+"""What a rewrite made dead is removed; what was dead before, or may be used, stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.rewrite.goal import Goal
+from tests.rewrite.test_programs import migrated
+
+HEAD = """\
+import jax
+import jax.numpy as jnp
+
+
+def replicate(tree):
+    return jax.device_put_replicated(tree, jax.local_devices())
+
+
+# Splits a batch.
+def shard(x):
+    n = jax.local_device_count()
+    return x.reshape((n, -1) + x.shape[1:])
+
+
+def unused(x):
+    return shard(x)
+
+
+def mean(x):
+    return jax.lax.pmean(x, "i")
+
+
+p_mean = jax.pmap(mean, axis_name="i")
+
+
+def main(loader):
+    n = jax.local_device_count()
+    scale = replicate(jnp.ones(2))
+    for batch in loader:
+        out = p_mean(shard(batch))
+        out = jax.tree_map(lambda x: x[0], out)
+        print(out)
+"""
+
+
+def written(text: str, **others: str) -> str:
+    return migrated({"main.py": text, **others}, goal=Goal.GLOBAL)[0]["main.py"]
+
+
+def test_a_function_that_only_the_old_text_used_is_removed() -> None:
+    text = HEAD.replace("def unused(x):\n    return shard(x)\n\n\n", "")
+    after = written(text)
+    assert "def shard(" not in after
+    assert "# Splits a batch." not in after
+    assert "out = p_mean(batch)\n" in after
+
+
+def test_an_assignment_of_a_name_to_itself_is_removed() -> None:
+    after = written(HEAD)
+    assert "out = out" not in after
+    assert "        out = p_mean(batch)\n        print(out)\n" in after
+
+
+def test_what_was_dead_before_stays_with_what_it_uses() -> None:
+    after = written(HEAD)
+    assert "def unused(x):\n    return shard(x)\n" in after
+    assert "def shard(x):" in after
+    assert "    n = jax.local_device_count()\n    scale" in after  # nobody read it before
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"other.py": "from main import shard\n"},
+        {"other.py": "import main\n\nprint(main.shard)\n"},
+        {"other.py": "import main\n\nprint(getattr(main, 'shard'))\n"},
+    ],
+)
+def test_what_another_file_may_use_stays(others: dict[str, str]) -> None:
+    text = HEAD.replace("def unused(x):\n    return shard(x)\n\n\n", "")
+    assert "def shard(" in written(text, **others)
+
+
+def test_what_the_module_exports_stays() -> None:
+    text = HEAD.replace("def unused(x):\n    return shard(x)\n\n\n", "")
+    assert "def shard(" in written(f'{text}\n\n__all__ = ["shard"]\n')
+
+
+def test_a_count_that_only_the_old_text_read_is_removed() -> None:
+    split = "n = jax.local_device_count()\n        batch = batch.reshape((n, -1) + batch.shape[1:])"
+    text = HEAD.replace("out = p_mean(shard(batch))", f"{split}\n        out = p_mean(batch)")
+    after = written(text)
+    assert "reshape((n, -1) + batch" not in after
+    assert "        n = jax" not in after

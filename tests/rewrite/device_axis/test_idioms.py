@@ -1,0 +1,168 @@
+"""Which calls make stacked arrays or read a row of them, so that a rewrite can undo it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from shardlift.rewrite.device_axis.cells import CellRole
+from shardlift.rewrite.device_axis.idioms import Idiom, idiom
+from shardlift.source.project import Project
+from shardlift.source.text import Source
+
+HEAD = """\
+import functools
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import jax_utils
+from flax.training import common_utils
+n = jax.local_device_count()
+def shard(xs): return jax.tree.map(lambda x: x.reshape((n, -1) + x.shape[1:]), xs)
+def first(tree): return jax.tree.map(lambda x: x[0], tree)
+def noisy(tree):
+    print(tree)
+    return jax.tree.map(lambda x: x[0], tree)
+@functools.cache
+def cached(tree): return jax.tree.map(lambda x: x[0], tree)
+def replicate(tree, devices=None):
+    return jax.device_put_replicated(tree, devices or jax.local_devices())
+devices = jax.local_devices()[:k]
+def place(x):
+    if isinstance(x, jax.Array):
+        return jax.device_put(jnp.stack([x] * len(devices)), sharding)
+    return jax.device_put(np.stack([x] * len(devices)), sharding)
+def place_arrays(x):
+    if isinstance(x, jax.Array):
+        return jnp.stack([x] * n)
+def place_some(x):
+    if isinstance(x, jax.Array):
+        return jnp.stack([x] * n)
+    return jnp.stack([x] * len(devices))
+def split(x): return x.reshape((n, -1) + x.shape[1:])
+@functools.cache
+def split_once(x): return x.reshape((n, -1) + x.shape[1:])
+"""
+
+
+def found(text: str) -> tuple[CellRole, str] | None:
+    """The role of the last call of a text, and the tree that it is given."""
+    result = _idiom(text)
+    return (result.role, ast.unparse(result.tree)) if result is not None else None
+
+
+def counts_all(text: str) -> bool:
+    result = _idiom(text)
+    return result is not None and result.counts_all
+
+
+def _idiom(text: str) -> Idiom | None:
+    file = Project.of(Source("m.py", f"{HEAD}{text}\n")).file("m.py")
+    statement = file.index.root.body[-1]
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    return idiom(file, statement.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jax_utils.replicate(T)",
+        "jax_utils.replicate(T, jax.devices())",
+        "jax.device_put_replicated(T, jax.local_devices())",
+        "replicate(T)",
+        "jnp.stack([T] * n)",
+        "jnp.stack(n * [T])",
+        "jnp.broadcast_to(T, (n,) + T.shape)",
+        "jnp.broadcast_to(T, (n, *T.shape))",
+        "jax.device_put(jnp.stack([T] * n), sharding)",
+    ],
+)
+def test_copies_on_all_devices(text: str) -> None:
+    assert found(text) == (CellRole.REPLICATE, "T")
+    assert counts_all(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jax.device_put_replicated(T, devices)",
+        "jax.device_put_replicated(T, jax.local_devices()[:2])",
+        "jax_utils.replicate(T, jax.devices()[:2])",
+        "jnp.stack([T] * len(devices))",
+        "jax.tree.map(place, T)",
+    ],
+)
+def test_copies_on_perhaps_some_devices(text: str) -> None:
+    assert found(text) == (CellRole.REPLICATE, "T")
+    assert not counts_all(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "common_utils.shard(T)",
+        "shard(T)",
+        "jax.tree.map(split, T)",
+        "jax.tree.map(common_utils.shard, T)",
+        "T.reshape((n, -1) + T.shape[1:])",
+        "T.reshape(n, -1, *T.shape[1:])",
+        "T.reshape((n, T.shape[0] // n, *T.shape[1:]))",
+        "jnp.reshape(T, (n, -1) + tuple(T.shape[1:]))",
+    ],
+)
+def test_batches_split_over_the_devices(text: str) -> None:
+    assert found(text) == (CellRole.SHARD, "T")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jax.random.split(T, n)",
+        "jax.random.split(T, num=n)",
+        "common_utils.shard_prng_key(T)",
+        "jax.device_put_sharded(T, jax.local_devices())",
+    ],
+)
+def test_other_rows(text: str) -> None:
+    assert found(text) == (CellRole.ROWS, "T")
+
+
+@pytest.mark.parametrize(
+    "text", ["jax_utils.unreplicate(T)", "jax.tree.map(lambda x: x[0], T)", "first(T)"]
+)
+def test_the_first_row_of_every_leaf(text: str) -> None:
+    assert found(text) == (CellRole.FIRST, "T")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jax_utils.replicate(T, devices=some)",
+        "replicate(T, some)",
+        "noisy(T)",
+        "cached(T)",
+        "jax.tree.map(split_once, T)",
+        "jax.tree.map(lambda x: x[1], T)",
+        "jax.tree.map(lambda x: x[0], T, U)",
+        "jax.random.split(T, 4)",
+        "jax.random.split(T)",
+        "T.reshape((n, -1))",
+        "T.reshape((n, -1) + U.shape[1:])",
+        "T.reshape((n, U.shape[0] // n, *T.shape[1:]))",
+        "T.reshape((n, T.shape[0] // 2, *T.shape[1:]))",
+        "T.reshape((4, -1) + T.shape[1:])",
+        "jnp.stack([T, U] * n)",
+        "jnp.stack([T] * n, axis=1)",
+        "jnp.broadcast_to(T, (n, 3))",
+        "unknown(T)",
+        "jax.tree.map(place_arrays, T)",
+        "jax.tree.map(place_some, T)",
+        "jax.device_put_replicated(T, jax.local_devices()[1:])",
+        "jax.device_put(T.reshape((n, -1) + T.shape[1:]), sharding)",
+        "jnp.stack([T] * len(other[:2]))",
+    ],
+)
+def test_what_is_not_understood(text: str) -> None:
+    assert found(text) is None

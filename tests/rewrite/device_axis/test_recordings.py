@@ -1,0 +1,114 @@
+"""What several recorded runs say together, and which of them are believed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from shardlift.capture.schema import HOST, Capture, LeafFacts, Proof, SiteFacts
+from shardlift.capture.text_digest import digest
+from shardlift.rewrite.device_axis.recordings import combine
+from shardlift.rewrite.device_axis.rewrites import analyse
+from shardlift.rewrite.device_axis.solve import AxisLayout, decide, findings
+from shardlift.source.project import Project
+from shardlift.source.text import Source
+
+TEXT = """\
+import jax
+from flax import jax_utils
+from flax.training import common_utils
+def step(state, batch): return state, batch
+p_step = jax.pmap(step, axis_name="i")
+s = jax_utils.replicate(1.0)
+s, y = p_step(s, common_utils.shard(data))
+print(jax_utils.unreplicate(s), jax_utils.unreplicate(y))
+"""
+WHOLE, STACKED = AxisLayout.WHOLE, AxisLayout.STACKED
+
+
+def unproven(path: str) -> Proof:
+    return Proof(path, 1, None, f"{path}['x']", "a reason")
+
+
+def recorded(*needs: tuple[int, ...] | None, size: int = 8) -> SiteFacts:
+    proofs = tuple(
+        Proof(f"output[{k}]", 1, need) if need is not None else unproven(f"output[{k}]")
+        for k, need in enumerate(needs)
+    )
+    return SiteFacts("m.py", 5, "step", axis_size=size, calls=1, proofs=proofs)
+
+
+def run(*needs: tuple[int, ...] | None, text: str = TEXT, size: int = 8) -> Capture:
+    return Capture(sites=(recorded(*needs, size=size),), sources={"m.py": digest(text)})
+
+
+def outputs(*captures: Capture) -> tuple[list[AxisLayout], str]:
+    """The layouts of the outputs, and everything that is said about what keeps its axis."""
+    program = analyse([Project.of(Source("m.py", TEXT)).file("m.py")], captures)
+    (site,) = program.sites.values()
+    decision = decide(program)
+    return decision.outputs(site), "\n".join(one.text for one in findings(program, decision))
+
+
+def test_a_fact_has_to_hold_in_all_runs() -> None:
+    assert outputs(run((0,), ()), run((0,), ()))[0] == [WHOLE, WHOLE]
+    layouts, said = outputs(run((0,), ()), run((0,), None))
+    assert layouts == [WHOLE, STACKED]
+    assert "output[1]['x'] is not proven to be the same on all devices: a reason" in said
+    assert outputs(run((0,), ()), run((0, 1), ()))[0] == [STACKED, WHOLE]
+
+
+def test_runs_that_disagree_are_not_believed() -> None:
+    layouts, said = outputs(run((0,), ()), run((0,)))
+    assert WHOLE not in layouts
+    assert "disagree about what step returns, output[0], output[1] and output[0]" in said
+
+
+def test_a_run_without_proof_takes_the_proofs_of_the_others() -> None:
+    layouts, said = outputs(run((0,), ()), run())
+    assert WHOLE not in layouts
+    assert "has no proof for step" in said
+
+
+def test_a_run_on_one_device_says_nothing_beside_one_on_several() -> None:
+    assert outputs(run((0,), None), run((), (), size=1))[0] == [WHOLE, STACKED]
+    assert "recorded on one device" in outputs(run((), (), size=1))[1]
+
+
+def test_a_run_of_another_text_is_passed_over() -> None:
+    stale = run((0,), (), text=TEXT + "# more\n")
+    layouts, said = outputs(stale)
+    assert WHOLE not in layouts
+    assert "m.py has changed since the run was recorded" in said
+    assert outputs(stale, run((0,), None))[0] == [WHOLE, STACKED]
+
+
+def test_a_run_that_does_not_say_of_which_text_is_not_believed() -> None:
+    undated = dataclasses.replace(run((0,), ()), sources={})
+    layouts, said = outputs(undated)
+    assert WHOLE not in layouts
+    assert "does not say of which text of m.py it was" in said
+
+
+def test_a_run_that_did_not_call_the_site_says_nothing_about_it() -> None:
+    other = dataclasses.replace(run(), sites=())
+    assert outputs(other, run((0,), ()))[0] == [WHOLE, WHOLE]
+
+
+@pytest.mark.parametrize("change", [{"nested": 1}, {"transformed": {"vmap": 1}}])
+def test_what_hides_programs_in_one_run_hides_them_in_all(change: dict[str, object]) -> None:
+    hidden = dataclasses.replace(recorded((0,), ()), **change)  # type: ignore[arg-type]
+    capture = dataclasses.replace(run((0,), ()), sites=(hidden,))
+    assert WHOLE not in outputs(capture, run((0,), ()))[0]
+    assert WHOLE not in outputs(run((0,), ()), capture)[0]
+
+
+def test_structures_that_differ_are_not_known() -> None:
+    def leaf(path: str) -> LeafFacts:
+        return LeafFacts(path, "float32", (8,), 32, 0, "P('i')", HOST)
+
+    one = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]"),))
+    other = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]['x']"),))
+    assert combine([one, one]).outputs == one.outputs
+    assert combine([one, other]).outputs == ()

@@ -1,0 +1,238 @@
+"""What `--to global` writes, to the letter, from a program and what a run proved of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shardlift.capture.schema import HOST, Capture, LeafFacts, SiteFacts
+from shardlift.rewrite.goal import Goal
+from shardlift.source.settings import Settings
+from tests.rewrite.captures import proof
+from tests.rewrite.test_programs import PLACED, migrated
+
+HEAD = """\
+import jax
+from flax import jax_utils
+from flax.training import checkpoints, common_utils
+
+
+def train_step(state, batch, key):
+    grads = jax.grad(loss)(state, batch, key)
+    return update(state, jax.lax.pmean(grads, "batch")), metrics(state, batch)
+
+
+p_step = jax.pmap(train_step, axis_name="batch", donate_argnums=(0,))
+"""
+LOOP = """
+
+def train(loader, state, key):
+    n = jax.local_device_count()
+    state = jax_utils.replicate(state)
+    for batch in loader:
+        batch = common_utils.shard(batch)  # a row a device
+        key, use = jax.random.split(key)
+        state, metrics = p_step(state, batch, jax.random.split(use, n))
+        print(jax_utils.unreplicate(metrics))
+        checkpoints.save_checkpoint("dir", (jax_utils.unreplicate(state), 1), 1)
+        kept = jax_utils.unreplicate(state)
+    return jax_utils.unreplicate(state), kept
+"""
+SITE = """\
+p_step = jax.jit(
+    shard_map_at_call(
+        train_step,
+        "batch",
+        in_specs=(jax.P(), jax.P("batch"), jax.P("batch")),
+        out_specs=jax.P(),
+    ),
+    donate_argnums=(0,),
+)
+"""
+AFTER = """
+
+def train(loader, state, key):
+    n = jax.local_device_count()
+    state = jax.device_put(
+        jax.tree.map(jax.numpy.copy, state),
+        jax.NamedSharding(device_mesh("batch"), jax.P()),
+    )
+    for batch in loader:
+        key, use = jax.random.split(key)
+        state, metrics = p_step(state, batch, jax.random.split(use, n))
+        print(metrics)
+        checkpoints.save_checkpoint("dir", (state, 1), 1)
+        kept = jax.tree.map(jax.numpy.copy, state)
+    return state, kept
+"""
+
+
+def proven(*needs: tuple[int, ...] | None, why: str = "") -> Capture:
+    """A run in which `train_step` was called, and what has to be equal for each output."""
+    proofs = tuple(proof(f"output[{k}]", need, "['a']") for k, need in enumerate(needs))
+    proofs = tuple(replace(one, why=one.why and why) for one in proofs)
+    state = LeafFacts("state['a']", "float32", (8, 2), 64, 0, "P('batch')", HOST)
+    site = SiteFacts("main.py", 11, "train_step", calls=3, arguments=(state,), proofs=proofs)
+    return Capture(sites=(site,))
+
+
+def written(text: str, facts: Capture | None = None) -> str:
+    return migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts)[0]["main.py"]
+
+
+def findings(text: str, facts: Capture | None = None) -> list[str]:
+    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=facts)
+    return [place.reason for file in result.files for place in file.refused]
+
+
+def test_what_a_person_would_write() -> None:
+    after = written(HEAD + LOOP, proven((0,), ()))
+    assert after.endswith(SITE + AFTER)
+    assert "jax_utils" not in after
+    assert findings(HEAD + LOOP, proven((0,), ())) == []
+
+
+NUMBERS = """    state = jax.device_put(
+        jax.tree.map(
+            lambda x: jax.numpy.copy(x) if isinstance(x, jax.Array) else np.array(x),
+            state,
+        ),
+        jax.NamedSharding(device_mesh("batch"), jax.P()),
+    )
+"""
+
+
+def test_python_numbers_get_the_type_that_flax_gives_them() -> None:
+    facts = proven((0,), ())
+    (site,) = facts.sites
+    scalar = replace(site.arguments[0], path="state['lr']", shape=(8,))
+    text = HEAD + LOOP
+    for change in ({"arguments": (*site.arguments, scalar)}, {"leaves_left_out": 1}):
+        after = written(text, replace(facts, sites=(replace(site, **change),)))
+        assert NUMBERS in after
+        assert "import numpy as np\n" in after
+    assert "np.array(x)" not in written(text, facts)
+    older = Settings(target=(0, 9), flax=(0, 12, 6))
+    recorded = replace(facts, sites=(replace(site, leaves_left_out=1),))
+    after = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=recorded, settings=older)[0]
+    assert "jax.tree.map(jax.numpy.copy, state)" in after["main.py"]
+
+
+@pytest.mark.parametrize(
+    ("stacked", "copied"),
+    [
+        ("jnp.stack([x] * N)", "jnp.copy"),
+        ("jnp.array([x] * N)", "np.array"),
+        ("np.stack([x] * N)", "np.array"),
+        ("np.array([x] * N)", "np.array"),
+        ("jnp.broadcast_to(x, (N, *x.shape))", "jnp.copy"),
+        ("np.broadcast_to(x, (N, *x.shape))", "np.array"),
+        (
+            "jnp.stack([x] * N) if isinstance(x, jax.Array) else np.stack([x] * N)",
+            "lambda x: jnp.copy(x) if isinstance(x, jax.Array) else np.array(x)",
+        ),
+    ],
+)
+def test_weakly_typed_leaves_are_typed_as_by_what_stacked_them(stacked: str, copied: str) -> None:
+    then, _, otherwise = stacked.partition(" else ")
+    body = f"    return {stacked}\n"
+    if otherwise:
+        then, _, test = then.partition(" if ")
+        body = f"    if {test}:\n        return {then}\n    return {otherwise}\n"
+    text = (
+        "import jax\nimport jax.numpy as jnp\nimport numpy as np\n\n"
+        f"N = jax.local_device_count()\n\n\ndef copies(x):\n{body}\n\n"
+        'p_mean = jax.pmap(lambda x: jax.lax.pmean(x, "i"), axis_name="i")\n'
+        "print(jax.tree.map(lambda x: x[0], p_mean(jax.tree.map(copies, tree))))\n"
+    )
+    after = "".join(written(text).split())
+    assert f"jax.tree.map({copied},tree".replace(" ", "") in after
+
+
+def test_a_returned_state_that_others_have_is_a_copy() -> None:
+    later = "    def later():\n        print(jax_utils.unreplicate(state))\n\n    n ="
+    loop = LOOP.replace("    n =", later).replace("loader, state", "loader, start")
+    text = HEAD + loop.replace("jax_utils.replicate(state)", "jax_utils.replicate(start)")
+    assert "return jax.tree.map(jax.numpy.copy, state), kept" in written(text, proven((0,), ()))
+
+
+def test_without_facts_the_batch_alone_changes() -> None:
+    after = written(HEAD + LOOP, Capture())
+    assert 'in_specs=(jax.P("batch"), jax.P("batch"), jax.P("batch"))' in after
+    taken = "    state = jax.tree.map(lambda x: x[0], state)\n    grads = jax.grad(loss)"
+    assert f"{taken}(state, batch, key[0])" in after
+    rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
+    assert f"return {rows}(update(" in after
+    assert "    state = jax_utils.replicate(state)\n" in after
+    assert all("--facts FILE" in said for said in findings(HEAD + LOOP, Capture()))
+
+
+def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
+    why = "comes from argument batch, first used by mul at main.py:7 (loss)"
+    facts = proven((0,), None, why=why)
+    after = written(HEAD + LOOP, facts)
+    assert 'out_specs=(jax.P(), jax.P("batch")),\n' in after
+    rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
+    assert f'"batch")), {rows}metrics(state, batch))' in after
+    (said,) = findings(HEAD + LOOP, facts)
+    assert said.startswith(
+        "output[1] of train_step keeps its device axis: output[1]['a'] is not proven"
+    )
+    assert said.endswith(f"{why}: return its lax.pmean, or let it stay one per device")
+
+
+def test_an_output_that_needs_a_row_to_be_equal_keeps_its_axis() -> None:
+    after = written(HEAD + LOOP, proven((0, 2), (0,)))
+    assert not PLACED.search(after)  # the state comes back, and depends on the keys
+    assert findings(HEAD + LOOP, proven((0, 2), (0,)))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("    stash(state)\n", "is given to stash"),
+        ("    history[0] = state\n", "is put into `history[0]`"),
+        ("    total = total + state\n", "is used in `total + state`"),
+        ("    print(state.shape)\n", "shows its shape"),
+        ("    print(f'{state}')\n", "is used in"),
+        ("    global held\n    held = state\n", "which nothing here reads"),
+        ("    box.state = state\n", "is put into `box.state`"),
+    ],
+)
+def test_a_state_that_goes_elsewhere_keeps_its_axis(line: str, why: str) -> None:
+    text = HEAD + LOOP.replace("    return jax_utils", f"{line}    return jax_utils")
+    said = findings(text, proven((0,), ()))
+    assert any(why in one and "main.py:" in one for one in said), said
+    assert not PLACED.search(written(text, proven((0,), ())))
+
+
+def test_facts_of_another_function_on_the_line_are_none() -> None:
+    facts = proven((0,), ())
+    other = Capture(
+        sites=(SiteFacts("main.py", 11, "another", calls=1, proofs=facts.sites[0].proofs),)
+    )
+    assert not PLACED.search(written(HEAD + LOOP, other))
+
+
+def test_comments_inside_a_call_are_not_lost() -> None:
+    text = HEAD + LOOP.replace(
+        "jax_utils.replicate(state)", "jax_utils.replicate(\n        state  # mine\n    )"
+    )
+    assert "# mine" in written(text, proven((0,), ()))
+    assert any("comments" in said for said in findings(text, proven((0,), ())))
+
+
+def test_programs_of_many_processes_keep_calling_with_their_own_part() -> None:
+    start = "\n\njax.distributed.initialize()\n"
+    after = written(HEAD + LOOP + start, proven((0,), ()))
+    assert "p_step = host_local_arrays(\n    jax.jit(\n        shard_map_on_devices(" in after
+    assert "def host_local_arrays(" in after
+
+
+def test_lines_of_findings_are_those_of_the_file_as_it_is() -> None:
+    text = HEAD + LOOP + "\n\nother = jax.pmap(train_step, in_axes=-1)\n"
+    _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=proven((0,), ()))
+    (file,) = result.files
+    said = {place.span.line for place in file.refused if "from the end" in place.reason}
+    assert said == {text.splitlines().index("other = jax.pmap(train_step, in_axes=-1)") + 1}

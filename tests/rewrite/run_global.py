@@ -1,0 +1,90 @@
+"""Run programs, migrate them to global arrays, run them again, and compare the numbers.
+
+    python run_global.py FOLDER
+
+In FOLDER each program has a folder with `before/` and, in a file `ways`, how to migrate it:
+`text`, without facts; `facts`, with those of its own run. Prints one JSON object: for each program
+and way what went wrong (None if nothing did), how often the migrated program uses each helper, and
+the findings.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from shardlift import legacy
+from shardlift.facts import Capture, Recorder
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.helpers import catalogue
+from tests.rewrite import run_programs
+from tests.rewrite.captures import dated
+
+HELPERS = ("shard_map_on_devices", "shard_map_at_call", "spmd_map", "put_on_every_device")
+PLAIN = "jax.shard_map"
+ROUNDING = 8  # ulps, over some steps of training
+
+
+def recorded(folder: Path) -> tuple[Any, Capture]:
+    """What the program returns, and what it was seen to do."""
+    recorder = Recorder()
+    with legacy(recorder=recorder):
+        returned = run_programs.imported(folder)
+    return returned, recorder.capture()
+
+
+def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
+    """Write the migrated program beside the original; its sites by form, and its findings."""
+    before = root / "before"
+    paths = [str(path) for path in sorted(before.rglob("*.py"))]
+    read = lambda path: Path(path).read_bytes()
+    texts = {path: Path(path).read_text() for path in paths}
+    captures = dated(facts, texts)
+    result = migrate(paths, read, os.path.exists, Goal.GLOBAL, None, captures)
+    texts |= {file.path: file.after for file in result.changed}
+    for path, text in texts.items():
+        target = root / way / Path(path).relative_to(before)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    said = [place.reason for file in result.files for place in file.refused]
+    names = (*HELPERS, PLAIN)
+    uses = {name: sum(_count(name, text) for text in texts.values()) for name in names}
+    return {"uses": uses, "findings": said}
+
+
+def _count(name: str, text: str) -> int:
+    """How often a text uses a function, outside of the definitions of helpers."""
+    tree = ast.parse(text)
+    helpers = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in catalogue()]
+    inside = {id(node) for helper in helpers for node in ast.walk(helper)}
+    used = (n for n in ast.walk(tree) if isinstance(n, (ast.Name, ast.Attribute)))
+    return sum(id(node) not in inside and ast.unparse(node) == name for node in used)
+
+
+def verdict(folder: Path) -> dict[str, Any]:
+    """What came of one program, both ways."""
+    found: dict[str, Any] = {}
+    try:
+        expected, facts = recorded(folder / "before")
+    except Exception:
+        return {"wrong": f"before: {traceback.format_exc()[-1500:]}"}
+    for way in (folder / "ways").read_text().split():
+        try:
+            found[way] = migrated(folder, way, None if way == "text" else facts)
+            with legacy():
+                got = run_programs.run(folder / way, before=False)
+            found[way]["wrong"] = run_programs.difference(expected, got, ROUNDING)
+        except Exception:
+            found[way] = {"wrong": f"after, {way}: {traceback.format_exc()[-1500:]}"}
+    return found
+
+
+if __name__ == "__main__":
+    folders = sorted(Path(sys.argv[1]).iterdir())
+    print(json.dumps({folder.name: verdict(folder) for folder in folders}))

@@ -1,0 +1,44 @@
+"""Lines broken where a formatter would break them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.rewrite.call_format import CallText, Style, TextBlock, render
+
+_STYLE = Style(40, "    ", "'")
+_CALL = CallText("f", ("aaaa", CallText("g", ("bbbb", "cccc")), "dddd"))
+
+
+def test_on_one_line_where_it_fits() -> None:
+    assert render(_CALL, _STYLE, "", 0) == "f(aaaa, g(bbbb, cccc), dddd)"
+
+
+def test_the_arguments_on_a_line_of_their_own() -> None:
+    assert render(_CALL, _STYLE, "", 20) == "f(\n    aaaa, g(bbbb, cccc), dddd\n)"
+
+
+def test_one_a_line_with_a_comma() -> None:
+    long = CallText("f", ("a" * 30, CallText("g", ("b" * 20, "c" * 20))))
+    assert render(long, _STYLE, "  ", 2) == (
+        "f(\n      " + "a" * 30 + ",\n      g(\n          " + "b" * 20 + ",\n          "
+        "" + "c" * 20 + ",\n      ),\n  )"
+    )
+
+
+def test_lines_move_with_the_call() -> None:
+    text = CallText("f", (TextBlock("lambda x: (\n    x\n)", ""), "'i'"))
+    assert render(text, _STYLE, "", 0) == "f(\n    lambda x: (\n        x\n    ),\n    'i',\n)"
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "indent", "quote"),
+    [
+        ("def f():\n  return 'a'\n", 80, "  ", "'"),
+        ('def f():\n    return "a"\n', 80, "    ", '"'),
+        ("def f():\n\treturn 1\n", 80, "\t", '"'),
+        ("x = 1  " + "#" * 85 + "\n" + ("y = " + "z" * 90 + "\n") * 9, 100, "    ", '"'),
+    ],
+)
+def test_style(text: str, width: int, indent: str, quote: str) -> None:
+    assert Style.of(text) == Style(width, indent, quote)

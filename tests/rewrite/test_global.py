@@ -1,0 +1,175 @@
+"""`--to global`: programs migrated, with a recorded run or without, and run: the same bits."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardlift.capture.schema import Capture, LeafFacts, Proof, SiteFacts
+from shardlift.capture.text_digest import digest
+from shardlift.check.engine import check_texts
+from shardlift.rewrite.goal import Goal
+from tests import children, shared
+from tests.rewrite.programs import PROGRAMS
+from tests.rewrite.test_programs import migrated
+from tests.rewrite.training_programs import GLOBAL, PARTLY, STACKED
+
+RUNNER = Path(__file__).with_name("run_global.py")
+LEGACY = Path(__file__).parents[1] / "legacy" / "programs"
+MAIN = """\
+import os
+import runpy
+
+
+def main():
+    path = os.path.join(os.path.dirname(__file__), "program.py")
+    return runpy.run_path(path, run_name="__main__")["RESULTS"]
+"""
+GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
+# Programs of tests/legacy that change; the others stay as `--to shard_map` has them.
+CHANGED = ("data_parallel", "gan_two_states", "replicate_unreplicate")
+KEPT = {name: files for name, (_, files) in {**PARTLY, **STACKED}.items()}
+ALL = {**GLOBAL, **KEPT}
+
+
+def _programs() -> dict[str, tuple[str, Mapping[str, str]]]:
+    found: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for number, (name, files) in enumerate(ALL.items()):
+        if number % 2:  # as a script, which has its mesh in a variable
+            files = {**files, "main.py": files["main.py"] + GUARD}
+        # Without facts only some of them, to keep it short.
+        found[name] = ("facts text" if number % 4 == 0 else "facts", files)
+    for name in CHANGED:
+        files = {"main.py": MAIN, "program.py": (LEGACY / f"{name}.py").read_text()}
+        found[name] = ("facts", files)
+    return found
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return shared.once("migrate global", lambda: _run(tmp_path_factory.mktemp("programs")))
+
+
+def _run(root: Path) -> dict[str, Any]:
+    for name, (ways, files) in _programs().items():
+        for path, text in files.items():
+            target = root / name / "before" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        (root / name / "ways").write_text(ways)
+    environment = children.plain_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
+    here = str(Path(__file__).parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    done = children.run(
+        [sys.executable, str(RUNNER), str(root)],
+        env=environment,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.slow
+def test_same_bits_before_and_after(verdicts: dict[str, Any]) -> None:
+    """All in one test: a worker that has one program has run them all."""
+    wrong = {
+        name: found.get("wrong") or {way: one["wrong"] for way, one in found.items()}
+        for name, found in verdicts.items()
+    }
+    assert set(wrong) == set(_programs())
+    assert {name: said for name, said in wrong.items() if isinstance(said, str)} == {}
+    assert {name: said for name, said in wrong.items() if any(said.values())} == {}
+    _the_state_loses_its_axis_once_a_run_was_recorded(verdicts)
+
+
+def _the_state_loses_its_axis_once_a_run_was_recorded(verdicts: dict[str, Any]) -> None:
+    for name in GLOBAL:
+        found = verdicts[name]["facts"]
+        assert _global_sites(found["uses"]), name
+        assert not found["uses"]["spmd_map"], name
+        assert [one for one in found["findings"] if "device axis" in one] == [], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PARTLY, *STACKED])
+def test_what_keeps_its_axis_is_said_with_the_reason(name: str, verdicts: dict[str, Any]) -> None:
+    reason, _ = {**PARTLY, **STACKED}[name]
+    findings = verdicts[name]["facts"]["findings"]
+    assert any(reason in finding for finding in findings), findings
+    assert all("keep" in finding for finding in findings)
+    assert bool(_global_sites(verdicts[name]["facts"]["uses"])) == (name in PARTLY)
+
+
+def _global_sites(uses: Mapping[str, int]) -> int:
+    names = ("jax.shard_map", "shard_map_at_call", "shard_map_on_devices")
+    return sum(uses[name] for name in names)
+
+
+def test_programs_of_stacked_arrays_stay_as_shard_map_has_them() -> None:
+    for name, files in PROGRAMS.items():
+        after, _ = migrated(files, goal=Goal.GLOBAL)
+        assert after == migrated(files)[0], name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_is_written_is_clean_and_final(name: str) -> None:
+    after, migration = migrated(ALL[name], goal=Goal.GLOBAL)
+    said = [change.reason for file in migration.files for change in file.refused]
+    # What keeps its axis, the reason, and what to change by hand.
+    assert [one for one in said if one.count(": ") < 2] == []
+    for text in after.values():
+        ast.parse(text)
+        assert "shardlift" not in text
+    codes = [finding.code for report in check_texts(after).values() for finding in report.findings]
+    assert [code for code in codes if code.startswith("SL2")] == []
+    again, result = migrated(after, goal=Goal.GLOBAL)
+    assert again == after
+    assert result.changed == ()
+
+
+def test_a_bare_decorator_gets_its_arguments_by_partial() -> None:
+    text = (
+        "import jax\nimport numpy as np\n\n\n@jax.pmap\ndef double(p, x):\n    return p * x\n\n\n"
+        "p = jax.device_put_replicated(np.ones(3), jax.local_devices())\n"
+        "print(double(p, np.ones((jax.local_device_count(), 3)))[0])\n"
+    )
+    after, _ = migrated({"m.py": text}, goal=Goal.GLOBAL)
+    assert "@jax.jit\n@functools.partial(\n    jax.shard_map,\n    mesh=mesh," in after["m.py"]
+    assert "import functools" in after["m.py"]
+    named, _ = migrated({"m.py": f"from functools import partial\n{text}"}, goal=Goal.GLOBAL)
+    assert "@partial(\n    jax.shard_map," in named["m.py"]
+
+
+def test_facts_of_a_text_that_has_changed_are_not_believed() -> None:
+    text = (
+        "import jax\nfrom flax import jax_utils\n\n\ndef step(state, x):\n"
+        "    return jax.tree.map(lambda s: s + 1, state)\n\n\n"
+        "p_step = jax.pmap(step, 'batch')\nstate = jax_utils.replicate({'w': 1.0, 'b': 2.0})\n"
+        "for x in batches:\n    state = p_step(state, x)\nsave(jax_utils.unreplicate(state))\n"
+    )
+    proof = Proof("output", 2, (0,))
+    leaves = tuple(
+        LeafFacts(f"output['{name}']", "float32", (8,), 4, 0, "P('batch')", "in place")
+        for name in "bw"
+    )
+    site = SiteFacts("m.py", 9, "step", axis_name="batch", axis_size=8, calls=2, outputs=leaves)
+    site = dataclasses.replace(site, proofs=(proof,))
+    fresh = Capture(sites=(site,), sources={"m.py": digest(text)})
+    believed, _ = migrated({"m.py": text}, goal=Goal.GLOBAL, facts=fresh)
+    assert "out_specs=jax.P()" in believed["m.py"]
+    stale = dataclasses.replace(fresh, sources={"m.py": digest(text + "# more")})
+    left, migration = migrated({"m.py": text}, goal=Goal.GLOBAL, facts=stale)
+    assert "out_specs=jax.P()" not in left["m.py"]
+    said = [place.reason for file in migration.files for place in file.refused]
+    assert any("m.py has changed since the run was recorded" in one for one in said), said

@@ -1,0 +1,506 @@
+"""Where helpers live: at the top of a package, beside scripts, or in the file.
+
+The imports that are written are also carried out, in one process per layout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.home import find_homes
+from shardlift.rewrite.layout import Layout
+from shardlift.source.project import Project
+from shardlift.source.text import Source
+from tests import children
+
+Files = dict[str, str]
+
+
+def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
+    """The path and the module of the home of each user."""
+    texts = {f"/r/{path}": text for path, text in files.items()}
+    folders = {str(above) for path in texts for above in Path(path).parents}
+    project = Project.of(*(Source(path, text) for path, text in texts.items()))
+    layout = Layout(project, (texts.keys() | folders).__contains__)
+    found = find_homes([f"/r/{path}" for path in users], layout, lambda path: path in texts)
+    return {
+        path.removeprefix("/r/"): (home.path and home.path.removeprefix("/r/"), home.module)
+        for path, home in found.items()
+    }
+
+
+INSIDE = (None, "")
+SITE = "import jax\n{}\n\nmapped = jax.pmap(lambda x: x + 1)\n"
+
+
+def _site(imports: str = "") -> str:
+    return SITE.format(imports)
+
+
+@pytest.mark.parametrize(
+    ("files", "user", "home"),
+    [
+        ({"alone.py": "import jax"}, "alone.py", INSIDE),
+        ({"n.ipynb": "import jax"}, "n.ipynb", INSIDE),
+        ({"my-repo/__init__.py": "", "my-repo/m.py": ""}, "my-repo/m.py", INSIDE),
+        # A library that has the name of a folder above leads nowhere in it.
+        ({"top/lib/m.py": "from lib import agent", "top/n.py": ""}, "top/lib/m.py", INSIDE),
+        ({"scripts/m.py": "import pkg", "pkg/__init__.py": ""}, "scripts/m.py", INSIDE),
+        ({"m.py": "from lib import n", "lib/n.py": ""}, "m.py", INSIDE),
+        # A script that is not alone: beside what it imports, or what imports it.
+        ({"m.py": "import n", "n.py": ""}, "m.py", ("_spmd.py", "_spmd")),
+        ({"src/m.py": "", "src/main.py": "import m"}, "src/m.py", ("src/_spmd.py", "_spmd")),
+        # A relative import may not go beyond the topmost package, whose parent has modules, too.
+        (
+            {
+                "train.py": "",
+                "config.py": "",
+                "pkg/__init__.py": "",
+                "pkg/m.py": "import config\nfrom . import n",
+                "pkg/n.py": "",
+            },
+            "pkg/m.py",
+            ("_spmd.py", "_spmd"),
+        ),
+        # What a docstring shows is not imported, and defines nothing.
+        (
+            {"s/m.py": '"""\nfrom pkg.n import make\n"""', "pkg/__init__.py": "", "pkg/n.py": ""},
+            "s/m.py",
+            INSIDE,
+        ),
+        (
+            {"m.py": "from lib import n", "lib/__init__.py": '"""\ndef n(): pass\n"""'},
+            "m.py",
+            INSIDE,
+        ),
+        # What one test needs is in the test.
+        ({"tests/test_m.py": "import pkg", "pkg/__init__.py": ""}, "tests/test_m.py", INSIDE),
+        ({"pkg/__init__.py": "", "pkg/m_test.py": ""}, "pkg/m_test.py", INSIDE),
+        ({"pkg/__init__.py": "", "pkg/m.py": ""}, "pkg/m.py", ("pkg/_spmd.py", "pkg._spmd")),
+        (
+            {"pkg/__init__.py": "", "pkg/a/__init__.py": "", "pkg/a/m.py": ""},
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        (
+            {"pkg/__init__.py": "", "pkg/a/__init__.py": "", "pkg/a/m.py": "from . import b"},
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", ".._spmd"),
+        ),
+        # Only its neighbours are imported relatively.
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/n.py": "",
+                "pkg/a/__init__.py": "",
+                "pkg/a/m.py": "from . import b\nfrom . import c\nfrom pkg.n import d",
+            },
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/n.py": "",
+                "pkg/a/__init__.py": "",
+                "pkg/a/m.py": "from . import b\nfrom ..o import c\nfrom pkg.n import d",
+            },
+            "pkg/a/m.py",
+            ("pkg/_spmd.py", ".._spmd"),
+        ),
+        # No __init__.py: the file says where it is.
+        (
+            {"top/sub/m.py": "from top.sub import n", "top/sub/n.py": ""},
+            "top/sub/m.py",
+            ("top/_spmd.py", "top._spmd"),
+        ),
+        # A package with a folder inside that has no __init__.py.
+        (
+            {"pkg/__init__.py": "", "pkg/sub/deep/__init__.py": "", "pkg/sub/deep/m.py": ""},
+            "pkg/sub/deep/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        # The same, imported from the folder in between.
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/sub/deep/__init__.py": "",
+                "pkg/sub/deep/m.py": "",
+                "pkg/sub/run.py": "from deep import m",
+            },
+            "pkg/sub/deep/m.py",
+            ("pkg/sub/deep/_spmd.py", "deep._spmd"),
+        ),
+        # A checkout with another name than the package.
+        (
+            {"proj_1/pk/b.py": "", "proj_1/pk/m.py": "from proj.pk import b"},
+            "proj_1/pk/m.py",
+            ("proj_1/_spmd.py", "proj._spmd"),
+        ),
+        # A library with a module of that name is not this folder.
+        (
+            {"mine/metrics.py": "", "mine/m.py": "from clu.metrics import Metric"},
+            "mine/m.py",
+            INSIDE,
+        ),
+        # src/ has an __init__.py, and is not what is imported.
+        (
+            {
+                "src/__init__.py": "",
+                "src/pkg/__init__.py": "",
+                "src/pkg/m.py": "from pkg import n",
+                "src/pkg/n.py": "",
+            },
+            "src/pkg/m.py",
+            ("src/pkg/_spmd.py", "pkg._spmd"),
+        ),
+        (
+            {"src/__init__.py": "", "src/pkg/__init__.py": "", "src/pkg/m.py": ""},
+            "src/pkg/m.py",
+            ("src/pkg/_spmd.py", "pkg._spmd"),
+        ),
+        # src is what is imported.
+        (
+            {
+                "src/__init__.py": "",
+                "src/pkg/__init__.py": "",
+                "src/pkg/m.py": "",
+                "main.py": "from src.pkg import m",
+            },
+            "src/pkg/m.py",
+            ("src/_spmd.py", "src._spmd"),
+        ),
+        # A module of a package that has the name of the package.
+        (
+            {
+                "pkg/__init__.py": "",
+                "pkg/n.py": "",
+                "pkg/data/__init__.py": "",
+                "pkg/data/pkg.py": "",
+                "pkg/data/m.py": "from pkg import n",
+            },
+            "pkg/data/m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        # A module without imports, which another file imports through its folder.
+        (
+            {"lib/m.py": "", "main.py": "from lib.m import f"},
+            "lib/m.py",
+            ("lib/_spmd.py", "lib._spmd"),
+        ),
+    ],
+)
+def test_home_of_one_file(files: Files, user: str, home: tuple[str | None, str]) -> None:
+    assert homes(files, user)[user] == home
+
+
+def test_scripts_of_one_folder_share() -> None:
+    files = {f"examples/{name}.py": "import jax" for name in "abc"}
+    shared = ("examples/_spmd.py", "_spmd")
+    assert homes(files, *files) == dict.fromkeys(files, shared)
+
+
+def test_scripts_of_two_folders_do_not() -> None:
+    files = {"a/x.py": "import jax", "b/y.py": "import jax"}
+    assert homes(files, *files) == dict.fromkeys(files, INSIDE)
+
+
+def test_scripts_share_the_helpers_of_the_package_that_they_import() -> None:
+    files = {
+        "train.py": "from models import net",
+        "models/net.py": "",
+        "ex/run.py": "import models.net",
+    }
+    shared = ("models/_spmd.py", "models._spmd")
+    assert homes(files, *files) == dict.fromkeys(files, shared)
+
+
+def test_two_packages_that_import_each_other_share() -> None:
+    files = {
+        "a/__init__.py": "",
+        "a/m.py": "from b import n",
+        "b/__init__.py": "",
+        "b/n.py": "from a import m",
+        "b/o.py": "",
+    }
+    users = ("a/m.py", "b/n.py", "b/o.py")
+    assert homes(files, *users) == dict.fromkeys(users, ("b/_spmd.py", "b._spmd"))
+
+
+def test_projects_that_do_not_import_each_other_do_not_share() -> None:
+    files = {"a/__init__.py": "", "a/m.py": "", "b/__init__.py": "", "b/n.py": ""}
+    assert homes(files, "a/m.py", "b/n.py") == {
+        "a/m.py": ("a/_spmd.py", "a._spmd"),
+        "b/n.py": ("b/_spmd.py", "b._spmd"),
+    }
+
+
+def test_what_only_tests_need_is_in_their_folder() -> None:
+    tests = {"pkg/tests/test_a.py": "from pkg import b", "pkg/tests/test_b.py": ""}
+    files = {"pkg/__init__.py": "", "pkg/b.py": "", "pkg/tests/__init__.py": "", **tests}
+    shared = ("pkg/tests/_spmd.py", "pkg.tests._spmd")
+    assert homes(files, *tests) == dict.fromkeys(tests, shared)
+
+
+def test_tests_share_the_helpers_of_the_package() -> None:
+    files = {"pkg/__init__.py": "", "pkg/m.py": "", "tests/test_m.py": "from pkg import m"}
+    assert homes(files, "pkg/m.py", "tests/test_m.py")["tests/test_m.py"] == (
+        "pkg/_spmd.py",
+        "pkg._spmd",
+    )
+
+
+def test_a_notebook_shares_the_helpers_of_the_package_that_it_imports() -> None:
+    files = {"pkg/__init__.py": "", "pkg/m.py": "from . import n", "demo/n.ipynb": "import pkg.m"}
+    users = ("pkg/m.py", "demo/n.ipynb")
+    assert homes(files, *users) == {
+        "pkg/m.py": ("pkg/_spmd.py", "._spmd"),
+        "demo/n.ipynb": ("pkg/_spmd.py", "pkg._spmd"),
+    }
+
+
+def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
+    files = {"a.py": "import jax", "b.py": "import jax", "n.ipynb": "import a"}
+    assert homes(files, *files)["n.ipynb"] == INSIDE
+
+
+def test_scripts_and_notebooks_share_the_helpers_in_the_package_beside_the_scripts() -> None:
+    imports = "from pkg import m"
+    files = {"pkg/__init__.py": "", "pkg/m.py": "", "a.py": imports, "b.py": imports}
+    alone = homes(files, "a.py", "b.py")
+    assert alone == {"a.py": ("_spmd.py", "_spmd"), "b.py": ("_spmd.py", "_spmd")}
+    users = ("a.py", "b.py", "demo/n.ipynb")
+    found = homes({**files, "demo/n.ipynb": imports}, *users)
+    assert found == dict.fromkeys(users, ("pkg/_spmd.py", "pkg._spmd"))
+
+
+def test_modules_outside_have_them_in_the_package_that_they_import() -> None:
+    files = {"pkg/m.py": "", "agents/a.py": "from pkg.m import n", "agents/b.py": "import pkg.m"}
+    users = ("agents/a.py", "agents/b.py")
+    assert homes(files, *users) == dict.fromkeys(users, ("pkg/_spmd.py", "pkg._spmd"))
+    for run in ("\nmain()\n", '\nif __name__ == "__main__":\n    main()\n'):
+        programs = {**files, "agents/b.py": f"import pkg.m{run}"}
+        assert homes(programs, *users) == dict.fromkeys(users, ("agents/_spmd.py", "_spmd"))
+    imported = {**files, "agents/c.py": "import a"}
+    assert homes(imported, *users) == dict.fromkeys(users, ("agents/_spmd.py", "_spmd"))
+
+
+def test_scripts_do_not_write_into_a_package_that_is_not_beside_them() -> None:
+    imports = "from pkg import m"
+    files = {"src/pkg/__init__.py": "", "src/pkg/m.py": ""}
+    scripts = {"a/x.py": imports, "b/y.py": imports}
+    assert homes({**files, **scripts}, *scripts) == dict.fromkeys(scripts, INSIDE)
+
+
+def test_a_notebook_imports_them_among_its_imports(tmp_path: Path) -> None:
+    texts = {
+        "pkg/__init__.py": "",
+        "pkg/m.py": _site(),
+        "demo.ipynb": _notebook("import jax\nimport pkg.m", "f = jax.pmap(lambda x: x)"),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in texts]
+    result = migrate(paths, lambda path: Path(path).read_bytes(), os.path.exists)
+    after = {Path(file.path).name: file.after for file in result.changed}
+    sources = ["".join(cell["source"]) for cell in json.loads(after["demo.ipynb"])["cells"]]
+    assert sources == [
+        "import jax\nimport pkg.m\nfrom pkg._spmd import spmd_map",
+        "f = spmd_map(lambda x: x)",
+    ]
+    assert after.keys() == {"demo.ipynb", "m.py", "_spmd.py"}
+
+
+def _notebook(*sources: str) -> str:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
+        for one in sources
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+
+
+def test_the_helpers_of_a_notebook_stand_before_the_first_cell_that_needs_one() -> None:
+    book = _notebook("import jax", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
+    result = migrate(["n.ipynb"], lambda path: book.encode(), lambda path: False)
+    sources = ["".join(cell["source"]) for cell in json.loads(result.files[0].after)["cells"]]
+    assert sources[:2] == ["import jax", "jax.tree.map(f, x)"]
+    assert "def spmd_map" in sources[2]
+    assert sources[3:] == ["spmd_map(f)(x)"]
+
+
+def test_what_helpers_in_a_file_import_is_not_among_the_modules_beside() -> None:
+    text = "import jax\n\nfrom app import a\n\nf = jax.pmap(a, axis_name='i')\n"
+    result = migrate(["m.py"], lambda path: text.encode(), lambda path: path.endswith("app"))
+    (file,) = result.files
+    assert file.after.startswith(
+        "import functools\n\nimport jax\nimport jax.numpy as jnp\n\nfrom app import a\n\n\ndef spmd"
+    )
+
+
+GOOGLE = "from a import b\nfrom a import c\nimport jax\nfrom typing import Any, List\n"
+
+
+def test_one_name_per_line_is_a_style() -> None:
+    site = "f = jax.pmap(g)\ns = jax.device_put_replicated(1, jax.devices())\n"
+    texts = {"pkg/__init__.py": "", "pkg/m.py": f"{GOOGLE}\n{site}"}
+    known = {str(Path(path).absolute()) for path in texts}
+    result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
+    (file,) = result.files
+    assert (
+        "from pkg._spmd import device_put_replicated\nfrom pkg._spmd import spmd_map\n"
+        in file.after
+    )
+    (module,) = result.helper_modules
+    assert (
+        "from collections.abc import Callable\n" in module.after or "Callable" not in module.after
+    )
+    assert not re.search(r"^from collections.abc import .*,", module.after, re.M)
+
+
+def test_the_import_is_among_those_of_the_folder() -> None:
+    texts = {"a.py": "import jax\nimport b\nf = jax.pmap(g)\n", "b.py": _site()}
+    known = {str(Path(path).absolute()) for path in texts}
+    result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
+    after = {file.path: file.after for file in result.files}
+    assert after["a.py"] == "from _spmd import spmd_map\nimport b\nf = spmd_map(g)\n"
+
+
+def test_a_module_of_helpers_that_is_there_is_used() -> None:
+    files = {"m.py": "import jax", "_spmd.py": ""}
+    assert homes(files, "m.py")["m.py"] == ("_spmd.py", "_spmd")
+
+
+def test_an_import_that_leads_nowhere_is_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"m.py": "", "pkg/__init__.py": "", "pkg/n.py": "import m", "pkg/o.py": "import m"}
+    assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == ("_spmd.py", "_spmd")
+    monkeypatch.setattr("shardlift.rewrite.home._is_relative", lambda *_: True)
+    assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == INSIDE
+
+
+# Files, the folders on sys.path, the modules to import, and the modules of helpers expected.
+LAYOUTS: dict[str, tuple[Files, list[str], list[str], list[str]]] = {
+    "scripts of one folder": (
+        {"a.py": _site(), "b.py": _site(), "c.py": _site("import a")},
+        ["."],
+        ["a", "b", "c"],
+        ["_spmd.py"],
+    ),
+    "a gap in a package": (
+        {
+            "pkg/__init__.py": "",
+            "pkg/sub/deep/__init__.py": "",
+            "pkg/sub/deep/m.py": _site("from pkg.sub.deep import n"),
+            "pkg/sub/deep/n.py": _site(),
+            "pkg/sub/deep/o.py": _site("from . import n"),
+        },
+        ["."],
+        ["pkg.sub.deep.m", "pkg.sub.deep.o"],
+        ["pkg/_spmd.py"],
+    ),
+    "a checkout with another name": (
+        {
+            "proj_1/__init__.py": "",
+            "proj_1/pk/__init__.py": "",
+            "proj_1/pk/b.py": _site(),
+            "proj_1/pk/m.py": _site("from proj.pk import b"),
+        },
+        ["."],
+        ["proj.pk.m", "proj.pk.b"],
+        ["proj_1/_spmd.py"],
+    ),
+    "src with an __init__.py": (
+        {
+            "src/__init__.py": "",
+            "src/pkg/__init__.py": "",
+            "src/pkg/m.py": _site("from pkg import n"),
+            "src/pkg/n.py": _site(),
+        },
+        ["src"],
+        ["pkg.m", "pkg.n"],
+        ["src/pkg/_spmd.py"],
+    ),
+    "scripts around a package": (
+        {
+            "lib/net.py": _site(),
+            "train.py": _site("from lib import net"),
+            "eval.py": _site("import train"),
+        },
+        ["."],
+        ["train", "eval", "lib.net"],
+        ["lib/_spmd.py"],
+    ),
+    "a package between modules": (
+        {
+            "train.py": _site("import pkg.step"),
+            "evaluate.py": _site("import config"),
+            "config.py": "",
+            "pkg/__init__.py": "",
+            "pkg/util.py": "",
+            "pkg/step.py": _site("import config\nfrom . import util"),
+        },
+        ["."],
+        ["train", "evaluate", "pkg.step"],
+        ["_spmd.py"],
+    ),
+    "a docstring with imports": (
+        {
+            "pkg/__init__.py": "",
+            "pkg/steps.py": _site(),
+            "scripts/bench.py": '"""Use:\n\nfrom pkg.steps import make\n"""\n' + _site(),
+        },
+        ["scripts"],
+        ["bench"],
+        ["pkg/_spmd.py"],
+    ),
+    "only tests": (
+        {
+            "pkg/__init__.py": "",
+            "pkg/n.py": "",
+            "tests/__init__.py": "",
+            "tests/test_a.py": _site("from pkg import n"),
+            "tests/test_b.py": _site(),
+        },
+        ["."],
+        ["tests.test_a", "tests.test_b", "pkg.n"],
+        ["tests/_spmd.py"],
+    ),
+}
+IMPORT_ALL = """
+import importlib, json, sys
+for folder, roots, modules in json.loads(sys.argv[1]):
+    before = set(sys.modules)
+    sys.path[:0] = roots
+    for module in modules:
+        importlib.import_module(module)
+    del sys.path[:len(roots)]
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+"""
+
+
+def test_what_is_written_can_be_imported(tmp_path: Path) -> None:
+    jobs = []
+    for number, (files, roots, modules, expected) in enumerate(LAYOUTS.values()):
+        folder = tmp_path / f"layout{number}"
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        paths = [str(folder / name) for name in files]
+        result = migrate(paths, lambda path: Path(path).read_bytes(), os.path.exists)
+        assert [os.path.relpath(m.path, folder) for m in result.helper_modules] == expected
+        for file in result.changed:
+            Path(file.path).write_text(file.after)
+        if (folder / "proj_1").exists():
+            (folder / "proj").symlink_to(folder / "proj_1")
+        jobs.append((str(folder), [str(folder / root) for root in roots], modules))
+    done = children.run([sys.executable, "-c", IMPORT_ALL, json.dumps(jobs)], timeout=120)
+    assert not done.returncode, done.stderr

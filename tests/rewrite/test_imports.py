@@ -1,0 +1,58 @@
+"""Imports that a rewrite needs stand before what needs them."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from shardlift.rewrite.imports import add_imports
+
+EARLY = "import jax\nf = helper(jax)\nimport sys\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "needed_by", "expected"),
+    [
+        # The imports at the top end where the helper is used: not at an import further down.
+        (EARLY, {"helper"}, "import functools\n\n" + EARLY),
+        # One that stands too far down is not enough.
+        (
+            "import jax\nf = helper(jax)\nimport functools\n",
+            {"helper"},
+            "import functools\n\nimport jax\nf = helper(jax)\nimport functools\n",
+        ),
+        (
+            "import sys\nf = functools.partial(sys)\nimport os\n",
+            (),
+            "import functools\nimport sys\nf = functools.partial(sys)\nimport os\n",
+        ),
+        (
+            "import functools\nf = helper(functools)\n",
+            {"helper"},
+            "import functools\nf = helper(functools)\n",
+        ),
+    ],
+)
+def test_before_the_first_use(text: str, needed_by: set[str], expected: str) -> None:
+    assert add_imports(text, {"import functools"}, needed_by=needed_by) == expected
+
+
+def test_a_name_that_typing_gives_is_not_imported_twice() -> None:
+    text = "from typing import Callable, Sequence\n\ndef f(x: Callable) -> Sequence: ...\n"
+    assert add_imports(text, {"from collections.abc import Callable"}) == text
+    assert "Hashable" in add_imports(text, {"from collections.abc import Hashable"})
+
+
+def test_a_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '"""Doc."""\n\nimport sys\n\nimport numpy\n\nx = 1\n'
+    parsed: list[str] = []
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda source: parsed.append(source) or parse(source))
+    after = add_imports(text, {"import os", "import jax", "from a import b", "import functools"})
+    assert after == (
+        '"""Doc."""\n\nimport functools\nimport os\nimport sys\n\n'
+        "from a import b\nimport jax\nimport numpy\n\nx = 1\n"
+    )
+    assert parsed.count(text) == 1
+    assert max(len(source) for source in parsed if source != text) < 30

@@ -1,0 +1,118 @@
+"""Notebooks: only the cells that are edited change, whatever the layout of the JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shardlift.rewrite.notebook import add_import, edit_cells, insert_cell
+from shardlift.source.model import Edit, Span
+
+CELLS = [
+    {"cell_type": "markdown", "metadata": {}, "source": ["# <title> é\n"]},
+    {
+        "cell_type": "code",
+        "execution_count": 3,
+        "metadata": {},
+        "outputs": [],
+        "source": ["import jax\n", "x = 1 # <é>\n", "y = jax.tree_map(f, x)"],
+    },
+]
+DOCUMENT = {"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+RENAME = Edit(Span(3, 4, 3, 16, cell=2), "jax.tree.map")
+BY_HAND = """{"cells":  [
+  {"cell_type": "code", "metadata": {}, "outputs": [
+  ],
+   "source": ["import jax\\n",
+      "a = []\\n", "y = jax.tree_map(f, x)"   ] }
+ ]
+}
+"""
+
+
+def _colab(text: str) -> str:
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        json.dumps(DOCUMENT, indent=1, ensure_ascii=False) + "\n",
+        json.dumps(DOCUMENT, indent=2),
+        _colab(json.dumps(DOCUMENT, indent=2)),
+        json.dumps(DOCUMENT),
+        json.dumps(DOCUMENT, indent=1).replace("\n", "\r\n"),
+        json.dumps(DOCUMENT, indent=1).replace('"outputs": []', '"outputs": [\n   ]'),
+    ],
+    ids=["jupyter", "indent", "colab", "one line", "crlf", "empty list over two lines"],
+)
+def test_an_edit_changes_its_line_and_nothing_else(raw: str) -> None:
+    after = edit_cells(raw, [RENAME])
+    assert after == raw.replace("jax.tree_map", "jax.tree.map")
+
+
+def test_a_layout_by_hand_stays() -> None:
+    edit = Edit(Span(3, 4, 3, 16, cell=1), "jax.tree.map")
+    after = edit_cells(BY_HAND, [edit])
+    assert json.loads(after)["cells"][0]["source"][2] == "y = jax.tree.map(f, x)"
+    assert after.startswith(BY_HAND[: BY_HAND.index('["import')])
+    assert after.endswith(BY_HAND[BY_HAND.index("   ] }") :])
+
+
+def test_a_source_of_one_string() -> None:
+    raw = '{"cells": [{"cell_type":  "code", "source": "import jax\\ny = jax.tree_map(f, x)"}]}'
+    edit = Edit(Span(2, 4, 2, 16, cell=1), "jax.tree.map")
+    assert edit_cells(raw, [edit]) == raw.replace("tree_map", "tree.map")
+
+
+@pytest.mark.parametrize("indent", [None, 1, 2, 4])
+def test_a_cell_put_in_is_laid_out_as_the_others(indent: int | None) -> None:
+    raw = json.dumps(DOCUMENT, indent=indent, ensure_ascii=False)
+    after = insert_cell(raw, 2, "def f():\n    pass\n")
+    new = {**CELLS[1], "execution_count": None, "source": ["def f():\n", "    pass"]}
+    document = {**DOCUMENT, "cells": [CELLS[0], new, CELLS[1]]}
+    assert after == json.dumps(document, indent=indent, ensure_ascii=False)
+
+
+def test_a_cell_put_into_a_layout_by_hand() -> None:
+    after = insert_cell(BY_HAND, 1, "z = 1\n")
+    assert [cell["source"][0] for cell in json.loads(after)["cells"]] == ["z = 1", "import jax\n"]
+    assert after.endswith(BY_HAND[BY_HAND.index('"cell_type"') :])
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        (
+            [
+                "from pkg import b\n",
+                "from pkg.c import (\n",
+                "    d,\n",
+                ")\n",
+                "from pkg.e import f",
+            ],
+            "from pkg import b\nfrom pkg._spmd import g\nfrom pkg.c import (\n    d,\n)\n"
+            "from pkg.e import f",
+        ),
+        (["import pkg"], "import pkg\nfrom pkg._spmd import g"),
+        (["from pkg.a import b"], "from pkg._spmd import g\nfrom pkg.a import b"),
+        (["from pkg import b"], "from pkg import b\nfrom pkg._spmd import g"),
+    ],
+)
+def test_an_import_joins_those_of_its_package(source: list[str], after: str) -> None:
+    cells = [{**CELLS[1], "source": source}, CELLS[0], {**CELLS[1], "source": "g(x)"}]
+    raw = json.dumps({**DOCUMENT, "cells": cells}, indent=1)
+    new = add_import(raw, "from pkg._spmd import g")
+    assert new is not None
+    assert "".join(json.loads(new)["cells"][0]["source"]) == after
+    assert json.loads(new)["cells"][1:] == cells[1:]
+
+
+@pytest.mark.parametrize(
+    "source", ["import pkgs", "  import pkg", "%%writefile m.py\nimport pkg", "# import pkg"]
+)
+def test_an_import_joins_no_others(source: str) -> None:
+    cells = [{**CELLS[1], "source": source}, {**CELLS[1], "source": "g(x)\nimport pkg"}]
+    raw = json.dumps({**DOCUMENT, "cells": cells})
+    assert add_import(raw, "from pkg._spmd import g") is None

@@ -1,0 +1,132 @@
+"""Reading the first row: where it is left alone, and what takes its place.
+
+What the rewritten programs print is compared in `test_reading.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.output_reads import rewrite
+from shardlift.source.project import Project
+from shardlift.source.settings import Settings
+from shardlift.source.text import Source
+from tests.rewrite.steps import migrated, refused, results, rewritten
+
+STEP = (
+    "import jax\ndef step(s, b):\n    return s, jax.lax.pmean(b / 2, 'i')\n"
+    "p = jax.pmap(step, 'i')\n"
+)
+G = "import jax\nimport numpy as np\nf = jax.pmap(g)\nout = f(x)\n"  # anything
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\nf = jax.jit(g)\nprint(f(x)[0], jax.tree.map(lambda v: v[0], f(x)))\n",
+        f"{G}print(jax.tree.map(lambda v: v[1], out), jax.tree.map(lambda v: v.mean(), out))\n",
+        f"{G}print(jax.tree.map(lambda v, w: v[0], out, y))\n",
+        f"{G}print(jax.tree.map(lambda v: v[0], out, is_leaf=h))\n",
+        f"{G}m = jax.device_get(out)\nprint(jax.tree.map(lambda v: v[0], m), m[0])\n",
+        f"{G}print(out[1], out[0:1], out[False], out[i], out[-1])\n",
+        "import jax\ndef first(rows):\n    return sorted(rows, key=lambda v: v[0])\n",
+        "from mylib import unreplicate\ns = unreplicate(s)\n",
+        # Another axis than the devices', or none.
+        "import jax\nf = jax.pmap(g, out_axes=None)\nprint(f(x)[0])\n",
+        "import jax\nf = jax.pmap(g, out_axes=1)\nprint(f(x)[0])\n",
+        "import objax\nf = objax.Parallel(lambda x: x / 2)\nprint(f(x)[0])\n",
+        # Its value may be needed on all devices.
+        f"{G}m = jax.tree.map(lambda v: v[0], out)\n",
+        f"{G}total += out[0]\ny = out[0].shape\nh(out[0])\n",
+        "import jax  # pmap\ndef get_first(t):\n    return jax.tree.map(lambda v: v[0], t)\n",
+        # An element of a tuple, and never a row.
+        "import jax\nf = jax.pmap(lambda x: (x, x / 2))\nout = f(x)\nprint(out[0])\n",
+        "import jax\nf = jax.pmap(lambda x: [x, (x, x)])\nout = f(x)\nprint(out[0], out[1][0])\n",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\nprint(f(x)[0])\n",
+        f"{STEP}print(p(s, b)[0])\n",
+        # No tree map of the first row.
+        f"{G}def h(y):\n    print(jax.tree.map(lambda v: y[0], out))\n",
+        f"{G}print(jax.tree.map(lambda v, w=y: w[0], out))\n",
+        f"{G}def first(v):\n    print(v)\n    return v[0]\nprint(jax.tree.map(first, out))\n",
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert not results(rewrite, text)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{G}float(out[0])", "float(first_row(out))"),
+        (f"{G}print(out[0], out[0].item())", "print(first_row(out), first_row(out).item())"),
+        (f"{G}np.asarray(f(x)[0])", "np.asarray(first_row(f(x)))"),
+        (f"{G}log.info('%s', out[0])", "log.info('%s', first_row(out))"),
+        (f"{G}f'{{out[0]:.2f}} {{out[0]!r}}'", "f'{first_row(out):.2f} {first_row(out)!r}'"),
+        (f"{G}f'out[0]={{out[0]}}'", "f'out[0]={first_row(out)}'"),
+        (f"{G}print((out)[0], out [ 0 ])", "print(first_row(out), first_row(out))"),
+        (f"{G}print(out['a'][0], out.b[0])", "print(first_row(out['a']), first_row(out.b))"),
+        (f"{STEP}s, m = p(s, b)\nprint(m[0], p(s, b)[1][0])",
+         "print(first_row(m), first_row(p(s, b)[1]))"),
+        (f"{G}out = f(x) if c else y\nprint(out[0])", "print(first_row(out))"),
+        (f"{G}jax.device_get(jax.tree.map(lambda v: v[0], out))",
+         "jax.device_get(jax.tree.map(first_row, out))"),
+        (f"from flax.jax_utils import replicate as r\n{G}print(jax.tree.map(lambda v: v[0], r(x)))",
+         "print(jax.tree.map(first_row, r(x)))"),
+        (f"{G}print(jax.tree.map(\n    lambda v: v[0],  # one\n    out,\n))",
+         "print(jax.tree.map(\n    first_row,  # one\n    out,\n))"),
+    ],
+)  # fmt: skip
+def test_rewritten(before: str, after: str) -> None:
+    assert rewritten(rewrite, before).endswith(f"\n{after}")
+    assert not rewritten(rewrite, before, Goal.SHIM).endswith(after)
+
+
+@pytest.mark.parametrize(
+    "read",
+    ["f'{out[0]=}'", "f'a {(out[0]) = :.3f}'", "f'{float(out[0])=!r}'", "f'''\n{out[0]=}'''"],
+)
+def test_an_f_string_that_prints_its_own_text_is_left(read: str) -> None:
+    (reason,) = refused(rewrite, f"{G}{read}\n")
+    assert "prints this text" in reason
+
+
+def test_a_name_that_is_taken_is_left() -> None:
+    assert refused(rewrite, f"{G}first_row = 3\nprint(out[0])\n") == [
+        "the file has a `first_row` of its own"
+    ]
+
+
+def test_a_function_of_another_file() -> None:
+    use = "import jax\nfrom steps import one, two\nf, g = jax.pmap(one), jax.pmap(two)\n"
+    files = {
+        "use.py": f"{use}print(f(x)[0], g(x)[0])\n",
+        "steps.py": "import jax\ndef one(x):\n    return x / 2\ndef two(x):\n    return x, x\n"
+        "p = jax.pmap(one)\n",
+    }
+    file = Project.of(*(Source(path, text) for path, text in files.items())).file("use.py")
+    (read,) = rewrite(file, Goal.SHARD_MAP)
+    assert file.text(read.node) == "f(x)[0]"
+
+
+def test_what_is_given_is_rewritten_too() -> None:
+    text = (
+        "import jax\nfrom flax import jax_utils\n"
+        "def get_first(t):\n    return jax.tree_map(lambda x: x[0], t)\n"
+        "p = jax.pmap(lambda x: x * 2)\n"
+        "y = jax.device_get(jax.tree_map(lambda x: x[0], p(jax_utils.replicate(x))))\n"
+    )
+    after = migrated(text)
+    assert "y = jax.device_get(jax.tree.map(first_row, p(replicate(x))))\n" in after
+    assert "flax" not in after
+    assert migrated(after) == after
+
+
+def test_flax_s_unreplicate_stays_beside_it() -> None:
+    text = (
+        f"{STEP}from flax.jax_utils import unreplicate\n"
+        "s, loss = p(s, b)\nsave(unreplicate(s))\nprint(loss[0].item())\n"
+    )
+    after = migrated(text, settings=Settings((0, 12), (0, 12, 12)))
+    assert "spmd_map(step, 'i')" in after
+    assert after.endswith("save(unreplicate(s))\nprint(first_row(loss).item())\n")

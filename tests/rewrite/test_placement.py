@@ -1,0 +1,227 @@
+"""Placing: what is left alone, what takes its place, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.placement import rewrite
+from shardlift.source.settings import Settings
+from tests.rewrite.steps import migrated, refused, results, rewritten
+
+
+@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\ny = jax.device_put(x, sharding)\n",
+        "from mylib import device_put_sharded\ny = device_put_sharded(xs, d)\n",
+        "import mylib as jax\ny = jax.device_put_sharded(xs, d)\n",
+        "def device_put_replicated(x, d):\n    return x\ny = device_put_replicated(x, d)\n",
+        "import jax\nif hasattr(jax, 'device_put_sharded'):\n    put = jax.device_put_sharded\n",
+        "import jax\ntry:\n    put = jax.device_put_sharded\nexcept AttributeError:\n    pass\n",
+        "try:\n    from jax import device_put_sharded\nexcept ImportError:\n    pass\n",
+        "import jax\nif jax.__version_info__ < (0, 10):\n    put = jax.device_put_replicated\n",
+        "import jax\njax.device_put_sharded = mine\n",
+        "text = 'jax.device_put_sharded'  # jax.device_put_sharded\n",
+        "from flax.training import common_utils\nb = common_utils.shard(b)\n",
+        "from flax.jax_utils import pad_shard_unpad\nf = pad_shard_unpad(f)\n",
+        "from flax.training.common_utils import shard_prng_key\nk = shard_prng_key(k)\n",
+        "from mylib import jax_utils\ns = jax_utils.replicate(s)\n",
+        "import jax\nn = jax.local_device_count()\nx = x.reshape((n, -1) + x.shape[1:])\n",
+        "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\n"
+        "p = jax.tree.map(lambda x: jnp.stack([x] * n), p)\n",
+        "import jax.numpy as jnp\ny = jnp.broadcast_to(x, (8,) + x.shape)\n",
+    ],
+)
+def test_left_alone(text: str, goal: Goal) -> None:
+    assert not results(rewrite, text, goal)
+
+
+PLAIN = [
+    (
+        "import jax\ny = jax.device_put_sharded(xs, jax.local_devices())\n",
+        "import jax\ny = device_put_sharded(xs, jax.local_devices())\n",
+    ),
+    (
+        "import jax as j\nput = functools.partial(j.device_put_replicated, devices=d)\n",
+        "import jax as j\nput = functools.partial(device_put_replicated, devices=d)\n",
+    ),
+    (
+        "from jax import device_put_sharded\ny = device_put_sharded(xs, d)\n",
+        "y = device_put_sharded(xs, d)\n",
+    ),
+    (
+        "from jax import jit, device_put_sharded as put, lax\ny = put(xs, d)\nz = put\n",
+        "from jax import jit, lax\ny = device_put_sharded(xs, d)\nz = device_put_sharded\n",
+    ),
+    (
+        "import flax\ns = flax.jax_utils.replicate(s, devices=d)\n",
+        "import flax\ns = replicate(s, devices=d)\n",
+    ),
+    (
+        "from flax import jax_utils as u\nfor b in u.prefetch_to_device(it, 2):\n    f(b)\n",
+        "from flax import jax_utils as u\nfor b in prefetch_to_device(it, 2):\n    f(b)\n",
+    ),
+    (
+        "def f(x):\n    from flax.jax_utils import (\n        replicate,  # rows\n        pmean,\n"
+        "    )\n    return replicate(x)\n",
+        "def f(x):\n    from flax.jax_utils import (\n        pmean,\n"
+        "    )\n    return replicate(x)\n",
+    ),
+    (
+        "def f(x):\n    from flax.jax_utils import replicate\n    return replicate(x)\n",
+        "def f(x):\n    return replicate(x)\n",
+    ),
+    (
+        "from flax import jax_utils\ns = jax_utils.unreplicate(s)\n",
+        "from flax import jax_utils\ns = unreplicate(s)\n",
+    ),
+    (
+        "from flax.jax_utils import unreplicate as u\nsave(u(s))\n",
+        "save(unreplicate(s))\n",
+    ),
+    (
+        "from flax import jax_utils\nimport jax\np = jax.pmap(f, in_axes=None)\n"
+        "w = jax_utils.unreplicate(s)\ny = p(w), jax_utils.unreplicate(y)\n",
+        "from flax import jax_utils\nimport jax\np = jax.pmap(f, in_axes=None)\n"
+        "w = unreplicate(s)\ny = p(w), unreplicate(y)\n",
+    ),
+    (
+        "from flax.jax_utils import unreplicate\nimport jax\n"
+        "y = jax.pmap(f, in_axes=None)(unreplicate(s))\nz = unreplicate(y)\n",
+        "import jax\ny = jax.pmap(f, in_axes=None)(unreplicate(s))\nz = unreplicate(y)\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), PLAIN)
+def test_to_helpers(before: str, after: str) -> None:
+    assert rewritten(rewrite, before) == after
+    assert not results(rewrite, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "import jax\ny = jax.device_put_sharded(xs, d)\n",
+            "import jax\ny = shardlift.device_put_sharded(xs, d)\n",
+        ),
+        (
+            "from jax import device_put_sharded as put\ny = put(xs, d)\n",
+            "from shardlift import device_put_sharded as put\ny = put(xs, d)\n",
+        ),
+        (
+            "from flax.jax_utils import replicate, pmean\ns = replicate(s, axis_name='i')\n",
+            "from flax.jax_utils import pmean\nfrom shardlift import replicate\n"
+            "s = replicate(s, axis_name='i')\n",
+        ),
+        (
+            "import flax\nit = flax.jax_utils.prefetch_to_device(it, 2)\n",
+            "import flax\nit = shardlift.prefetch_to_device(it, 2)\n",
+        ),
+        (
+            "from flax import jax_utils\ns = jax_utils.unreplicate(s)\n",
+            "from flax import jax_utils\ns = shardlift.unreplicate(s)\n",
+        ),
+    ],
+)
+def test_to_the_shim(before: str, after: str) -> None:
+    assert rewritten(rewrite, before, Goal.SHIM) == after
+    assert not results(rewrite, after, Goal.SHIM)
+
+
+def test_the_shim_is_imported_once() -> None:
+    text = "import jax\na = jax.device_put_sharded(xs, d)\nb = jax.device_put_replicated(x, d)\n"
+    after = migrated(text, Goal.SHIM)
+    assert after.count("import shardlift\n") == 1
+    assert "import jax\n" not in after
+    assert migrated(after, Goal.SHIM) == after
+
+
+def test_a_name_of_the_file_is_not_taken_over() -> None:
+    text = "import flax\ndef replicate(x):\n    return flax.jax_utils.replicate(x)\n"
+    assert rewritten(rewrite, text) == text
+    assert refused(rewrite, text) == [
+        "flax.jax_utils.replicate: the file has a `replicate` of its own"
+    ]
+    text = "import jax\ndef f(device_put_sharded):\n    return jax.device_put_sharded(x, d)\n"
+    assert rewritten(rewrite, text) == text
+    text = (
+        "import jax\nfrom mylib import replicate\nfrom flax.jax_utils import replicate as r\nr(x)\n"
+    )
+    assert rewritten(rewrite, text) == text
+    assert refused(rewrite, text)
+
+
+def test_an_axis_name_is_for_flax_alone() -> None:
+    text = "from flax.jax_utils import replicate\ns = replicate(s, axis_name='i')\n"
+    assert not results(rewrite, text)
+    text = "from flax import jax_utils\ns = jax_utils.replicate(s, axis_name='i')\n"
+    assert not results(rewrite, text)
+
+
+@pytest.mark.parametrize(("before", "_after"), PLAIN)
+def test_the_whole_engine_leaves_no_trace_of_them(before: str, _after: str) -> None:
+    after = migrated(before)
+    for word in ("jax.device_put_sharded", "jax.device_put_replicated", "jax_utils.replicate"):
+        assert word not in after
+    assert migrated(after) == after
+    compile(after, "after.py", "exec")
+
+
+def test_imports_that_lose_their_use_go() -> None:
+    after = migrated("from flax import jax_utils\ns = jax_utils.replicate(s)\n")
+    assert "flax" not in after
+    kept = migrated("import flax\ns = flax.jax_utils.replicate(s)\nm = flax.linen.Dense\n")
+    assert kept.count("import flax\n") == 1
+
+
+@pytest.mark.parametrize("home", ["from pkg._spmd import replicate\n", None])
+def test_a_helper_that_is_there_is_used(home: str | None) -> None:
+    use = "from flax import jax_utils\ns = jax_utils.replicate(s)\n"
+    there = home or migrated(use)
+    text = there + "import flax\nt = flax.jax_utils.replicate(t)\n"
+    assert "t = replicate(t)\n" in rewritten(rewrite, text)
+    assert not refused(rewrite, text)
+
+
+def test_a_method_of_the_same_name_is_no_obstacle() -> None:
+    text = (
+        "import jax\n\n\nclass Trainer:\n"
+        "    def device_put_replicated(self, x):\n"
+        "        return jax.device_put_replicated(x, jax.local_devices())\n"
+    )
+    assert not refused(rewrite, text)
+    assert "return device_put_replicated(x, jax.local_devices())" in rewritten(rewrite, text)
+    body = "import jax\n\nclass A:\n    replicate = 1\n    x = jax.device_put_replicated(y, z)\n"
+    assert refused(rewrite, body.replace("replicate = 1", "device_put_replicated = 1"))
+
+
+FLAX = (
+    "from flax import jax_utils\n"
+    "from flax.training import common_utils\n"
+    "s = jax_utils.replicate(s)\n"
+    "t = jax_utils.unreplicate(s)\n"
+    "it = jax_utils.prefetch_to_device(it, 2)\n"
+    "b = common_utils.shard(b)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("jax", "flax", "replaced"),
+    [
+        ((0, 12), (0, 12, 12), set()),
+        ((0, 12), (0, 12, 2), set()),  # flax has to be raised anyway
+        ((0, 10, 2), (0, 12, 7), set()),
+        ((0, 10, 2), (0, 12, 6), {"replicate", "prefetch_to_device"}),
+        ((0, 10, 2), (0, 12, 4), {"replicate", "prefetch_to_device", "unreplicate"}),
+        ((0, 9, 2), (0, 12, 4), set()),
+        ((0, 9, 2), (0, 12, 2), {"unreplicate"}),
+        ((0, 7, 2), (0, 10), set()),
+    ],
+)
+def test_what_works_stays(jax: tuple[int, ...], flax: tuple[int, ...], replaced: set[str]) -> None:
+    matches = results(rewrite, FLAX, settings=Settings(jax, flax))
+    assert {request.name for match in matches for request in match.helpers} == replaced

@@ -1,0 +1,349 @@
+"""The reader that is written into projects: `first_row(x)` is `x[0]` of every value.
+
+Of values in this process, and in programs that are run before and after their migration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import runpy
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+from shardlift import legacy  # noqa: E402
+from shardlift.facts import Capture, Recorder  # noqa: E402
+from shardlift.rewrite.engine import migrate  # noqa: E402
+from shardlift.rewrite.goal import Goal  # noqa: E402
+from shardlift.rewrite.helper_texts.reading import first_row, unreplicate  # noqa: E402
+from tests import children, shared  # noqa: E402
+from tests.rewrite.captures import dated  # noqa: E402
+
+NUMBERS = np.arange(24, dtype=np.float32).reshape(8, 3) + 1
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+class Doubled:
+    def __getitem__(self, index: int) -> tuple[str, int]:
+        return "row", 2 * index
+
+
+def _placed(shape: tuple[int, ...], spec: Any, order: slice = slice(None), devices: int = 8) -> Any:
+    """Numbers on a mesh of two axes, or of one if there are fewer devices."""
+    rows = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    chosen = np.array(jax.devices()[:devices][order])
+    names = ("a", "b")[: 2 if devices == 8 else 1]
+    mesh = jax.sharding.Mesh(chosen.reshape((2, 4) if devices == 8 else (devices,)), names)
+    return jax.device_put(rows, jax.NamedSharding(mesh, spec))
+
+
+def _deleted() -> Any:
+    x = _placed((8, 3), jax.P(("a", "b")))
+    x.delete()
+    return x
+
+
+def _pmapped(f: Callable[[Any], Any], rows: Any = NUMBERS) -> Any:
+    return jax.pmap(f)(rows)
+
+
+# Made when a test wants them, not when tests are collected.
+VALUES: dict[str, Callable[[], Any]] = {
+    "rows": lambda: _pmapped(lambda x: x * 2),
+    "a number per device": lambda: _pmapped(lambda x: x.sum()),
+    "weak": lambda: _pmapped(lambda x: 2.0),
+    "bool": lambda: _pmapped(lambda x: x > 2),
+    "bfloat16": lambda: _pmapped(lambda x: x.astype(jnp.bfloat16)),
+    "empty rows": lambda: _pmapped(lambda x: x[:0]),
+    "keys": lambda: jax.random.split(jax.random.key(3), 8),
+    "keys on devices": lambda: _pmapped(jax.random.key, np.arange(8)),
+    "old keys": lambda: _pmapped(jax.random.PRNGKey, np.arange(8)),
+    "a pmap of one device": lambda: _pmapped(lambda x: x * 2, NUMBERS[:1]),
+    "a pmap of some devices": lambda: _pmapped(lambda x: x * 2, NUMBERS[:3]),
+    "devices in another order": lambda: _placed((8, 3), jax.P(("b", "a")), slice(None, None, -1)),
+    "two rows per device": lambda: _placed((16, 3), jax.P(("a", "b"))),
+    "rows on some devices": lambda: _placed((2, 3), jax.P("a")),
+    "rows split too": lambda: _placed((2, 8), jax.P("a", "b")),
+    "split along another axis": lambda: _placed((2, 8), jax.P(None, ("a", "b"))),
+    "replicated": lambda: _placed((8, 3), jax.P()),
+    "one row, replicated": lambda: _placed((1, 3), jax.P()),
+    "0-d, replicated": lambda: _placed((), jax.P()),
+    "on one device": lambda: jnp.asarray(NUMBERS),
+    "on another device": lambda: jax.device_put(NUMBERS, jax.devices()[5]),
+    "no rows": lambda: jnp.zeros((0, 3)),
+    "0-d": lambda: jnp.float32(3),
+    "deleted": _deleted,
+    "numpy": lambda: NUMBERS,
+    "0-d numpy": lambda: np.array(3),
+    "numpy scalar": lambda: np.float32(3),
+    "tuple": lambda: (_pmapped(lambda x: x), 2),
+    "empty tuple": lambda: (),
+    "list": lambda: [_pmapped(lambda x: x)],
+    "NamedTuple": lambda: _pmapped(lambda x: Pair(x, -x)),
+    "dict with the key 0": lambda: {0: "zero"},
+    "dict without it": lambda: {"a": NUMBERS},
+    "text": lambda: "text",
+    "a class with rows": Doubled,
+    "int": lambda: 3,
+    "None": lambda: None,
+}  # fmt: skip
+
+
+def outcome(read: Callable[[], Any]) -> tuple[str, ...]:
+    """What a read gives: its type, its elements, its text; or its error."""
+    try:
+        x = read()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    if isinstance(x, jax.Array):
+        data = jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+        return "Array", str(x.aval), np.asarray(data).tobytes().hex(), repr(x), str(x)
+    return type(x).__name__, repr(x), str(x)
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_it_is_the_first_element_of_every_value(kind: str) -> None:
+    x = VALUES[kind]()
+    assert outcome(lambda: first_row(x)) == outcome(lambda: x[0])
+
+
+ROWS = [kind for kind in VALUES if kind in ("rows", "weak", "keys on devices")]
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_rows_are_read_from_their_device(kind: str) -> None:
+    x = VALUES[kind]()
+    with jax.transfer_guard("disallow"):
+        row = first_row(x)
+    assert row.devices() == {jax.devices()[0]}
+    assert x[0].devices() == set(jax.devices())
+
+
+@pytest.mark.parametrize(
+    "transform", [jax.make_jaxpr, lambda f: jax.jit(jax.vmap(f)), jax.jacobian]
+)
+def test_it_is_an_index_where_jax_traces(transform: Callable[..., Any]) -> None:
+    x = _pmapped(lambda x: x * 2)
+    assert str(transform(first_row)(x)) == str(transform(lambda x: x[0])(x))
+
+
+def test_a_tree_is_read_leaf_by_leaf() -> None:
+    tree = _pmapped(lambda x: {"a": (x, -x), "b": None}) | {"c": NUMBERS}
+    got, wanted = unreplicate(tree), jax.tree.map(lambda x: x[0], tree)
+    assert jax.tree.structure(got) == jax.tree.structure(wanted)
+    assert [outcome(lambda x=x: x) for x in jax.tree.leaves(got)] == [
+        outcome(lambda x=x: x) for x in jax.tree.leaves(wanted)
+    ]
+
+
+# ---- programs
+
+HEAD = """\
+import contextlib
+import functools
+import logging
+import sys
+from typing import NamedTuple
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+logging.basicConfig(stream=sys.stdout, level=logging.INFO)
+x = np.arange(24.0, dtype=np.float32).reshape(8, 3) + 1
+w = jnp.stack([jnp.ones(3)] * 8)
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+"""
+READS = (
+    "float(out[0])", "out[0]", "np.asarray(out[0])", "jax.device_get(out[0])", "out[0].item()",
+    "out[0].tolist()", "f'{out[0]}'", "f'{out[0]:.3f}'", "f'{out[0]!r:>9}'", "f'{out[0]=}'",
+    "f'{float(out[0]) = }'", "out[0].shape", "out[0][0]", "np.asarray(out[1][0])", "out['a'][0]",
+    "f'{out.a[0]}'", "jax.device_get(jax.tree.map(lambda v: v[0], out))", "len(out)",
+    "logging.info('%s', out[0])", "type(out[0]).__name__",
+)  # fmt: skip
+# What a mapped function returns. Each is read in all these ways; many are errors, and stay those.
+RETURNED = {
+    "array": "x / 2",
+    "number": "x.sum()",
+    "reduced number": "lax.pmean(x.sum(), 'i')",
+    "equal everywhere": "w * 2",
+    "any tree": "jax.tree.map(lambda v: v * 2, x)",
+    "tuple": "(x, -x)",
+    "tuple of one": "(x / 2,)",
+    "tuple of numbers": "(x.sum(), x.max())",
+    "reduced tuple": "lax.pmean((w, x), 'i')",
+    "added tuples": "(x,) + (w,)",
+    "repeated tuple": "(x,) * 2",
+    "tuple in a tuple": "((x / 2, w), x)",
+    "list": "[x, -x]",
+    "list of lists": "[[x * k] for k in range(2)]",
+    "dict": "{'a': x / 2, 'b': (x, w)}",
+    "dict with numbers as keys": "{0: x / 2, 1: w}",
+    "reduced dict": "lax.pmean({'a': x.sum(), 'b': w}, 'i')",
+    "NamedTuple": "Pair(x / 2, w)",
+    "slogdet": "jnp.linalg.slogdet(x[:, None] * x + jnp.eye(3))",
+    "value_and_grad": "jax.value_and_grad(lambda v: (v**2).sum())(x)",
+    "scan": "lax.scan(lambda c, v: (c + v, c), 0.0, x)",
+    "either": "(x, w) if x.ndim == 1 else x",
+    "None": "None",
+}
+TWO = "first = jax.pmap(lambda x: (x, x * 10))\nsecond = jax.pmap(lambda x: jnp.sin(x))\n"
+SHOW = "print(np.asarray(out[0]))\n"
+FLOWS = {
+    "a parameter that is a tuple": f"out = jax.pmap(lambda p: p * 2)((x, x + 1))\n{SHOW}",
+    "two calls": "f = jax.pmap(lambda v: v * 2)\nfor out in (f(x), f((x, -x))):\n    " + SHOW,
+    "a list that is changed": "def f(x):\n    out = [x / 2]\n    out[0] = (x, x)\n    return out\n"
+    f"out = jax.pmap(f)(x)\n{SHOW}print(out[0][0])\n",
+    "an output that is changed": "out = jax.pmap(lambda x: {'a': x / 2})(x)\n"
+    "out['a'] = (x, -x)\nprint(np.asarray(out['a'][0]))\n",
+    "an output that is changed elsewhere": "def log(m):\n    m['a'] = (x, -x)\n"
+    "out = jax.pmap(lambda x: {'a': x / 2})(x)\nlog(out)\nprint(np.asarray(out['a'][0]))\n",
+    "either, by a static argument": "def f(x, pair):\n    if pair:\n        return x / 2, x\n"
+    "    return x / 2\np = jax.pmap(f, static_broadcasted_argnums=1)\n"
+    "for pair in (True, False):\n    out = p(x, pair)\n    " + SHOW,
+    "rebound": f"{TWO}out = second(x)\nout = first(x)\n{SHOW}",
+    "rebound to an array": f"{TWO}out = first(x)\nout = second(x)\n{SHOW}",
+    "bound in a branch": f"{TWO}out = first(x)\nif x[0, 0] > 5:\n    out = second(x)\n{SHOW}",
+    "bound in a loop": f"{TWO}out = second(x)\nfor k in range(2):\n    {SHOW}    out = first(x)\n",
+    "bound in a try": f"{TWO}out = first(x)\ntry:\n    out = second(int('a'))\n"
+    f"except ValueError:\n    pass\n{SHOW}",
+    "bound in a with": f"{TWO}out = first(x)\nwith contextlib.suppress(ValueError):\n"
+    f"    out = second(int('a'))\n{SHOW}",
+    "bound in an and": f"{TWO}out = first(x)\nx[0, 0] > 5 and (out := second(x)) is None\n{SHOW}",
+    "bound after a function that reads it": f"{TWO}out = first(x)\ndef show():\n    {SHOW}show()\n"
+    "out = second(x)\nshow()\n",
+    "bound by a function": f"{TWO}out = first(x)\ndef later():\n    global out\n"
+    f"    out = second(x)\nlater()\n{SHOW}",
+    "the function bound anew": "f = jax.pmap(lambda x: (x, x))\ndef show():\n    out = f(x)\n"
+    f"    {SHOW}show()\nf = jax.pmap(lambda x: x / 2)\nshow()\n",
+    "starred": "f = jax.pmap(lambda x: (x, -x, (x / 2, x / 3)))\na, *rest = f(x)\n"
+    "*_, last = f(x)\nprint(a[0], np.asarray(rest[0]), np.asarray(last[0]))\n",
+    "unpacked rows": "a, b, *others = jax.pmap(lambda x: x / 2)(x)\nprint(a[0], b)\n",
+    "rows as a list": "out = jax.pmap(lambda x: lax.psum(x.sum(), 'i'), 'i')(w)\nrows = list(out)\n"
+    "print(float(rows[0]), float(list(out)[0]), len(tuple(out)))\n",
+    "a decorator that adds": "def with_extra(f):\n    return lambda x: (f(x), x)\n"
+    f"@with_extra\n@jax.pmap\n@with_extra\ndef f(x):\n    return x / 2\nout = f(x)\n{SHOW}",
+    "a wrapper that drops": "def wrapped(f):\n    g = jax.pmap(lambda x: (x / 2, f(x)))\n"
+    "    return lambda x: g(x)[1]\n"
+    f"out = wrapped(lambda x: (x, -x))(x)\n{SHOW}",
+    "a wrapper of pmap": "def spread(f, **options):\n    return jax.pmap(f, **options)\n"
+    f"out = spread(lambda x: (x / 2, x))(x)\n{SHOW}"
+    "print(spread(lambda x: x / 2, axis_name='i')(x)[0])\n",
+    "a partial": "def f(k, x):\n    return x * k, x\n"
+    f"out = jax.pmap(functools.partial(f, 2))(x)\n{SHOW}",
+    "a method": "class T:\n    def __init__(self):\n        self.p = jax.pmap(self.step)\n"
+    "    def step(self, x):\n        return x / 2\n    def run(self):\n        out = self.p(x)\n"
+    f"        {SHOW}class U(T):\n    def step(self, x):\n        return x, -x\n"
+    "T().run()\nU().run()\n",
+    "a tree map of another": "f = jax.pmap(lambda x: (x, -x))\ndef g(y):\n"
+    "    return jax.tree.map(lambda v: y[0], f(x))\nprint(g([3.0]))\n",
+    "a tree map that prints": "def first(v):\n    print(v.shape)\n    return v[0]\n"
+    "print(jax.tree.map(first, jax.pmap(lambda x: (x, -x))(x)))\n",
+    "a first_row of its own": "def first_row(t):\n    return 'mine'\n"
+    f"out = jax.pmap(lambda x: x / 2)(x)\n{SHOW}print(first_row(out))\n",
+    "state and metrics": "@functools.partial(jax.pmap, axis_name='i', donate_argnums=0)\n"
+    "def step(w, x):\n    def loss_fn(w):\n        return jnp.mean((w * x) ** 2)\n"
+    "    loss, grad = jax.value_and_grad(loss_fn)(w)\n    grad = lax.pmean(grad, 'i')\n"
+    "    loss = lax.pmean(loss, axis_name='i')\n    return w - 0.1 * grad, (loss, loss * 2)\n"
+    "for k in range(2):\n    w, metrics = step(w, x)\n    loss, double = metrics\n"
+    "    print(k, np.asarray(metrics[0]), metrics[1][0], loss[0], f'{double[0]:.4f}')\n"
+    "print(w[0], jax.tree.map(lambda v: v[0], w))\n",
+}
+
+
+def _program(returned: str) -> str:
+    reads = "".join(
+        f"try:\n    print({read!r}, {read})\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+        for read in READS
+    )
+    return f"def f(w, x):\n    return {returned}\n\nout = jax.pmap(f, axis_name='i')(w, x)\n{reads}"
+
+
+PROGRAMS = {**FLOWS, **{name: _program(text) for name, text in RETURNED.items()}}
+
+
+def printed(path: Path) -> str:
+    """What a program writes to standard output, and the error that ends it."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except Exception as error:
+            print(type(error).__name__, error)
+    return out.getvalue()
+
+
+def migrated(path: Path, goal: Goal, facts: Capture | None) -> str:
+    """The text of a program after its migration."""
+    only, text = str(path), path.read_text()
+    result = migrate(
+        [only], lambda _: text.encode(), lambda p: p == only, goal, facts=dated(facts, {only: text})
+    )
+    return result.files[0].after
+
+
+def _forbidden(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("pmap was called after the migration")
+
+
+def difference(folder: Path, text: str) -> str:
+    """How a program and what it is migrated to differ in what they print; empty if they do not."""
+    before, after = folder / "before.py", folder / "after.py"
+    before.write_text(HEAD + text)
+    recorder = Recorder()
+    with legacy(recorder=recorder):
+        expected = printed(before)
+    stock, jax.pmap = jax.pmap, _forbidden
+    try:
+        for goal, facts in ((Goal.SHARD_MAP, None), (Goal.GLOBAL, recorder.capture())):
+            after.write_text(migrated(before, goal, facts))
+            if (got := printed(after)) != expected:
+                return f"{goal}: {expected}\n---- became\n{got}\n---- in\n{after.read_text()}"
+    finally:
+        jax.pmap = stock
+    return ""
+
+
+def _differences() -> dict[str, str]:
+    """The difference of each program, computed in one process as legacy programs are run."""
+    settings = {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu", children.QUICK: "1"}
+    here = str(Path(__file__).parents[2])
+    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = children.plain_environment(PYTHONPATH=path, **settings)
+    done = children.run([sys.executable, "-m", __name__], env=environment, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_print_the_same_before_and_after(name: str) -> None:
+    assert shared.once("reading", _differences)[name] == ""
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        found = {name: difference(Path(folder), text) for name, text in PROGRAMS.items()}
+    print(json.dumps(found))

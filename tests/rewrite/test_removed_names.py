@@ -1,0 +1,310 @@
+"""Removed names: what is left alone, renamed, or refused with its successor named."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.removed_names import rewrite
+from shardlift.source.settings import Settings
+from tests.rewrite.steps import migrated, refused, results
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\ny = jax.tree.map(f, x)\n",
+        "from jax.tree_util import tree_map\ny = tree_map(f, x)\n",
+        "try:\n    from jax import tree_map\nexcept ImportError:\n    from jax.tree import map\n",
+        "import jax\nif hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif jax.__version__ < '0.4':\n    y = jax.tree_map(f, x)\n",
+        "import jax\nm = getattr(jax, 'tree_map', None)\n",
+        "import mylib as jax\ny = jax.tree_map(f, x)\n",
+        "from mylib import host_id\nhost_id()\n",
+        "import jax\njax.config.update('jax_enable_x64', True)\n",
+        "import jax\ntry:\n    jax.config.update('jax_pmap_shmap_merge', 0)\n"
+        "except Exception:\n    pass\n",
+        "import jax\nx = jax.device_put_sharded(xs, d)\n",  # for another step
+        "from jax.experimental.shard_map import shard_map\n",  # still works
+        "text = 'jax.tree_map'\n",
+        "try:\n    from jax.extend.core import Var\nexcept ImportError:\n"
+        "    from jax.core import Var\n",
+        "import jax\nold = not hasattr(jax, 'tree')\nif old:\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif jax.__version_info__ >= (0, 6):\n    y = 1\n"
+        "else:\n    y = jax.tree_map(f, x)\n",
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert all(match.skipped for match in results(rewrite, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # JAX is optional; it is not this name that the try asks for.
+        "try:\n    import jax\n    from jax import tree_map\nexcept ImportError:\n    jax = None\n",
+        "try:\n    import tensorflow\nexcept ImportError:\n    from jax import tree_map\n",
+        "import jax\ntry:\n    for x in xs:\n        jax.tree_map(f, x)\n"
+        "except Exception:\n    pass\n",
+        "import jax\nif hasattr(config, 'model'):\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif hasattr(jax, 'shard_map'):\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif args.version == 2:\n    y = jax.tree_map(f, x)\n",
+        # The target gets here.
+        "import jax\nif jax.__version_info__ >= (0, 4, 1):\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif jax.__version__ < '0.4':\n    y = 1\nelse:\n    y = jax.tree_map(f, x)\n",
+    ],
+)
+def test_a_guard_for_something_else_hides_nothing(text: str) -> None:
+    after = migrated(text)
+    assert after != text
+    assert "jax.tree.map" in after or "from jax.tree_util import tree_map" in after
+
+
+def test_what_a_guard_hides_is_listed() -> None:
+    text = "import jax\nif hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)\n"
+    skipped = [match.message for match in results(rewrite, text) if match.skipped]
+    assert skipped == ["jax.tree_map is guarded on line 2"]
+
+
+@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import jax\ny = jax.tree_map(f, x)\n", "import jax\ny = jax.tree.map(f, x)\n"),
+        (
+            "from jax import jit, tree_map as tm, tree_leaves\ny = tm(f, x), tree_leaves(jit)\n",
+            "from jax import jit\nfrom jax.tree_util import tree_map as tm, tree_leaves\n"
+            "y = tm(f, x), tree_leaves(jit)\n",
+        ),
+        (
+            "import jax\nif jax.host_id() == 0:\n    print(jax.host_count())\n",
+            "import jax\nif jax.process_index() == 0:\n    print(jax.process_count())\n",
+        ),
+        (
+            "import jax\njax.config.update('jax_pmap_shmap_merge', False)\ny = jax.jit(f)\n",
+            "import jax\ny = jax.jit(f)\n",
+        ),
+        (
+            "import os\nos.environ['JAX_PMAP_SHMAP_MERGE'] = '0'\nimport jax\ny = jax.jit(f)\n",
+            "import jax\ny = jax.jit(f)\n",
+        ),
+        (
+            "import jax\np = jax.core.Primitive('p')\n",
+            "import jax\nimport jax.extend.core\np = jax.extend.core.Primitive('p')\n",
+        ),
+        (
+            "from jax import core\np = core.Primitive('p')\nq = core.Tracer\n",
+            "import jax.extend.core\nfrom jax import core\n"
+            "p = jax.extend.core.Primitive('p')\nq = core.Tracer\n",
+        ),
+        ("from jax.core import Jaxpr\nx: Jaxpr\n", "from jax.extend.core import Jaxpr\nx: Jaxpr\n"),
+        (
+            "from jax.interpreters.pxla import PartitionSpec as P\nx = P()\n",
+            "from jax.sharding import PartitionSpec as P\nx = P()\n",
+        ),
+        (
+            "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",
+            "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
+            "x = PartitionSpec(), stax.Dense\n",
+        ),
+        (
+            "from jax.experimental.maps import Mesh\nm = Mesh(d, ('i',))\n",
+            "from jax.sharding import Mesh\nm = Mesh(d, ('i',))\n",
+        ),
+        (
+            "import jax.numpy as jnp\ndef f(x: jnp.DeviceArray): ...\n",
+            "import jax\ndef f(x: jax.Array): ...\n",
+        ),
+        (
+            "from jax import partial, jit\n@partial(jit, static_argnums=0)\ndef f(n): ...\n",
+            "from functools import partial\n\nfrom jax import jit\n"
+            "@partial(jit, static_argnums=0)\ndef f(n): ...\n",
+        ),
+        (
+            "import jax\nfrom jax.lib import xla_bridge\nprint(xla_bridge.get_backend(), jax)\n",
+            "import jax\nimport jax.extend.backend\nprint(jax.extend.backend.get_backend(), jax)\n",
+        ),
+        (
+            "from jax import core\nn = core.axis_frame('i').size\n",
+            "import jax\nn = jax.lax.axis_size('i')\n",
+        ),
+        (
+            "import jax\ntry:\n    jax.core.axis_frame('i')\nexcept NameError:\n    pass\n",
+            "import jax\ntry:\n    jax.lax.axis_index('i')\nexcept NameError:\n    pass\n",
+        ),
+        (
+            "from jax.core import axis_frame\nn = axis_frame(name).size\n",
+            "from jax.lax import axis_size\nn = axis_size(name)\n",
+        ),
+        ("import jax\na = jax.core.get_aval(x)\n", "import jax\na = jax.typeof(x)\n"),
+        (
+            "from jax.core import get_aval\na = get_aval(x)\n",
+            "from jax import typeof\na = typeof(x)\n",
+        ),
+        (
+            "import jax.numpy as jnp\ny = jnp.trapz(x)\n",
+            "import jax.numpy as jnp\ny = jnp.trapezoid(x)\n",
+        ),
+        (
+            "import jax\nx = jax.ops.index_update(x, jax.ops.index[0, :], y)\nz = jax.jit\n",
+            "import jax\nx = x.at[0, :].set(y)\nz = jax.jit\n",
+        ),
+        (
+            "from jax.ops import index, index_add\nx = index_add(x, index[i], y)\n",
+            "x = x.at[i].add(y)\n",
+        ),
+        (
+            "from jax.experimental import enable_x64\nwith enable_x64():\n    f()\n",
+            "from jax import enable_x64\nwith enable_x64(True):\n    f()\n",
+        ),
+        (
+            "import jax\nwith jax.experimental.disable_x64():\n    f()\n",
+            "import jax\nwith jax.enable_x64(False):\n    f()\n",
+        ),
+        (
+            "from jax import lax\ny = lax.tie_in(x, y + 1)\nlax.psum\n",
+            "from jax import lax\ny = y + 1\nlax.psum\n",
+        ),
+        (
+            "from jax import lax\ny = lax.pvary(x, 'i')\n",
+            "from jax import lax\ny = lax.pcast(x, 'i', to='varying')\n",
+        ),
+        (
+            "from jax.core import DropVar, TraceTag\nx: DropVar\ny: TraceTag\n",
+            "from jax.extend.core import DropVar, TraceTag\nx: DropVar\ny: TraceTag\n",
+        ),
+        (
+            "import jax\ns = jax.core.get_opaque_trace_state()\n",
+            "import jax\nimport jax.extend.core\ns = jax.extend.core.get_opaque_trace_state()\n",
+        ),
+        (
+            "import jax\nd: jax.interpreters.xla.Device\n",
+            "import jax\nd: jax.Device\n",
+        ),
+        ("import jax\ny = jax.pxla.Mesh(d, 'i')\n", "import jax\ny = jax.sharding.Mesh(d, 'i')\n"),
+        (
+            "import jax\nx = jax.random.shuffle(key, x)\n",
+            "import jax\nx = jax.random.permutation(key, x, independent=True)\n",
+        ),
+        (
+            "from jax import core\na = core.raise_to_shaped(core.get_aval(x)), core.Tracer\n",
+            "import jax\nfrom jax import core\na = jax.typeof(x), core.Tracer\n",
+        ),
+        # By the file's own name for a module.
+        (
+            "import jax\nimport jax.numpy as jnp\ni = jax.ops.index[0], jnp.ones, jax\n",
+            "import jax\nimport jax.numpy as jnp\ni = jnp.s_[0], jnp.ones, jax\n",
+        ),
+        (
+            "import jax\nfrom jax.sharding import PartitionSpec as P\n"
+            "x = P(), jax.interpreters.pxla.PartitionSpec('i')\n",
+            "from jax.sharding import PartitionSpec as P\nx = P(), P('i')\n",
+        ),
+        # Imports that were in order are in order.
+        (
+            "import os\n\nfrom jax import linear_util as lu\nfrom jax.config import config\n\n"
+            "x = lu, config, os\n",
+            "import os\n\nfrom jax import config\nfrom jax.extend import linear_util as lu\n\n"
+            "x = lu, config, os\n",
+        ),
+        (
+            "from jax import jit\nfrom jax.config import config\nfrom jax.core import get_aval\n\n"
+            "x = config, get_aval(jit)\n",
+            "from jax import config, jit, typeof\n\nx = config, typeof(jit)\n",
+        ),
+        (
+            "from jax import jit\nfrom jax import vmap\nfrom jax.config import config\n\n"
+            "x = config, jit, vmap\n",
+            "from jax import jit\nfrom jax import vmap\nfrom jax import config\n\n"
+            "x = config, jit, vmap\n",
+        ),
+        # One import, not two.
+        (
+            "from jax import tree_map\nfrom jax.tree_util import tree_map\ny = tree_map(f, x)\n",
+            "from jax.tree_util import tree_map\ny = tree_map(f, x)\n",
+        ),
+        (
+            "from jax import tree_map, tree_multimap\ny = tree_map(f, x), tree_multimap(f, x)\n",
+            "from jax.tree_util import tree_map, tree_map as tree_multimap\n"
+            "y = tree_map(f, x), tree_multimap(f, x)\n",
+        ),
+        # Not used, and there is nothing to import instead.
+        ("from jax.experimental.maps import xmap\nx = 1\n", "x = 1\n"),
+        ("import jax\nimport jax.experimental.maps\nx = jax.jit\n", "import jax\nx = jax.jit\n"),
+        (
+            "from jax.core import NamedShape, Tracer\nx: Tracer\n",
+            "from jax.core import Tracer\nx: Tracer\n",
+        ),
+        (
+            "from flax import linen, optim\nx = linen.Dense\n",
+            "from flax import linen\nx = linen.Dense\n",
+        ),
+        (
+            "import jax\nprint(jax.lib.xla_bridge.get_backend().platform)\n",
+            "import jax\nimport jax.extend.backend\n"
+            "print(jax.extend.backend.get_backend().platform)\n",
+        ),
+    ],
+)
+def test_renamed(before: str, after: str, goal: Goal) -> None:
+    assert migrated(before, goal, Settings()) == after
+    assert migrated(after, goal, Settings()) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "from jax.experimental.maps import xmap\ny = xmap(f)\n",
+            "removed in JAX 0.4.31: see jax.shard_map",
+        ),
+        ("import jax\nupdate = jax.ops.index_update\n", "removed in JAX 0.3.2"),
+        ("import numpy as np\nimport jax\nx = jax.ops.index_update(np.ones(3), 0, y)\n", "0.3.2"),
+        ("import jax\nframe = jax.core.axis_frame('i')\n", "see jax.lax.axis_size"),
+        ("import jax\nt = jax.interpreters.xla.translations\n", "removed in JAX 0.4.29"),
+        ("import jax\nok = isinstance(x, jax.pxla.ShardedDeviceArray)\n", "see jax.Array"),
+        ("import flax\nopt = flax.optim.Adam()\n", "removed in flax 0.6"),
+        ("from flax import optim\nopt = optim.Adam()\n", "removed in flax 0.6"),
+        ("import jax\nok = isinstance(s, jax.sharding.PmapSharding)\n", "see jax.sharding.Named"),
+        ("import jax\nf = jax.soft_pmap(g)\n", "removed in JAX 0.3.18"),
+        ("import jax\nb = x.device_buffers\n", "addressable_shards"),
+        ("import jax\nold = jax.config.jax_pmap_shmap_merge\n", "removed in JAX 0.10"),
+    ],
+)
+def test_refused_with_a_reason(text: str, reason: str) -> None:
+    assert migrated(text) == text
+    assert any(reason in said for said in refused(rewrite, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("import jax\nnew = jax.core.gensym()\n", True),
+        ("import jax\nnew = jax.core.gensym([jaxpr])\n", False),
+        ("import jax\nnew = jax.core.gensym(*jaxprs)\n", False),
+        ("import jax\nnew = jax.core.gensym(suffix='_')\n", False),
+        ("from jax.core import gensym\nnew = gensym([jaxpr])\n", False),
+        ("from jax.core import gensym\nnew = gensym()\n", True),
+        ("from jax import core\nnew = core.gensym([jaxpr])\n", False),
+        ("from jax import core\nassert isinstance(v, core.Var)\n", True),
+        ("from jax import core\nv = core.Var('', aval)\n", False),
+        ("import jax.numpy as jnp\ny = jnp.fix(x, out=None)\n", False),
+    ],
+)
+def test_a_call_that_its_successor_does_not_take_stays(text: str, becomes: bool) -> None:
+    newest = Settings(target=(0, 12))
+    after = migrated(text, settings=newest)
+    assert ("jax.extend" in after) is becomes
+    assert all(match.edits for match in results(rewrite, text, settings=newest)) is becomes
+
+
+def test_an_unused_import_stays_where_another_file_uses_it() -> None:
+    texts = {
+        "pkg/a.py": "from jax.core import NamedShape\n",
+        "pkg/b.py": "from pkg.a import NamedShape\n",
+        "pkg/__init__.py": "from jax.core import ConcreteArray\n",
+    }
+    contents = {path: text.encode() for path, text in texts.items()}
+    migration = migrate(list(contents), contents.__getitem__, lambda path: False)
+    assert not migration.changed

@@ -1,0 +1,238 @@
+"""The text that each form of pmap becomes; what is left alone comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rewrite.test_programs import migrated
+
+_PACKAGE = {"pkg/__init__.py": ""}
+_IMPORT = "\nfrom pkg._spmd import {}\n"
+
+
+def _after(text: str) -> str:
+    """The new text of a module of a package, whose helpers are elsewhere."""
+    return migrated({**_PACKAGE, "pkg/m.py": text})[0]["pkg/m.py"]
+
+
+def _one(line: str, names: str = "spmd_map") -> str:
+    after = _after(f"import functools\nimport jax\n{line}\n")
+    head = _IMPORT.format(names)
+    assert head in f"\n{after}", after
+    return after.partition(head.lstrip())[2].strip("\n")
+
+
+def _reasons(text: str) -> list[str]:
+    _, result = migrated({"m.py": text})
+    return [place.reason for file in result.files for place in file.refused]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\nstep = jax.jit(train)\n",
+        "import jax\nstep = jax.vmap(train, axis_name='i')\n",
+        "step = pmap(train)\n",
+        "def pmap(f):\n    return f\nstep = pmap(train)\n",
+        "import jax\nhelp(jax.pmap)\n",
+        "import jax\ntext = jax.pmap.__doc__\n",
+        "import jax\nimport functools\nwraps = functools.wraps(jax.pmap)\n",
+        "import jax\njax = object()\nstep = jax.pmap(train)\n",
+        "def f(jax):\n    return jax.pmap(g)\n",
+        "import jax\njax.pmap = mine\n",
+        "# jax.pmap(f)\nimport jax\ntext = 'jax.pmap(f)'\n",
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert _after(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import equinox as eqx\nf = eqx.filter_pmap(g)\n", "equinox.filter_pmap"),
+        ("from flax import nnx\nf = nnx.pmap(g)\n", "flax.nnx.pmap"),
+        ("import objax\nf = objax.Parallel(g, vc)\n", "objax.Parallel"),
+        ("import jax\nf = jax.pmap(g, in_axes=-1)\n", "counts from the end"),
+        ("import jax\nf = jax.pmap(g, global_arg_shapes=None)\n", "global_arg_shapes"),
+        ("import jax\ninner = jax.pmap(g)\nf = jax.pmap(inner, 'i')\n", "pmapped again"),
+        (
+            "import jax\ninner = jax.pmap(lambda x: x)\n@jax.pmap\ndef outer(x):\n"
+            "    return inner(x)\n",
+            "called inside",
+        ),
+        ("import jax\nspmd_map = 3\nf = jax.pmap(g)\n", "spmd_map"),
+        ("import jax\ndef spmd_map(f):\n    return f\nf = jax.pmap(g)\n", "spmd_map"),
+        ("import jax\nfrom mine import spmd_map\nf = jax.pmap(g)\n", "spmd_map"),
+        ("import jax\nf = jax.pmap(g, axis_name=7)\n", "not a string"),
+        ("import jax\nNAME = 7\nf = jax.pmap(g, NAME)\n", "not a string"),
+        ("import jax\nf = jax.pmap(jax.pmap(g, 'j'), axis_name=('a', 'b'))\n", "not a string"),
+        *(
+            (
+                f"import jax\n{inner}\ndef outer(x):\n    return {call}\nf = jax.pmap(outer)\n",
+                "called inside",
+            )
+            for inner, call in (
+                ("steps = {'a': jax.pmap(lambda x: x)}", "steps['a'](x)"),
+                ("steps = [(jax.pmap(lambda x: x), 1)]", "steps[0][0](x)"),
+                ("steps = {}\nsteps['a'] = jax.pmap(lambda x: x)", "steps['a'](x)"),
+                ("steps = []\nsteps.append(jax.pmap(lambda x: x))", "steps[0](x)"),
+                ("p = jax.pmap(lambda x: x)\ndef middle(x):\n    return p(x)", "middle(x)"),
+            )
+        ),
+    ],
+)
+def test_refused_with_a_reason(text: str, reason: str) -> None:
+    reasons = _reasons(text)
+    assert reasons
+    assert any(reason in given for given in reasons)
+    assert migrated({"m.py": text})[0] == {"m.py": text}
+
+
+def test_a_script_that_has_a_name_of_the_helpers_gets_them_in_a_module_beside_it() -> None:
+    text = "import jax\ndef _remember():\n    pass\ndef k():\n    return jax.pmap(g)\n"
+    after, migration = migrated({"m.py": text})
+    assert not any(file.refused for file in migration.files)
+    assert "from _spmd import spmd_map" in after["m.py"]
+    assert "def _remember" in after["_spmd.py"]
+    assert migrated(after)[0] == after
+
+
+def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
+    pmapped = "import jax\nf = jax.pmap(g)\n"
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/a.py": f"from . import b\n{pmapped}",
+        "pkg/b.py": pmapped,
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/c.py": pmapped,
+        "pkg/d.py": f"import pkg.b\n{pmapped}",
+    }
+    after, _ = migrated(files)
+    assert "from ._spmd import" in after["pkg/a.py"]
+    assert "from ._spmd import" in after["pkg/b.py"]
+    assert "from .._spmd import" in after["pkg/sub/c.py"]
+    assert "from pkg._spmd import" in after["pkg/d.py"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f = jax.pmap(g)",
+        "f = jax.pmap(fun=g)",
+        "f = jax.pmap(g, 'i')",
+        "f = jax.pmap(g, axis_name=NAME)",
+        "f = jax.pmap(g, axis_name=None)",
+        "f = jax.pmap(axis_name='i', fun=g)",
+        "f = jax.pmap(g, donate_argnums=(0, 1))",
+        "f = jax.pmap(g, in_axes=(0, 0), out_axes=0)",
+        "f = jax.pmap(g, 'i', in_axes=(0, None))",
+        "f = jax.pmap(g, 'i', in_axes=[1, 0], out_axes=None)",
+        "f = jax.pmap(g, static_broadcasted_argnums=1, in_axes=(0, None))",
+        "f = jax.jit(jax.pmap(g))",
+        "y = jax.pmap(g)(x)[0]",
+        "@jax.pmap\ndef f(x): ...",
+        "@functools.partial(jax.pmap, axis_name='i')\ndef f(x): ...",
+        "f = jax.pmap(lambda x: (x,\n                        1), 'i')",
+        "f = jax.pmap(g,  # a comment\n             'i')",
+        "f = jax.pmap(\n    g,\n    'i',\n)",
+        # Known only at run time.
+        "pmap = jax.pmap",
+        "f = jax.pmap(g, **options)",
+        "f = jax.pmap(*arguments)",
+        "f = jax.pmap(g, in_axes=axes)",
+        "f = jax.pmap if n else jax.jit",
+    ],
+)
+def test_one_name_changes(line: str) -> None:
+    assert _one(line) == line.replace("jax.pmap", "spmd_map")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "f = jax.pmap(jax.pmap(g, 'j'), 'i')",
+            "f = jax.jit(shard_map_per_device(g, ('i', 'j')))",
+        ),
+        (
+            "f = jax.pmap(jax.pmap(g, 'j'), 'i', in_axes=1)",
+            "f = jax.jit(shard_map_per_device(g, ('i', 'j'), in_specs=jax.P('j', 'i')))",
+        ),
+        (
+            "@functools.partial(jax.pmap, axis_name='i')\n@jax.pmap\ndef f(x): ...",
+            "@jax.jit\n@functools.partial(shard_map_per_device, axis_name=('i', '_devices_1'))\n"
+            "def f(x): ...",
+        ),
+    ],
+)
+def test_pmaps_inside_one_another(before: str, after: str) -> None:
+    assert _one(before, "shard_map_per_device") == after
+
+
+def test_lines_stay_aligned_with_the_first_argument() -> None:
+    call = "f = {}(g,\n{}'i',\n{}devices=[1,\n{}         2])\n"
+    before = call.format("pmap", *[" " * 9] * 3)
+    after = call.format("spmd_map", *[" " * 13] * 3)
+    assert _after(f"from jax import pmap\n\n{before}").endswith(f"\n{after}")
+    text = "from jax import pmap\n\nf = pmap(g, '''\n            a''')\n"
+    assert _after(text).endswith("f = spmd_map(g, '''\n            a''')\n")
+
+
+def test_what_surrounds_it_stays() -> None:
+    text = (
+        '"""Doc."""\nfrom __future__ import annotations\n\nimport os  # why\n\nimport jax\n\n\n'
+        "x   =   {  'a':1 }   # kept\nf = [jax.pmap(g), # one\n     2]\n"
+    )
+    after = _after(text)
+    assert "x   =   {  'a':1 }   # kept\n" in after
+    assert "f = [spmd_map(g), # one\n     2]\n" in after
+    assert after.startswith('"""Doc."""\nfrom __future__ import annotations\n\nimport os  # why\n')
+
+
+def test_an_import_that_lost_its_use_goes() -> None:
+    after = _after("from jax import lax, pmap\n\nf = pmap(lambda x: lax.psum(x, 'i'), 'i')\n")
+    assert "from jax import lax\n" in after
+    assert "import jax\n" not in after
+
+
+def test_an_import_that_is_exported_stays() -> None:
+    after = _after("from jax import pmap\n\n__all__ = ['pmap']\nf = pmap(g)\n")
+    assert "from jax import pmap\n" in after
+
+
+def test_the_shim() -> None:
+    from shardlift.rewrite.engine import migrate
+    from shardlift.rewrite.goal import Goal
+
+    text = b"from jax import pmap\n\n@pmap\ndef f(x):\n    return x\n"
+    result = migrate(["/m.py"], lambda _: text, lambda _: False, Goal.SHIM)
+    assert result.files[0].after.startswith("from shardlift import pmap\n\n@pmap\ndef f(x):")
+
+
+def test_options_from_outside_the_source_may_be_any() -> None:
+    after, _ = migrated({"m.py": "import jax\nf = jax.pmap(g, **load('options.json'))\n"})
+    assert "donate_argnums=" in after["m.py"]
+    assert "@_remember" in after["m.py"]
+    passed_on = "import jax\ndef make(f, **options):\n    return jax.pmap(f, **options)\n"
+    after, _ = migrated({"m.py": passed_on})
+    assert "donate_argnums=" not in after["m.py"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "jax.pmap = print",
+        "monkeypatch.setattr(jax, 'pmap', print)",
+        "mock.patch('jax.pmap')",
+        "mock.patch.object(jax, 'pmap')",
+        "print(f.__wrapped__)",
+    ],
+)
+def test_files_that_look_into_pmap_are_left(line: str) -> None:
+    text = f"import jax\nf = jax.pmap(lambda x: x)\n{line}\n"
+    assert _after(text) == text
+
+
+def test_other_attributes_may_be_set() -> None:
+    assert "spmd_map" in _after("import jax\nf = jax.pmap(abs)\nf.pmaps = f.name = 1\n")

@@ -1,0 +1,258 @@
+"""`--to jit`: what becomes jit of the whole batch, and the reason for what does not."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from shardlift import legacy
+from shardlift.capture.schema import Capture, Untried, WholeBatchTrial
+from shardlift.cli.verify_options import OTHER_ORDER
+from shardlift.facts import Recorder
+from shardlift.rewrite.goal import Goal
+from shardlift.verify.compare.array_distance import Tolerance, within
+from tests.rewrite.jit_programs import END, GRADIENT, HOLDS, USUAL, program, recorded
+from tests.rewrite.run_programs import imported
+from tests.rewrite.test_programs import migrated
+
+CLIPPED = """\
+    grads = lax.pmean(grads, axis_name="batch")
+    norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(grads)))
+    grads = jax.tree.map(lambda g: g / jnp.maximum(1.0, norm), grads)
+    return sgd(params, grads), lax.pmean(x=loss, axis_name="batch")"""
+SUMS = """\
+    rows = lax.psum(batch["x"].shape[0], "batch")
+    error = lax.psum(jnp.sum((model.apply(params, batch["x"]) - batch["y"]) ** 2), "batch")
+    grads = jax.tree.map(lambda g: lax.psum(g, "batch") / lax.psum(1, "batch"), grads)
+    return sgd(params, grads), (error / rows, lax.pmax(jnp.max(batch["x"]), "batch"))"""
+NESTED = """\
+    def reduce(tree):
+        return lax.pmean(tree, "batch")
+
+    devices = lax.axis_size("batch")
+    return sgd(params, reduce(grads)), reduce(loss * devices) / devices"""
+BODIES = {"usual": USUAL, "clipped": GRADIENT + CLIPPED, "sums": GRADIENT + SUMS}
+BODIES["nested"] = GRADIENT + NESTED
+
+MODELS = {
+    "flax": """\
+from flax import linen as nn
+
+net = nn.Sequential([nn.LayerNorm(), nn.Dense(4), nn.tanh, nn.Dense(2)])
+
+
+class model:
+    init = staticmethod(lambda x: net.init(jax.random.key(0), x))
+    apply = staticmethod(net.apply)
+""",
+    "haiku": """\
+import haiku as hk
+
+net = hk.without_apply_rng(hk.transform(lambda x: hk.nets.MLP([4, 2])(x)))
+
+
+class model:
+    init = staticmethod(lambda x: net.init(jax.random.key(0), x))
+    apply = staticmethod(net.apply)
+""",
+    "equinox": """\
+import equinox as eqx
+
+net = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+
+
+class model:
+    init = staticmethod(lambda x: eqx.filter(net, eqx.is_array))
+    apply = staticmethod(lambda p, x: jax.vmap(eqx.combine(p, net))(x))
+""",
+}
+
+
+def written(text: str, facts: Capture | None, root: str = "/p") -> tuple[str, str]:
+    """The text after the migration, and why something is left."""
+    after, result = migrated({"main.py": text}, root, Goal.JIT, facts)
+    reasons = [one.reason for file in result.files for one in file.refused]
+    return after["main.py"], "\n".join(reasons)
+
+
+def refusal(text: str, facts: Capture | None) -> str:
+    """Why a step is not rewritten to jit."""
+    after, reasons = written(text, facts)
+    assert "jit_over_devices" not in after
+    said = [line for line in reasons.splitlines() if "jax.jit of the whole batch" in line]
+    assert len(said) == 1, reasons
+    return said[0]
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_collectives_are_removed(name: str) -> None:
+    text = program(BODIES[name])
+    after, reasons = written(text, recorded(text))
+    assert reasons == ""
+    assert 'in_specs=(jax.P(), jax.P("batch"))' in after
+    names = {node.attr for node in ast.walk(ast.parse(after)) if isinstance(node, ast.Attribute)}
+    assert not names & {"pmap", "pmean", "psum", "pmax", "axis_size", "shard_map"}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_recorded_program_computes_the_same(name: str, tmp_path: Path) -> None:
+    _check_recorded(program(BODIES[name]), tmp_path)
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize("library", MODELS)
+def test_models_of_libraries(library: str, tmp_path: Path) -> None:
+    pytest.importorskip(library)
+    text = program().replace("model = Dense(2)", MODELS[library])
+    with jax.numpy_rank_promotion("allow"):
+        _check_recorded(text, tmp_path)
+
+
+def _check_recorded(text: str, folder: Path) -> None:
+    """Record a program, rewrite it, and run it again."""
+    before, after = folder / "before", folder / "after"
+    for one in (before, after):
+        one.mkdir()
+    (before / "main.py").write_text(text)
+    recorder = Recorder()
+    with legacy(recorder=recorder):
+        expected = imported(before)
+    facts = recorder.capture()
+    trial = facts.sites[-1].whole_batch
+    assert trial is not None
+    assert trial.holds
+    new, reasons = written(text, facts, str(before))
+    assert "pmean" not in new, reasons
+    (after / "main.py").write_text(new)
+    found = imported(after)
+    pairs = zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True)
+    assert all(within(np.asarray(a), np.asarray(b), Tolerance(**OTHER_ORDER)) for a, b in pairs)
+
+
+@pytest.mark.parametrize("reason", Untried)
+def test_a_step_that_was_not_tried(reason: Untried) -> None:
+    trial = WholeBatchTrial(reason, error="TypeError: no" if reason is Untried.FAILED else "")
+    said = refusal(program(), recorded(program(), trial))
+    assert "it was not tried on the whole batch: " in said
+    assert ("TypeError: no" in said) is (reason is Untried.FAILED)
+
+
+@pytest.mark.parametrize("size", [1.01e-5, 0.3])
+def test_a_step_that_differs(size: float) -> None:
+    trial = replace(HOLDS, difference=size)
+    said = refusal(program(), recorded(program(), trial))
+    assert f"output[0] differs by {size:.1e} of its largest number" in said
+
+
+def test_a_step_without_a_recorded_run() -> None:
+    assert "no recorded run of this text shows" in written(program(), None)[1]
+    other = replace(recorded(program()), sources={"main.py": "another"})
+    assert "no recorded run of this text shows" in written(program(), other)[1]
+
+
+def test_a_step_that_was_tried_in_another_layout() -> None:
+    trial = replace(HOLDS, joined=(0, 1))
+    said = refusal(program(), recorded(program(), trial))
+    assert "argument 0 is laid out in another way than in the recorded run" in said
+
+
+def test_a_step_inside_of_another_program() -> None:
+    facts = recorded(program())
+    facts = replace(facts, sites=(replace(facts.sites[0], transformed={"vmap": 1}),))
+    after, reasons = written(program(), facts)
+    assert "jit_over_devices" not in after
+    assert "called inside of another program" in reasons
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("return sgd", "lax.axis_index('batch')\n    return sgd", "did not reduce anything at"),
+        (
+            END,
+            "    if jax.config.jax_enable_x64:\n        loss = lax.pmean(loss, 'other')\n" + END,
+            "did not reduce anything at /p/main.py:34",
+        ),
+        ('(loss, "batch")', '(loss,  # mean\n        "batch")', "there are comments inside"),
+        (
+            'lax.pmean(grads, "batch")',
+            "jax.tree.map(functools.partial(lax.pmean, axis_name='batch'), grads)",
+            "the collective at main.py:40 is not a plain call",
+        ),
+    ],
+)
+def test_text_that_cannot_change(old: str, new: str, reason: str) -> None:
+    text = program(USUAL.replace(old, new))
+    facts = recorded(text.replace("loss = lax.pmean(loss, 'other')", ""))
+    if "partial" in new:
+        site = facts.sites[0]
+        one = replace(site.collectives[0], lines=(*site.collectives[0].lines, "main.py:40"))
+        facts = replace(facts, sites=(replace(site, collectives=(one,)),))
+    assert reason in refusal(text, facts)
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("static_broadcasted_argnums=(), out_axes=0, donate_argnums=0", ""),
+        ("in_axes=(0, 0), static_broadcasted_argnums=(2,)", "it has static arguments"),
+    ],
+)
+def test_options(option: str, reason: str) -> None:
+    text = program().replace('axis_name="batch")\n', f'axis_name="batch", {option})\n', 1)
+    if reason:
+        text = text.replace("step(params, batch)", "step(params, batch, k)")
+        text = text.replace("shard(data()))\n", "shard(data()), 3)\n", 1)
+        assert reason in refusal(text, recorded(text))
+    else:
+        assert "donate_argnums=0" in written(text, recorded(text))[0]
+
+
+SHARED = """\
+    loss, grads = jax.value_and_grad(loss_fn)(params, batch)
+    return sgd(params, reduce(grads)), reduce(loss)
+
+
+def reduce(tree):
+    return lax.pmean(tree, "batch")
+
+
+def evaluate(params, batch):
+    return reduce(jnp.mean(model.apply(params, batch["x"])))
+
+
+p_eval = jax.pmap(evaluate, axis_name="batch")"""
+EVALUATION = "\n    print(float(p_eval(params, shard(data()))[0]))\n    return jax.device_get("
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_function_with_a_collective_that_two_steps_call(is_right: bool) -> None:
+    text = program(SHARED).replace("\n    return jax.device_get(", EVALUATION)
+    (step,) = recorded(text).sites
+    trial = HOLDS if is_right else replace(HOLDS, difference=0.5)
+    (other,) = recorded(text, trial, ("evaluate",), outputs=0).sites
+    after, reasons = written(text, Capture(sites=(step, other)))
+    assert ("lax.pmean(" in after) is not is_right
+    assert ("p_step = jit_over_devices(" in after) is is_right
+    assert ("p_eval = jit_over_devices(" in after) is is_right
+    if not is_right:
+        assert "reduce, which has a collective, is used at /p/main.py:" in reasons
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        'table = {"step": jax.pmap(step, axis_name="batch")}',
+        "table = [step]",
+        'table = jax.vmap(step, axis_name="batch")',
+        "def again(params, batch):\n    return step(params, batch)\n\n\ntable = [again]",
+    ],
+)
+def test_a_step_that_is_used_elsewhere_keeps_its_collectives(other: str) -> None:
+    text = program().replace("\n\ndef data(", f"{other}\n\n\ndef data(", 1)
+    assert "step, which has a collective, is used at" in refusal(text, recorded(text))

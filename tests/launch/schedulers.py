@@ -101,8 +101,11 @@ class Slurm:
 
     def _configuration(self) -> str:
         host, user, here = socket.gethostname().partition(".")[0], getpass.getuser(), self.folder
+        # JAX makes its coordinator's port of the job's number: two clusters must not share one.
+        first_job = 1 + os.getpid() * 64 % 4032
         return f"""
 ClusterName=shardlift
+FirstJobId={first_job}
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={free_port()}
 SlurmdPort={free_port()}

@@ -135,8 +135,9 @@ def test_a_rank_that_raises(cluster: Cluster):
     assert done.returncode != 0
     assert "ValueError: no more data" in done.stderr
     assert f"its part of the record is {cluster.folder}/run.json.1" in done.stderr
-    # Process 0 waits in a collective: it says where, and both end.
-    assert re.search(r"process 0 \(pid \d+\) waits at program.py:\d+ in", done.stderr)
+    # Process 0 waits in a collective and says where, or gloo tells it that process 1 is gone.
+    waits = r"process 0 \(pid \d+\) waits at program.py:\d+ in"
+    assert re.search(rf"{waits}|[Cc]onnection (reset|closed)", done.stderr), done.stderr
     whole = read_whole(cluster.folder / "run.json")
     assert [process.index for process in whole.processes] == [0, 1]
     assert whole.sites[0].calls >= 5 + 5
@@ -156,13 +157,18 @@ def test_a_rank_that_never_calls_the_step(cluster: Cluster):
 @each
 def test_a_full_disk_for_one_part(cluster: Cluster):
     done = cluster.run("""
-        import resource
+        import json, resource
         if me == 1:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+            if os.path.exists("run.json.1"):  # written while the processes met
+                os.remove("run.json.1")
         train(5)
-        trained = time.time()
-        part = "run.json.0"  # the scheduler may end the others once this rank has failed
-        while me == 1 and not (os.path.exists(part) and os.path.getmtime(part) > trained):
+        def calls():
+            try:
+                return sum(site["calls"] for site in json.load(open("run.json.0"))["sites"])
+            except OSError:
+                return 0
+        while me == 1 and calls() < 5:  # the scheduler may end rank 0 once this one has failed
             time.sleep(0.1)
     """)
     assert done.returncode != 0

@@ -146,7 +146,7 @@ def test_examples_in_docstrings(module):
 
 def test_ci_runs_the_test_command_of_the_readme():
     commands = re.findall(r"```sh\n(.*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL)
-    demo, tests = commands[:2]
+    demo, tests = commands[0], commands[-1]
     assert demo.endswith("shardlift demo")
     assert tests.endswith("pytest -n 4")
     assert tests in (ROOT / ".ci" / "run").read_text()

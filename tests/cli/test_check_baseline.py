@@ -172,7 +172,7 @@ def test_the_formats_for_machines_have_new_findings_only(project: Path) -> None:
     _run("--write-baseline")
     (project / "src" / "train.py").write_text(PMAP + SITE)
     document = json.loads(_run("--format", "json").output)
-    assert (len(document["findings"]), document["in_baseline"]) == (1, 1)
+    assert (len(document["left"]), document["in_baseline"]) == (1, 1)
     assert len(json.loads(_run("--format", "sarif").output)["runs"][0]["results"]) == 1
 
 

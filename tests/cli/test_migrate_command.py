@@ -311,8 +311,8 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
         result.stderr
     )
     assert "requirements.txt:3: jaxlib<0.5  ->  jaxlib>=0.10" in result.stderr
-    told = json.loads(_run("pkg", "--format", "json").stdout)["requirements"]
-    assert [(one["line"], one["new"]) for one in told] == [
+    told = json.loads(_run("pkg", "--format", "json").stdout)["left"]
+    assert [(one["line"], one["suggestion"]) for one in told] == [
         (2, "jax[cuda12]>=0.10  # pinned"),
         (3, "jaxlib>=0.10"),
     ]
@@ -349,8 +349,8 @@ def test_what_still_speaks_of_pmap_is_listed(project: Path) -> None:
     assert "test_train.py:7: still says pmap (string)" in said
     assert "README.md:3: still says pmap (text)" in said
     assert "Still about pmap, for you to look at: 2 strings, 2 lines." in said
-    told = json.loads(_run("--format", "json").stdout)["leftovers"]
-    assert [one["kind"] for one in told].count("string") == 2
+    told = json.loads(_run("--format", "json").stdout)["left"]
+    assert [one["code"] for one in told].count("pmap-in-string") == 2
     (project / "pkg/train.py").write_text("x = 1\n")
     assert "still says pmap" not in _run().stderr  # nothing was rewritten
 

@@ -179,7 +179,7 @@ def test_a_verdict_on_less_than_everything_says_so(kind: GapKind) -> None:
     assert ["--collectives 0" in text for text in advice(outcome)] == [True] * of_collectives
     assert _shown(outcome, quiet=True) == "1 site: 1 partly compared\n"
     assert "| partly compared |" in markdown(outcome)
-    assert json.loads(machine(outcome))["sites"][0]["gaps"][0]["kind"] == kind
+    assert machine(outcome)["sites"][0]["gaps"][0]["kind"] == kind
     for text in (_shown(outcome), markdown(outcome)):
         assert "3 times" in text
 
@@ -225,9 +225,8 @@ def test_markdown() -> None:
 
 
 def test_json_has_no_infinities() -> None:
-    text = machine(_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),))))
-    tree = json.loads(text, parse_constant=pytest.fail)
-    assert tree["status"] == 1
+    tree = machine(_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),))))
+    json.dumps(tree, allow_nan=False)
     assert tree["verdicts"]["different"] == 1
     assert tree["sites"][0]["name"] == "step"
     assert tree["sites"][0]["findings"][0]["distance"]["relative"] == "inf"

@@ -33,7 +33,7 @@ from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST
 from shardlift.source.text import read_source
 
-_MACHINE = {"json": json.render, "github": github.render, "sarif": sarif.render}
+_MACHINE = ("json", "github", "sarif")
 
 
 @click.command(
@@ -129,11 +129,14 @@ def check(
         name = os.path.relpath(known.path)
         report = replace(report, known=hidden, fixed=known.fixed(found), baseline=name)
     style = style or ("full" if sys.stdout.isatty() else "concise")
-    if style in _MACHINE:
-        click.echo(_MACHINE[style](report))
+    status = 2 if report.unreadable else int(report.fails(Level(fail_on)))
+    if style == "json":
+        click.echo(json.render(report, status, paths))
+    elif style in _MACHINE:
+        click.echo((sarif if style == "sarif" else github).render(report))
     else:
         _print(report, style, quiet, verbose)
-    sys.exit(2 if report.unreadable else int(report.fails(Level(fail_on))))
+    sys.exit(status)
 
 
 def _find_baseline(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +33,7 @@ from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.results import FileResult, Migration
+from shardlift.rewrite.results import Migration
 from shardlift.source.settings import Settings
 
 if TYPE_CHECKING:
@@ -146,8 +144,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     if asked.pr is not None:
         _describe(request, asked.pr)
     if asked.style == "json":
-        tree = formats.machine(migration, settings.target, status, not diff, verified)
-        click.echo(formats.with_rest(tree, raised, remaining), nl=False)
+        click.echo(formats.machine(request, paths, status, settings.target, written=not diff))
         sys.exit(status)
     if diff:
         _show(migration)
@@ -205,27 +202,12 @@ def _show(migration: Migration) -> None:
     """The diff: for eyes on a terminal, elsewhere byte by byte, so that it can be applied."""
     console = Console(highlight=False, soft_wrap=True)
     for file in migration.changed:
-        for line in diff_of(file):
+        for line in formats.diff_of(file):
             if console.is_terminal:
                 shown = escape_control(line.replace("\r\n", "\n"), keep="\n\t")
                 console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
             else:
                 click.echo(line, nl=False)
-
-
-def diff_of(file: FileResult) -> list[str]:
-    """The change of one file as a unified diff."""
-    before, after = _for_diff(file.before), _for_diff(file.after)
-    old = f"a/{escape_control(file.path)}" if before else "/dev/null"
-    lines = list(difflib.unified_diff(before, after, old, f"b/{escape_control(file.path)}"))
-    return [
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    ]
-
-
-def _for_diff(text: str) -> list[str]:
-    """Lines as diff and patch see them: neither a `\\r` nor a form feed ends one."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:

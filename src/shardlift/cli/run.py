@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shlex
@@ -12,6 +13,7 @@ import click
 
 from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, read_whole
 from shardlift.cli import Interrupted
+from shardlift.cli.formats.program_run import RunDocument
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
 from shardlift.launch import (
@@ -88,6 +90,13 @@ where each of them waits.
     is_flag=True,
     help=f"End the job then, with exit status {STUCK_STATUS}.",
 )
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json: print what happened as JSON, and what PROGRAM prints to standard error.",
+)
 @click.option("-m", "module", is_flag=True, help="PROGRAM is the name of a module.")
 @click.argument("program", type=click.Path())
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -101,6 +110,7 @@ def run(
     start_timeout: int,
     stuck_after: float | None,
     end_when_stuck: bool,
+    style: str,
     module: bool,
     program: str,
     args: tuple[str, ...],
@@ -129,14 +139,20 @@ def run(
     # Of several local processes, the outcome tells of a stuck job that was ended.
     report = functools.partial(_report, ended=end_when_stuck and processes == 1)
     when_stuck = WhenStuck(stuck_after, report, end_when_stuck) if stuck_after else None
-    if processes == 1:
-        run_here(what, devices, options, when_stuck)
-    else:
-        run_many(what, processes, devices, start_timeout, options, when_stuck)
+    told = RunDocument(what)
+    with told.instead_of_output() if style == "json" else contextlib.nullcontext():
+        if processes == 1:
+            run_here(what, devices, options, told, when_stuck)
+        else:
+            run_many(what, processes, devices, start_timeout, options, told, when_stuck)
 
 
 def run_here(
-    program: Program, devices: int | None, options: RunOptions, when_stuck: WhenStuck | None = None
+    program: Program,
+    devices: int | None,
+    options: RunOptions,
+    told: RunDocument,
+    when_stuck: WhenStuck | None = None,
 ) -> None:
     """Run the program in this process, and exit with its status.
 
@@ -146,6 +162,7 @@ def run_here(
         virtual_devices(devices, os.environ)
         _tell_jax(devices)
     session = options.begin(program)
+    told.uses = session.uses
     member = Member(session, when_stuck)
     status: Any = 0
     try:
@@ -183,6 +200,7 @@ def run_many(
     devices: int | None,
     start_timeout: int,
     options: RunOptions,
+    told: RunDocument,
     when_stuck: WhenStuck | None,
 ) -> None:
     """Run the program in several processes; explain a failure, and exit with its status."""
@@ -198,6 +216,7 @@ def run_many(
         when_stuck=when_stuck,
     )
     if outcome.failure:
+        told.add_failure(outcome.failure)
         click.echo(explain(outcome.failure, processes), err=True)
     elif outcome.stuck:
         click.echo(explain_stuck(outcome.stuck, ended=True), err=True)

@@ -11,8 +11,14 @@ from shardlift._escape import escape_control
 
 
 def stop(message: str, status: int = 2) -> NoReturn:
-    """Print `shardlift COMMAND: message` to standard error and exit."""
+    """Print `shardlift COMMAND: message` to standard error and exit; as JSON too, if asked for."""
     context = click.get_current_context(silent=True)
-    command = f" {context.info_name}" if context is not None else ""
-    click.echo(escape_control(f"shardlift{command}: {message}", keep="\n\t"), err=True)
+    command = context.info_name or "" if context is not None else ""
+    click.echo(
+        escape_control(f"{f'shardlift {command}'.strip()}: {message}", keep="\n\t"), err=True
+    )
+    if context is not None and context.params.get("style") == "json":
+        from shardlift.cli.document import document, item
+
+        click.echo(document(command, status, left=[item("stopped", message)]))
     sys.exit(status)

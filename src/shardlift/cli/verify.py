@@ -171,11 +171,12 @@ def verify(
 
 
 def _print(outcome: Any, style: str, quiet: bool) -> None:
+    from shardlift.cli.formats import verdicts
     from shardlift.verify import verdict_text
 
     if style == "text" or quiet:
         verdict_text.show(outcome, console(piped=100), quiet)
     elif style == "json":
-        click.echo(verdict_text.machine(outcome), nl=False)
+        click.echo(verdicts.document_of(outcome))
     else:
         click.echo(verdict_text.markdown(outcome), nl=False)

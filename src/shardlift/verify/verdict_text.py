@@ -1,9 +1,8 @@
-"""The outcome of a comparison as text, Markdown and JSON."""
+"""The outcome of a comparison as text, as Markdown, and as a tree for JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from typing import Any
 
@@ -236,7 +235,7 @@ def _indented(text: str, console: Console, by: int = 4) -> None:
     console.print(Padding(text, (0, 0, 0, by), expand=False))
 
 
-# ---- Markdown, JSON
+# ---- Markdown, and a tree for JSON
 
 
 def markdown(outcome: ProgramVerdict) -> str:
@@ -268,15 +267,13 @@ def markdown(outcome: ProgramVerdict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def machine(outcome: ProgramVerdict) -> str:
-    """The outcome as JSON, with all places and distances."""
-    tree = {
-        "status": outcome.status,
+def machine(outcome: ProgramVerdict) -> dict[str, Any]:
+    """The outcome as a tree for JSON, with all places and distances."""
+    return {
         "verdicts": {word: outcome.count(word) for word in COLOURS},
         **_finite(dataclasses.asdict(outcome)),
         "sites": site_trees(outcome),
     }
-    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
 def site_trees(outcome: ProgramVerdict) -> list[Any]:

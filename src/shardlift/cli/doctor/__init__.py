@@ -18,6 +18,7 @@ from shardlift import __version__
 from shardlift._escape import escape_control
 from shardlift.cli.children import plain_environment, run_python
 from shardlift.cli.console import console, progress_console
+from shardlift.cli.document import Item, document, item
 from shardlift.cli.needs_jax import OLDEST
 from shardlift.cli.stop import stop
 from shardlift.source.model import Version, version
@@ -42,7 +43,8 @@ _PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
     metavar="SECONDS",
     help="Time limit for one test.",
 )
-def doctor(timeout: int) -> None:
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
+def doctor(timeout: int, style: str) -> None:
     """Print versions and settings, to paste into a bug report, and test whether pmap works here.
 
     The test takes gradients and sums on the devices that JAX finds, on 8 virtual devices, and in
@@ -51,30 +53,42 @@ def doctor(timeout: int) -> None:
     """
     installed = {name: _version(name) for name in _PACKAGES}
     out = console(piped=100)
+    out.quiet = style == "json"
+    left: list[Item] = []
 
     def line(word: str, text: str, colour: str = "") -> None:
-        out.print(Text.assemble((f"{word:<7}", colour), text), soft_wrap=True)
+        out.print(Text.assemble((f"{word:<7}" if word else "", colour), text), soft_wrap=True)
 
     python = f"Python {platform.python_version()}, {platform.platform()}"
-    click.echo(f"shardlift {__version__}, {python}")
-    click.echo(", ".join(f"{name} {found or 'not installed'}" for name, found in installed.items()))
+    line("", f"shardlift {__version__}, {python}")
+    line("", ", ".join(f"{name} {found or 'not installed'}" for name, found in installed.items()))
     for name, value in sorted(os.environ.items()):
         if name.startswith(_SETTINGS):
-            click.echo(f"{name}={escape_control(value)}")
+            line("", f"{name}={escape_control(value)}")
     for note in notes(installed, platform.system(), sys.version_info[:2], os.environ):
         line("note", note, "yellow")
+        left.append(item("note", note))
     if installed["jax"] is None:
         stop('JAX is not installed, so pmap cannot be tested: pip install "shardlift[jax]"')
     if (_parse(installed["jax"]) or OLDEST) < OLDEST:
         stop(f"JAX {installed['jax']} is too old, 0.10 or newer is needed: pip install -U jax")
+    done: list[Item] = []
     failed = False
     for name, (arguments, env, way_out) in _tests(timeout).items():
         with progress_console().status(name):
             error, text = _test(arguments, env, timeout)
         failed |= error
         line("FAILED" if error else "ok", f"{name}: {text}", "bold red" if error else "green")
+        (left if error else done).append(item("failed" if error else "ok", text, test=name))
         if error:
-            line("", f"→ {way_out}")
+            line("", f"       → {way_out}")
+            left[-1]["advice"] = way_out
+    if style == "json":
+        following = [] if failed else ["shardlift run --devices 8 PROGRAM"]
+        told = {"versions": {"shardlift": __version__, **installed}, "python": python}
+        click.echo(
+            document("doctor", int(failed), done=done, left=left, next_commands=following, **told)
+        )
     sys.exit(int(failed))
 
 

@@ -2,60 +2,65 @@
 
 from __future__ import annotations
 
-import json
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
-from shardlift.source.model import Edit, Finding, Span
+from shardlift.cli.document import Item, document, item, place
+from shardlift.source.model import Edit, Finding, Level, Migrated
 
 
-def render(report: Report) -> str:
-    """One JSON document; `version` is the version of its schema."""
-    document = {
-        "version": 1,
-        "target_jax": ".".join(map(str, report.target)),
-        "findings": [_finding(finding) for finding in report.findings],
-        "not_looked_at": [
-            {"path": file.path, "reason": file.unreadable} for file in report.unreadable
-        ],
-        "broken_cells": [
-            {"path": file.path, "cells": list(file.broken_cells)} for file in report.broken_cells
-        ],
-        "files": len(report.files),
-        "read_in_full": sum(file.parsed for file in report.files),
-        "pmap_sites": sum(file.sites for file in report.files),
-        "suppressed": sum(file.suppressed for file in report.files),
-        "in_baseline": report.known,
-        "fixed_since_baseline": report.fixed,
-    }
-    return json.dumps(document, indent=2)
+def render(report: Report, status: int, paths: Sequence[str]) -> str:
+    """The document of `check`: every finding is left to be done."""
+    unreadable = [item("unreadable", f.unreadable or "", f.path) for f in report.unreadable]
+    broken = [
+        item("not-python", "not Python", file.path, cell=cell)
+        for file in report.broken_cells
+        for cell in file.broken_cells
+    ]
+    return document(
+        "check",
+        status,
+        left=[*map(_finding, report.findings), *unreadable, *broken],
+        next_commands=_next(report, paths),
+        target_jax=".".join(map(str, report.target)),
+        files=len(report.files),
+        read_in_full=sum(file.parsed for file in report.files),
+        pmap_sites=sum(file.sites for file in report.files),
+        suppressed=sum(file.suppressed for file in report.files),
+        in_baseline=report.known,
+        fixed_since_baseline=report.fixed,
+    )
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> Item:
     rule = all_rules()[finding.code]
-    return {
-        "code": finding.code,
-        "name": rule.name,
-        "level": rule.level.value,
-        "path": finding.path,
-        **_span(finding.span),
-        "message": finding.message,
-        "advice": rule.advice,
-        "reference": rule.reference,
-        "edits": [_edit(edit) for edit in finding.edits],
-    }
+    return item(
+        finding.code,
+        finding.message,
+        finding.path,
+        finding.span,
+        level=rule.level.value,
+        name=rule.name,
+        advice=rule.advice,
+        reference=rule.reference,
+        edits=[_edit(edit) for edit in finding.edits],
+    )
 
 
 def _edit(edit: Edit) -> dict[str, Any]:
-    return {**_span(edit.span), "replacement": edit.replacement, "applicability": "safe"}
+    return {**place(edit.span), "replacement": edit.replacement}
 
 
-def _span(span: Span) -> dict[str, Any]:
-    return {
-        "cell": span.cell,
-        "line": span.line,
-        "column": span.column + 1,
-        "end_line": span.end_line,
-        "end_column": span.end_column + 1,
-    }
+def _next(report: Report, paths: Sequence[str]) -> Iterator[str]:
+    """What rewrites the findings, and what explains one that nothing rewrites."""
+    rules = [all_rules()[finding.code] for finding in report.findings]
+    rewritten = [rule for rule in rules if rule.migrated is not Migrated.NO]
+    if any(rule.level is not Level.NOTE for rule in rewritten):
+        yield shlex.join(["shardlift", "fix", *paths])
+    elif rewritten:
+        yield shlex.join(["shardlift", "migrate", *paths])
+    by_hand = {rule.code for rule in rules if rule.migrated is Migrated.NO}
+    yield from (f"shardlift rule {code}" for code in sorted(by_hand))

@@ -1,19 +1,21 @@
-"""A migration as JSON, and what a command showed of its sites, as text."""
+"""A migration as JSON and as a diff, and what a command showed of its sites, as text."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+import difflib
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shardlift.cli.leftovers import Leftover
-from shardlift.rewrite.changes import Change
-from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
+from shardlift._escape import escape_control
+from shardlift.cli.document import Item, document, item
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.results import FileResult, ProcessChoice
 from shardlift.source.model import Version
-from shardlift.source.target import Pin
 
 if TYPE_CHECKING:
+    from shardlift.cli.formats.pull_request import PullRequest
     from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
 
 WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
@@ -54,24 +56,43 @@ WAYS_ON = (
 
 
 def machine(
-    migration: Migration,
-    target: Version,
-    status: int,
-    written: bool,
-    verified: VerifiedMigration | None,
-) -> dict[str, Any]:
-    """All of it as a tree for JSON."""
-    changed = {file.path for file in migration.changed}
-    tree: dict[str, Any] = {
-        "status": status,
-        "written": written,
-        "target_jax": ".".join(map(str, target)),
-        "files": [_file(file, changed) for file in (*migration.helper_modules, *migration.files)],
-        "unreadable": [{"path": path, "reason": why} for path, why in migration.unreadable],
-    }
-    if verified is not None:
-        tree["verify"] = _verify(verified)
-    return tree
+    request: PullRequest, paths: Sequence[str], status: int, target: Version, written: bool
+) -> str:
+    """The document of `fix` or `migrate`."""
+    migration, verified = request.migration, request.verified
+    files = (*migration.helper_modules, *migration.files)
+    more: dict[str, Any] = {"verify": _verify(verified)} if verified is not None else {}
+    return document(
+        request.tool.split()[1],
+        status,
+        done=[item(c.kind, c.text, f.path, c.span) for f in files for c in f.rewritten],
+        left=_left(request, files),
+        next_commands=_next(request, paths, written),
+        written=written,
+        target_jax=".".join(map(str, target)),
+        files=[{"path": f.path, "diff": "".join(diff_of(f))} for f in migration.changed],
+        **more,
+    )
+
+
+def _left(request: PullRequest, files: Sequence[FileResult]) -> Iterator[Item]:
+    for file in files:
+        yield from (item("refused", c.reason, file.path, c.span) for c in file.refused)
+        yield from (item("guarded", c.reason, file.path, c.span) for c in file.skipped)
+    for path, why in request.migration.unreadable:
+        yield item("unreadable", why, path)
+    for pin, new in request.raised:
+        yield item("requirement", pin.text, pin.path, line=pin.line, suggestion=new)
+    for rest in request.leftovers:
+        yield item(f"pmap-in-{rest.kind}", rest.text, rest.path, line=rest.line)
+
+
+def _next(request: PullRequest, paths: Sequence[str], written: bool) -> Iterator[str]:
+    if written or not request.migration.changed:
+        yield f"shardlift check {shlex.join(paths)}"
+        return
+    goal = "" if request.goal in (Goal.FIX, Goal.SHARD_MAP) else f" --to {request.goal}"
+    yield f"{request.tool}{goal} {shlex.join(paths)} --write"
 
 
 def _verify(verified: VerifiedMigration) -> dict[str, Any]:
@@ -87,33 +108,25 @@ def _verify(verified: VerifiedMigration) -> dict[str, Any]:
     }
 
 
-def with_rest(
-    tree: dict[str, Any], raised: Sequence[tuple[Pin, str]], leftovers: Sequence[Leftover]
-) -> str:
-    """The tree, with what is left for a person to do, as JSON."""
-    tree["requirements"] = [
-        {"path": pin.path, "line": pin.line, "text": pin.text, "new": new} for pin, new in raised
-    ]
-    tree["leftovers"] = [asdict(leftover) for leftover in leftovers]
-    return json.dumps(tree, indent=2) + "\n"
-
-
-def _file(file: FileResult, changed: set[str]) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "changed": file.path in changed,
-        "rewritten": [{**_place(one), "text": one.text} for one in file.rewritten],
-        "refused": [{**_place(one), "reason": one.reason} for one in file.refused],
-        "skipped": [{**_place(one), "reason": one.reason} for one in file.skipped],
-    }
-
-
-def _place(change: Change) -> dict[str, Any]:
-    span = change.span
-    return {"line": span.line, "column": span.column + 1, "cell": span.cell}
-
-
 def _result(result: PlaceResult) -> dict[str, Any]:
     path, line, column, _ = result.change
-    place = {"path": path, "line": line, "column": column + 1}
-    return {**place, "verdict": result.word, "why": result.why}
+    where = {"path": path, "line": line, "column": column + 1}
+    return {**where, "verdict": result.word, "why": result.why}
+
+
+# ---- diffs
+
+
+def diff_of(file: FileResult) -> list[str]:
+    """The change of one file as a unified diff."""
+    before, after = _for_diff(file.before), _for_diff(file.after)
+    old = f"a/{escape_control(file.path)}" if before else "/dev/null"
+    lines = list(difflib.unified_diff(before, after, old, f"b/{escape_control(file.path)}"))
+    return [
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    ]
+
+
+def _for_diff(text: str) -> list[str]:
+    """Lines as diff and patch see them: neither a `\\r` nor a form feed ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

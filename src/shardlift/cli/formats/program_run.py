@@ -1,0 +1,80 @@
+"""A run of a program as JSON: what was restored in it, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+from shardlift.cli.document import Item, document, item
+from shardlift.launch import Failure, Program
+
+_INSTALLED = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
+_Frames = TracebackType | None
+
+
+class RunDocument:
+    """What the document of a run is made of, collected while the program runs."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing has happened yet."""
+        self.program = program
+        self.uses: Mapping[str, int] = {}  # restored names, and how often each was used
+        self.failures: list[Item] = []
+
+    @contextlib.contextmanager
+    def instead_of_output(self) -> Iterator[None]:
+        """What the program prints goes to stderr; stdout has the document, at the end."""
+        sys.stdout.flush()
+        stdout, hook = os.dup(1), sys.excepthook
+        os.dup2(2, 1)
+
+        def note(kind: type[BaseException], error: BaseException, frames: _Frames) -> None:
+            self.failures.append(_failure(error))
+            hook(kind, error, frames)
+
+        sys.excepthook = note
+        try:
+            yield
+        except SystemExit as ended:
+            sys.stdout.flush()
+            with open(stdout, "w", encoding="utf-8") as stream:
+                stream.write(self.text(ended.code) + "\n")
+            raise
+        finally:
+            sys.excepthook = hook
+
+    def add_failure(self, failure: Failure) -> None:
+        """The first process of several that failed."""
+        last = (failure.traceback.strip().splitlines() or [f"status {failure.status}"])[-1]
+        self.failures.append(
+            item(last.partition(":")[0], last, process=failure.process, traceback=failure.traceback)
+        )
+
+    def text(self, code: object) -> str:
+        """The document; `code` is what the program passed to `sys.exit`."""
+        status = code if isinstance(code, int) else int(code is not None)
+        if isinstance(code, str):
+            self.failures.append(item("SystemExit", code))
+        names = sorted(self.uses.items(), key=lambda used: -used[1])
+        path = self.program.target.replace(".", "/") if self.program.module else self.program.target
+        return document(
+            "run",
+            status,
+            done=[item("restored", name, count=n) for name, n in names],
+            left=self.failures,
+            next_commands=[f"shardlift check {shlex.quote(os.path.dirname(path) or '.')}"],
+        )
+
+
+def _failure(error: BaseException) -> Item:
+    """An error, at the innermost line that is neither Python's nor of an installed package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not any(part in f.filename for part in _INSTALLED)] or frames[-1:]
+    where = {"path": os.path.relpath(own[-1].filename), "line": own[-1].lineno} if own else {}
+    text = "".join(traceback.format_exception_only(error)).strip()
+    return item(type(error).__name__, text) | where

@@ -1,0 +1,35 @@
+"""The outcome of `verify` as JSON."""
+
+from __future__ import annotations
+
+from shardlift.cli.document import Item, document, item
+from shardlift.verify.compare.verdicts import ProgramVerdict, SiteVerdict, Verdict
+from shardlift.verify.verdict_text import advice, basis, gap_lines, machine, sentence
+
+
+def document_of(outcome: ProgramVerdict) -> str:
+    """Sites that are equal are done; the others are left, each with its likely cause."""
+    equal = (Verdict.IDENTICAL, Verdict.CLOSE)
+    sides = (("before", outcome.before), ("after", outcome.after))
+    failed = [item("failed", side.error, program=name) for name, side in sides if side.status]
+    return document(
+        "verify",
+        outcome.status,
+        done=[_item(site, basis(site)) for site in outcome.sites if site.verdict in equal],
+        left=[*failed, *(_left(site) for site in outcome.sites if site.verdict not in equal)],
+        advice=advice(outcome),
+        **machine(outcome),
+    )
+
+
+def _left(site: SiteVerdict) -> Item:
+    first = [sentence(site.first)] if site.first else []
+    reasons = [*site.causes, *first, *gap_lines(site)] or [basis(site)]
+    return _item(site, "; ".join(reasons))
+
+
+def _item(site: SiteVerdict, message: str) -> Item:
+    where = site.after or site.before
+    assert where is not None
+    code = site.verdict.value.replace(" ", "-")
+    return item(code, message, where.file, line=where.line, site=site.name)

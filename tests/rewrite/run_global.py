@@ -26,7 +26,7 @@ from shardlift.rewrite.helpers import catalogue
 from tests.rewrite import run_programs
 from tests.rewrite.captures import dated
 
-HELPERS = ("shard_map_on_devices", "shard_map_at_call", "spmd_map", "put_on_every_device")
+HELPERS = ("shard_map_at_call", "spmd_map")
 PLAIN = "jax.shard_map"
 ROUNDING = 8  # ulps, over some steps of training
 

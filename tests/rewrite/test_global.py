@@ -112,7 +112,7 @@ def test_what_keeps_its_axis_is_said_with_the_reason(name: str, verdicts: dict[s
 
 
 def _global_sites(uses: Mapping[str, int]) -> int:
-    names = ("jax.shard_map", "shard_map_at_call", "shard_map_on_devices")
+    names = ("jax.shard_map", "shard_map_at_call")
     return sum(uses[name] for name in names)
 
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from shardlift.rewrite.helpers import CACHED, PLAIN, catalogue, emit
+from shardlift.rewrite.helpers import catalogue, emit
 from shardlift.rewrite.spmd_map import ANY_CALL, Feature, request
 from shardlift.source.model import HelperRequest
 
@@ -45,9 +45,8 @@ def test_as_many_devices_as_given_are_needed(emitted: dict[str, Any]) -> None:
 
 
 def test_every_helper_has_what_it_needs() -> None:
-    plain = HelperRequest("shard_map_on_devices", frozenset({PLAIN, CACHED}))
     mapping = [request(features, None) for features in ([], ANY_CALL, Feature)]
-    for asked in (*map(HelperRequest, catalogue()), plain, *mapping):
+    for asked in (*map(HelperRequest, catalogue()), *mapping):
         tree = symtable.symtable(emit([asked]), asked.name, "exec")
         defined = {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_assigned()}
         defined |= {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_imported()}

@@ -31,7 +31,6 @@ class CallForm:
     axis: str | None  # the axis name alone, if it is given
     name: str = PER_DEVICE
     is_jitted: bool = True  # jax.jit is around it
-    host_local: str = ""  # what is around it in a program of many processes
 
 
 def form_of(levels: Sequence[Options], style: Style) -> CallForm:
@@ -60,18 +59,12 @@ def form_of(levels: Sequence[Options], style: Style) -> CallForm:
 
 
 def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = False) -> CallText:
-    """`jax.jit(shard_map_per_device(function, …), …)`, for global arrays inside host_local_arrays.
-
-    What stands directly under a jit already needs no other.
-    """
+    """`jax.jit(shard_map_per_device(function, …), …)`; under a jit already, without another."""
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
     inner = CallText(form.name, (function, *axis, *form.inner))
-    is_global = form.host_local and file.many_processes
-    if not form.is_jitted or (under_jit and not form.outer and not is_global):
-        return inner
-    call = CallText(f"{jax}.jit", (inner, *form.outer))
-    return CallText(form.host_local, (call,)) if is_global else call
+    is_jitted = form.is_jitted and (form.outer or not under_jit)
+    return CallText(f"{jax}.jit", (inner, *form.outer)) if is_jitted else inner
 
 
 def _devices(options: Options, jax: str) -> list[str]:

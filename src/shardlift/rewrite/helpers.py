@@ -2,8 +2,7 @@
 
 A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
 takes to add some. What a helper needs is read off the names that it says. `spmd_map` is written
-with what all sites need of it (`spmd_map.py`). A helper in `helper_texts/variants` is a smaller
-text of another: enough where every request needs no more than `PLAIN`.
+with what all sites need of it (`spmd_map.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +23,6 @@ from shardlift.source.scopes import Index
 
 # Standard library first, as isort has it.
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
-# What is needed of a helper that has a smaller text: that one, which remembers what it returned
-# (`CACHED`), or must not, as that would keep closures alive (`UNCACHED`).
-PLAIN, CACHED, UNCACHED = "plain", "cached", "uncached"
-_CACHE = "@functools.lru_cache(maxsize=128)  # a function that is mapped again is compiled once"
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
 # The axis name in the texts that place arrays, and how it shows in what was written before.
@@ -76,7 +71,7 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     for request in requests:
         by_name.setdefault(request.name, []).append(request)
     mapping = by_name.pop(spmd_map.NAME, [])
-    texts = {name: _serving(name, asked) for name, asked in by_name.items()}
+    texts = {name: _catalogue()[name] for name in by_name}
     if not mapping:
         return texts
     axis = _usual_axis(mapping)
@@ -84,14 +79,6 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     # One name for the axis: arrays that are placed have the type of those that are computed.
     texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
     return {**texts, spmd_map.NAME: _spmd_map(features)}
-
-
-def _serving(name: str, requests: Iterable[HelperRequest]) -> Helper:
-    needs = [request.needs for request in requests]
-    together = frozenset[str]().union(*needs)
-    if not all(PLAIN in one for one in needs) or {CACHED, UNCACHED} <= together:
-        return _catalogue()[name]
-    return _variants()[HelperRequest(name, together & {PLAIN, CACHED})]
 
 
 def _usual_axis(requests: Iterable[HelperRequest]) -> str:
@@ -162,7 +149,6 @@ def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[HelperRe
         yield spmd_map.request(features, axis), _spmd_map(features)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
-    yield from (pair for pair in _variants().items() if pair[0].name == name)
 
 
 def _meaning_of(source: str) -> str:
@@ -249,17 +235,6 @@ def _catalogue() -> Mapping[str, Helper]:
     texts = _texts(_FOLDER)
     known = {name for text in texts for node in ast.parse(text).body for name in _defines(node)}
     return {helper.name: helper for text in texts for helper in _helpers(text, known)}
-
-
-@cache
-def _variants() -> Mapping[HelperRequest, Helper]:
-    found: dict[HelperRequest, Helper] = {}
-    for text in _texts(_FOLDER / "variants"):
-        for helper in _helpers(text, set(_catalogue())):
-            cached = replace(helper, source=f"{_CACHE}\n{helper.source}")
-            found[HelperRequest(helper.name, frozenset({PLAIN}))] = helper
-            found[HelperRequest(helper.name, frozenset({PLAIN, CACHED}))] = cached
-    return found
 
 
 @cache

@@ -14,7 +14,6 @@ from shardlift.rewrite import library_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
 from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.helpers import CACHED, UNCACHED
 from shardlift.rewrite.home import is_test
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.nested import levels_of, tangled
@@ -25,7 +24,7 @@ from shardlift.rewrite.options import (
     read_options,
 )
 from shardlift.rewrite.pmap_aliases import features_of_alias, find_alias
-from shardlift.rewrite.site_features import MANY, features_of_site, is_mapped_again
+from shardlift.rewrite.site_features import features_of_site, is_mapped_again
 from shardlift.rewrite.spmd_map import (
     ANY_CALL,
     NAME,
@@ -38,9 +37,7 @@ from shardlift.source.comments import has_comment
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
-from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import Role
-from shardlift.source.values import Known
 
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 # What the summary says more about, once.
@@ -268,7 +265,6 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
     partial = partials[0] if partials else partial_name(file)[0]
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
-        *([form.host_local] if form.host_local and file.many_processes else []),
         *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
         _apply(partial, form.name, (*names, *form.inner)),
     ]
@@ -327,25 +323,6 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
 
 def _apply(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
     return CallText(partial, (name, *arguments)) if arguments else name
-
-
-def lifetime(file: File, site: ast.expr, operand: ast.expr | None) -> frozenset[str]:
-    """Whether what is mapped here should be remembered, must not be, or (nothing) either.
-
-    pmap of the same function again did not compile it again. A function at the top of a module
-    may be held by a cache: it lives as long as the program.
-    """
-    if operand is None:
-        top = file.index.parents.get(file.index.parents[site]) is file.index.root
-        return frozenset() if top else frozenset({UNCACHED})
-    around = tuple(file.index.ancestors(site))
-    once = not any(isinstance(node, FUNCTIONS) for node in around)
-    if isinstance(operand, ast.Lambda) and once and not any(isinstance(n, MANY) for n in around):
-        return frozenset()
-    value = file.only(operand) if isinstance(operand, ast.Name) else None
-    if not isinstance(value, Known) or value.node not in value.file.index.root.body:
-        return frozenset({UNCACHED})
-    return frozenset() if once else frozenset({CACHED})
 
 
 def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:

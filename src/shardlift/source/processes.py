@@ -29,13 +29,6 @@ _MESSAGES = re.compile(
 )
 # Expressions that may contain the call.
 _PARTS = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.JoinedStr, ast.FormattedValue)
-# Functions that `migrate` writes: they use these names in programs of one process too.
-WRITTEN_BY_MIGRATE = frozenset(
-    {
-        "host_local_arrays",
-        "mesh_of_devices",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ def evidence_in(file: File) -> Evidence | None:
     evidence: list[Evidence] = []
     for call in file.index.nodes(ast.Call):
         many = _shows_many(file, call, file.called(call) or "")
-        if many is not None and not _is_in_helper(file, call):
+        if many is not None:
             line = file.span(call).line
             evidence.append(Evidence(file.path, line, file.brief(call), many))
     return min(evidence, key=lambda e: (e.many, e.line), default=None)
@@ -102,10 +95,3 @@ def _is_message(call: ast.Call) -> bool:
     function = call.func
     name = getattr(function, "attr", None) or getattr(function, "id", None) or ""
     return _MESSAGES.search(name) is not None
-
-
-def _is_in_helper(file: File, call: ast.Call) -> bool:
-    return any(
-        isinstance(node, ast.FunctionDef) and node.name in WRITTEN_BY_MIGRATE
-        for node in file.index.ancestors(call)
-    )

@@ -30,6 +30,13 @@ def main():
 """
 GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
 SCRIPT = STEP + MAIN + GUARD
+AGAIN = """\
+def main():
+    for key in range(2):
+        params = jax.device_put_replicated(jnp.ones(2), jax.local_devices())
+        keys = jax.random.split(jax.random.key(key), jax.local_device_count())
+        print(jax.pmap(step, axis_name="i")(params, keys)[0])
+"""
 MESH = 'mesh = jax.make_mesh((jax.device_count(),), ("i",), axis_types=(AxisType.Auto,))\n'
 
 
@@ -155,14 +162,6 @@ def test_comments_of_a_site_with_a_lambda_move_above_it() -> None:
     assert "# once\np_scaled = jax.jit(\n    lambda x, factor, y:" in after
 
 
-def test_a_decorated_function_with_static_arguments_keeps_the_helper() -> None:
-    head, _, body = STATIC.partition("p_scaled = ")[0].partition("def scaled")
-    pmap = "@functools.partial(\n    jax.pmap, static_broadcasted_argnums=1)\n"
-    text = f"{head}import functools\n\n\n{pmap}def scaled{body}"
-    after = written(f"{text}print(scaled(rows, 3, rows))\n", recorded(10, "scaled"))
-    assert "spmd_map" in after
-
-
 UNMAPPED = """\
 import functools
 
@@ -209,30 +208,20 @@ def test_out_axes_in_a_list_are_left_to_the_helper() -> None:
 BY_KEYWORD = SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)").replace(
     "def step(params, key)", "def step(params, *, key)"
 )
+LINES = 'lambda params, key: jax.lax.pmean(\n        params * jax.random.normal(key), "i")'
+NOT_PLAIN = {
+    BY_KEYWORD: "jax.shard_map takes no keyword arguments: give all arguments by position",
+    SCRIPT.replace("jax.pmap(step,", f"jax.pmap({LINES},"): "cannot take and return rows itself",
+    SCRIPT.replace(MAIN, AGAIN): "it may be mapped again, and is then not compiled again",
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (BY_KEYWORD, "row"),
-        (SCRIPT.replace("main()\n", "for _ in range(3):\n        main()\n", 1), "shard_map"),
-    ],
-)
-def test_what_needs_the_helper_has_it(text: str, why: str) -> None:
-    assert why in written(text)
-
-
-def test_a_helper_that_is_kept_is_explained() -> None:
-    _, migration = migrated({"main.py": BY_KEYWORD}, goal=Goal.GLOBAL)
+@pytest.mark.parametrize("text", NOT_PLAIN)
+def test_a_site_that_cannot_be_plain_keeps_its_axis(text: str) -> None:
+    after, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
     said = [change.reason for file in migration.files for change in file.refused]
-    why = "jax.shard_map takes no keyword arguments: give all arguments by position"
-    assert f"step keeps a helper around it: {why}" in said
-
-
-def test_a_lambda_over_several_lines_has_the_helper() -> None:
-    step = 'lambda params, key: jax.lax.pmean(\n        params * jax.random.normal(key), "i")'
-    text = SCRIPT.replace("jax.pmap(step,", f"jax.pmap({step},")
-    assert "row_args=(1,)" in written(text)
+    assert any(NOT_PLAIN[text] in reason for reason in said), said
+    assert "spmd_map(" in after["main.py"]
 
 
 # ---- rows

@@ -223,13 +223,6 @@ def test_comments_inside_a_call_are_not_lost() -> None:
     assert any("comments" in said for said in findings(text, proven((0,), ())))
 
 
-def test_programs_of_many_processes_keep_calling_with_their_own_part() -> None:
-    start = "\n\njax.distributed.initialize()\n"
-    after = written(HEAD + LOOP + start, proven((0,), ()))
-    assert "p_step = host_local_arrays(\n    jax.jit(\n        shard_map_on_devices(" in after
-    assert "def host_local_arrays(" in after
-
-
 def test_lines_of_findings_are_those_of_the_file_as_it_is() -> None:
     text = HEAD + LOOP + "\n\nother = jax.pmap(train_step, in_axes=-1)\n"
     _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=proven((0,), ()))

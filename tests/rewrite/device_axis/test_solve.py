@@ -6,6 +6,7 @@ import pytest
 
 from shardlift.capture.schema import Capture, SiteFacts
 from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.reasons import ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.rewrites import analyse
 from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision, decide, findings
@@ -51,6 +52,7 @@ def proven(*needs: tuple[int, ...] | None) -> Capture:
 STATE = "s = jax_utils.replicate(1.0)\n"
 BATCH = "b = common_utils.shard(data)\n"
 CALL = "out = p_step(s, b)\n"
+NOT_NOW = obstacle(ObstacleKind.AS_TOLD, None, text="not now")
 READ = "print(jax_utils.unreplicate(out))\n"
 
 
@@ -165,7 +167,7 @@ def test_a_site_that_is_left_takes_the_sites_along_that_share_its_arrays() -> No
     )
     program = followed(HEAD.replace("STEP", SAME) + body)
     p_site, q_site, r_site = program.sites.values()
-    before, after = decide(program), decide(program, {p_site: "not now"})
+    before, after = decide(program), decide(program, {p_site: NOT_NOW})
     assert [before.is_changed(site) for site in (p_site, q_site, r_site)] == [True] * 3
     assert [after.is_changed(site) for site in (p_site, r_site)] == [False, True]
     assert after.argument(q_site, 0) is after.argument(q_site, 1) is STACKED

@@ -6,8 +6,8 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePath
 
-from shardlift.rewrite import sites as shard_map_sites
 from shardlift.rewrite.device_axis.cells import CellRole, Point, find
 from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
 from shardlift.rewrite.device_axis.program import FollowedProgram
@@ -18,29 +18,23 @@ from shardlift.rewrite.device_axis.specs import specs_of
 from shardlift.rewrite.device_axis.spelling import numpy_name
 from shardlift.rewrite.device_axis.wrapper import Wrapper, filled, wrap
 from shardlift.rewrite.forms import CallForm
-from shardlift.rewrite.helpers import CACHED
 from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Span
 from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
+from shardlift.source.values import Known
 
 AT_CALL = "shard_map_at_call"
 _MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_KEYS = (ast.Subscript, ast.Dict)  # a string there names no function
 _COUNTED = (CellRole.ROWS, CellRole.REPLICATE, CellRole.SHARD, CellRole.OUTPUT)
-_WORD = r"\b{}\b"
 
 
-def needs_rows_helper(
-    program: FollowedProgram, site: GlobalSite, decision: Decision
-) -> Obstacle | None:
-    """Why the text of a site needs the helper that adds and drops rows; None if it does not."""
-    file = site.file
-    if file.many_processes and decision.apart is not None:
-        return decision.apart
+def not_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) -> Obstacle | None:
+    """Why plain `jax.shard_map` cannot take the place of a site; None if it can."""
     if site.has_keywords:
         return obstacle(ObstacleKind.NO_KEYWORDS, Advice.BY_POSITION)
-    lifetime = shard_map_sites.lifetime(file, site.node, site.options.operand)
-    if CACHED in lifetime and not _runs_once(program, file, site.node):
+    if _is_compiled_once(site) and not _runs_once(program, site.file, site.node):
         return obstacle(ObstacleKind.MAPPED_AGAIN, Advice.MAP_ONCE)
     if needs_wrapper(program, site, decision) and wrapper_of(program, site, decision) is None:
         return obstacle(ObstacleKind.NO_ROWS, Advice.WRITE_OUT)
@@ -112,7 +106,7 @@ def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -
     node, file = function.node, function.file
     if isinstance(node, ast.Lambda):
         # One over several lines moves with its call: its text cannot change as well.
-        is_edited = len(outputs) == 1 and node.lineno == node.end_lineno
+        is_edited = (len(outputs) == 1 or not returned) and node.lineno == node.end_lineno
         return _lambda_edits(site, node, given, returned) if is_edited else None
     if not isinstance(node, ast.FunctionDef) or node.body[0].lineno == node.lineno:
         return None
@@ -134,16 +128,18 @@ def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -
 def _lambda_edits(
     site: GlobalSite, node: ast.Lambda, given: list[int], returned: list[int]
 ) -> list[Edit] | None:
-    """A lambda that takes and returns blocks of one row, if it reads each of them once."""
+    """A lambda that takes and returns blocks of one row, if it reads each of them once at most."""
     file, names = site.file, positional(node)
     edits: list[Edit] = []
     for number in given:
         name = names[number] if number < len(names) else ""
         loads = [n for n in file.index.within(node.body, ast.Name) if n.id == name]
         loads += [node.body] if isinstance(node.body, ast.Name) and node.body.id == name else []
-        if len(loads) != 1 or file.index.scope_of.get(loads[0]) is not file.index.opens[node]:
+        if len(loads) > 1 or any(
+            file.index.scope_of.get(load) is not file.index.opens[node] for load in loads
+        ):
             return None
-        edits.append(file.replace(loads[0], _row_of(site, number, name)))
+        edits += [file.replace(load, _row_of(site, number, name)) for load in loads]
     body = _add_row(file, node.body, site.is_array(())) if returned else []
     return [*body[:1], *edits, *body[1:]]
 
@@ -163,13 +159,20 @@ def _is_only_mapped(program: FollowedProgram, site: GlobalSite) -> bool:
     index = site.file.index
     loads = [n for n in index.nodes(ast.Name) if n.id == name and n is not operand]
     if operand is not None:
-        word = re.compile(_WORD.format(re.escape(name)))
-        if any(word.search(one.source.text) for one in program.files if one is not site.file):
+        if any(_may_reach(one, site.file, name) for one in program.files if one is not site.file):
             return False
         attributes = any(one.attr == name for one in index.nodes(ast.Attribute))
-        texts = any(one.value == name for one in index.nodes(ast.Constant))
+        texts = [one for one in index.nodes(ast.Constant) if one.value == name]
+        texts = [one for one in texts if not isinstance(index.parents[one], _KEYS)]
         return not loads and not attributes and not texts
     return not any(one in set(ast.walk(node)) for one in loads)
+
+
+def _may_reach(other: File, file: File, name: str) -> bool:
+    """Whether a file says the name of a function and that of its module, in whatever way."""
+    path = PurePath(file.path)
+    words = name, path.parent.name if path.stem == "__init__" else path.stem
+    return all(re.search(rf"\b{re.escape(word)}\b", other.source.text) for word in words)
 
 
 def _take_row(site: GlobalSite, number: int, name: str) -> Iterator[Edit]:
@@ -295,19 +298,31 @@ def _add_row(file: File, node: ast.expr, is_leaf: bool) -> list[Edit]:
 # ---- how often a place runs
 
 
+def _is_compiled_once(site: GlobalSite) -> bool:
+    """Whether pmap of the function again, which is at the top of a module, compiles nothing."""
+    operand = site.options.operand
+    value = site.file.only(operand) if isinstance(operand, ast.Name) else None
+    is_known = isinstance(value, Known) and value.node in value.file.index.root.body
+    return is_known and site.file.index.function_around(site.node) is not None
+
+
 def _runs_once(program: FollowedProgram, file: File, node: ast.AST, depth: int = 4) -> bool:
     """Whether a place runs once: at the top level, or in a function that is called once."""
     for around in file.index.ancestors(node):
         if isinstance(around, _MANY):
             return False
         if isinstance(around, FUNCTIONS):
-            is_def = isinstance(around, ast.FunctionDef) and around in file.index.root.body
-            return is_def and depth > 0 and _is_called_once(program, around, depth)
+            called: ast.AST = around
+            if isinstance(around, ast.FunctionDef) and around.name == "__init__":
+                called = file.index.parents[around]  # the class: it makes an object
+            is_def = isinstance(called, (ast.FunctionDef, ast.ClassDef))
+            is_global = is_def and called in file.index.root.body
+            return is_global and depth > 0 and _is_called_once(program, called, depth)
     return True
 
 
 def _is_called_once(program: FollowedProgram, function: ast.AST, depth: int) -> bool:
-    """Whether the whole program mentions a function at one place, which runs once."""
+    """Whether a program mentions a function at one place, which runs once, or starts with it."""
     name = getattr(function, "name", "")
     if getattr(function, "decorator_list", ()):
         return False
@@ -315,4 +330,4 @@ def _is_called_once(program: FollowedProgram, function: ast.AST, depth: int) -> 
     for one in program.files:
         uses += [(one, node) for node in one.index.nodes(ast.Name) if node.id == name]
         uses += [(one, node) for node in one.index.nodes(ast.Attribute) if node.attr == name]
-    return len(uses) == 1 and _runs_once(program, *uses[0], depth - 1)
+    return len(uses) <= 1 and all(_runs_once(program, *use, depth - 1) for use in uses)

@@ -26,13 +26,17 @@ from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.scopes import end, position
 
 
-def keeps_apart(program: FollowedProgram, decision: Decision, meshes: Meshes) -> Obstacle | None:
-    """Why the arrays of each process stay its own: the reason of the first site that has one."""
-    for site in program.sites.values():
-        if decision.is_changed(site) and (why := _apart(decision, site, meshes)) is not None:
+def kept_apart(
+    program: FollowedProgram, decision: Decision, meshes: Meshes
+) -> dict[GlobalSite, Obstacle]:
+    """The sites whose arrays stay those of each process, for the first reason of any of them."""
+    shared = [site for site in program.sites.values() if site.file.many_processes]
+    shared = [site for site in shared if decision.is_changed(site)]
+    for site in shared:
+        if (why := _apart(decision, site, meshes)) is not None:
             about = {"name": site.name, "at": NodePlace(site.file, site.node), "why": why.text}
-            return obstacle(ObstacleKind.OWN_ARRAYS, why.advice, **about)
-    return None
+            return dict.fromkeys(shared, obstacle(ObstacleKind.OWN_ARRAYS, why.advice, **about))
+    return {}
 
 
 def _apart(decision: Decision, site: GlobalSite, meshes: Meshes) -> Obstacle | None:

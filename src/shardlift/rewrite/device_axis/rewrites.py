@@ -10,12 +10,12 @@ from types import MappingProxyType
 
 from shardlift.capture import schema
 from shardlift.rewrite import sites as shard_map_sites
-from shardlift.rewrite.call_format import Argument, Style
+from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.changes import ChangeId, Decisions, notebook_id
 from shardlift.rewrite.device_axis import mesh, plain, process_arrays, spelling
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point, WeakTypes
 from shardlift.rewrite.device_axis.comments import comments_above
-from shardlift.rewrite.device_axis.failures import PLEASE_REPORT, NotFollowedError, blame
+from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
 from shardlift.rewrite.device_axis.flow import follow_values
 from shardlift.rewrite.device_axis.keywords import unnamed_calls, unnamed_operand
 from shardlift.rewrite.device_axis.mesh import Meshes
@@ -30,18 +30,12 @@ from shardlift.rewrite.device_axis.solve import (
     findings,
     sites_of,
 )
-from shardlift.rewrite.device_axis.specs import specs_of
-from shardlift.rewrite.forms import DEFAULT_NAME, CallForm
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.helpers import PLAIN
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.whole_batch import JitPlan, choose, rewrites
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import prefetch_splits
 from shardlift.source.model import HelperRequest, Kind, Match
-
-ON_DEVICES = "shard_map_on_devices"
-HOST_LOCAL = "host_local_arrays"
 
 
 @dataclass
@@ -102,45 +96,48 @@ def plan(
     """
     sites = program.sites.values()
     left = {
-        site: decided.left[change] for site in sites if (change := _identity(site)) in decided.left
+        site: obstacle(ObstacleKind.AS_TOLD, None, text=decided.left[change])
+        for site in sites
+        if (change := _identity(site)) in decided.left
     }
     while True:
         try:
             return _plan(program, goal, left)
-        except _NotWrittenError as error:
-            left |= dict.fromkeys(error.sites, f"{PLEASE_REPORT}: {error.cause!r}")
+        except _LeftError as error:
+            left |= error.sites
 
 
-class _NotWrittenError(Exception):
-    """A bug of shardlift, in the text of some sites or of the arrays that they share."""
+class _LeftError(Exception):
+    """Some sites have to stay as they are: the layouts are decided again without them."""
 
-    def __init__(self, sites: Sequence[GlobalSite], cause: Exception) -> None:
+    def __init__(self, sites: Mapping[GlobalSite, Obstacle]) -> None:
         super().__init__()
         self.sites = sites
-        self.cause = cause
 
 
 @contextlib.contextmanager
 def _writing(sites: Sequence[GlobalSite]) -> Iterator[None]:
     try:
         yield
-    except NotFollowedError:
+    except (NotFollowedError, _LeftError):
         raise
     except Exception as error:
-        raise _NotWrittenError(sites, error) from error
+        failed = obstacle(ObstacleKind.FAILED, None, error=error)
+        raise _LeftError(dict.fromkeys(sites, failed)) from error
 
 
-def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, str]) -> AxisPlan:
+def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstacle]) -> AxisPlan:
     decision = decide(program, left)
     found, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
-    decision.apart = process_arrays.keeps_apart(program, decision, meshes)
+    if apart := process_arrays.kept_apart(program, decision, meshes):
+        raise _LeftError(apart)
     jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
     for site in program.sites.values():
         step = jitted.steps.get(site)
         with _writing([site]):
             if step is not None:
                 found.add_once(rewrites(site, step, meshes))
-            elif decision.is_changed(site) or _is_plain(program, site, decision):
+            elif _is_rewritten(program, site, decision):
                 _rewrite_site(found, program, site, decision, meshes)
     for site, refusal in jitted.refusals.items():
         text = f"{site.name} is not rewritten to jax.jit of the whole batch: {refusal}"
@@ -149,16 +146,21 @@ def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, str]) 
         layout = decision.layouts[key]
         if layout is not AxisLayout.STACKED:
             with _writing(sites_of(root)):
-                _rewrite_class(found, program, decision, root, layout, meshes)
+                _rewrite_class(found, program, root, layout, meshes)
     for file, definition in meshes.definitions():
         found.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
     return found
 
 
-def _is_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
-    """Whether a site whose arrays all stay stacked needs no helper."""
-    is_plain = decision.may_be_plain(site) and not site.file.many_processes
-    return is_plain and plain.needs_rows_helper(program, site, decision) is None
+def _is_rewritten(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
+    """Whether plain jax.shard_map takes the place of a site, of stacked arrays as well."""
+    is_changed = decision.is_changed(site)
+    if not is_changed and (site.file.many_processes or not decision.may_be_plain(site)):
+        return False
+    reason = plain.not_plain(program, site, decision)
+    if reason is not None and is_changed:
+        raise _LeftError({site: reason})
+    return reason is None
 
 
 def _identity(site: GlobalSite) -> ChangeId:
@@ -171,59 +173,43 @@ def _identity(site: GlobalSite) -> ChangeId:
 def _rewrite_site(
     found: AxisPlan, program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
 ) -> None:
-    reason = plain.needs_rows_helper(program, site, decision)
-    if reason is None:
-        found.add(site.file, _plain_site(program, site, decision, meshes))
-        if site.file.many_processes:
-            for file, match in process_arrays.join_parts(decision, site, meshes):
-                found.add(file, match)
-    else:
-        found.add(site.file, _site(site, decision))
-        text = f"{site.name} keeps a helper around it: {reason}"
-        found.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
+    found.add(site.file, _plain_site(program, site, decision, meshes))
+    if site.file.many_processes:
+        for file, match in process_arrays.join_parts(decision, site, meshes):
+            found.add(file, match)
     found.add_once(unnamed_calls(site))
 
 
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
     file = site.file
-    for name in (jax_name(file)[0], ON_DEVICES, HOST_LOCAL, plain.AT_CALL, mesh.HELPER):
+    for name in (jax_name(file)[0], plain.AT_CALL, mesh.HELPER):
         if is_shadowed(file, site.node, name):
             at = NodePlace(file, site.node)
             yield obstacle(ObstacleKind.NAME_TAKEN, Advice.RENAME, name=name, at=at)
 
 
 def _rewrite_class(
-    found: AxisPlan,
-    program: FollowedProgram,
-    decision: Decision,
-    root: Cell,
-    layout: AxisLayout,
-    meshes: Meshes,
+    found: AxisPlan, program: FollowedProgram, root: Cell, layout: AxisLayout, meshes: Meshes
 ) -> None:
     """The places that make and use the values of a class, each once."""
     points = {(point.at.node, point.role): point for point in reversed(root.points)}
     for point in reversed(points.values()):
-        rewrite = _rewrite(program, decision, root, point, layout, meshes)
+        rewrite = _rewrite(program, root, point, layout, meshes)
         if rewrite is not None:
             found.add(point.at.file, rewrite)
 
 
 def _rewrite(
-    program: FollowedProgram,
-    decision: Decision,
-    root: Cell,
-    point: Point,
-    layout: AxisLayout,
-    meshes: Meshes,
+    program: FollowedProgram, root: Cell, point: Point, layout: AxisLayout, meshes: Meshes
 ) -> Match | None:
     node, role = point.at.node, point.role
     imports, helpers = frozenset[str](), frozenset[HelperRequest]()
     if role is CellRole.REPLICATE and layout is AxisLayout.WHOLE:
-        return _replicated(decision, root, point, meshes)
+        return _replicated(root, point, meshes)
     if role is CellRole.SHARD:
         edits = spelling.unsharded(point)
     elif role in (CellRole.FIRST, CellRole.INDEX):
-        is_shared = point.at.file.many_processes and decision.apart is None
+        is_shared = point.at.file.many_processes
         edits, imports = spelling.first(point, _is_given_away(program, root, point), is_shared)
     elif role is CellRole.METRICS:
         edits, imports = spelling.metrics(point)
@@ -235,13 +221,9 @@ def _rewrite(
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
 
 
-def _replicated(decision: Decision, root: Cell, point: Point, meshes: Meshes) -> Match:
+def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
     """A copy of a tree on every device."""
     file, node, weak_types = point.at.file, point.at.node, _weak_types(root, point)
-    if file.many_processes and decision.apart:
-        edits, imports = spelling.replicated(point, _axis_name(root), weak_types)
-        helpers = frozenset({HelperRequest(spelling.PUT)})
-        return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
     axis = _axis_name(root) or meshes.default_axis
     written = Style.of(file.source.text).string(axis)
     sharding = meshes.sharding(file, axis, written, split=False)
@@ -313,27 +295,6 @@ def _wrapped_site(
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 
-def _site(site: GlobalSite, decision: Decision) -> Match:
-    """`jax.jit(shard_map_on_devices(...))`, with a spec per argument and output."""
-    file, style = site.file, Style.of(site.file.source.text)
-    axis = site.options.text("axis_name") or style.string(DEFAULT_NAME)
-    inputs = [decision.argument(site, k) for k in range(site.arguments or 0)]
-    static = (f"static_argnums={site.static}",) if site.static else ()
-    inner: tuple[Argument, ...] = (
-        *specs_of(site, decision, axis, static=("None",)),
-        *_rows("row_args", inputs),
-        *_rows("row_outputs", decision.outputs(site)),
-        *static,
-    )
-    outer = (*static, *_donation(site))
-    form = CallForm(inner, outer, axis, name=ON_DEVICES, host_local=HOST_LOCAL)
-    edits = shard_map_sites.edits_of(
-        file, site.node, site.options.operand, form, style, unnamed_operand(site)
-    )
-    edits += comments_above(site)
-    return Match(site.node, "", edits, _imports(site), _helpers(site), kind=Kind.SITE)
-
-
 def _donation(site: GlobalSite) -> tuple[str, ...]:
     donated = site.options.text("donate_argnums")
     return (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
@@ -344,17 +305,3 @@ def _imports(site: GlobalSite) -> frozenset[str]:
     if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
         imports |= partial_name(site.file)[1]
     return imports
-
-
-def _helpers(site: GlobalSite) -> frozenset[HelperRequest]:
-    if site.file.many_processes or site.static:
-        around = [HelperRequest(HOST_LOCAL)] if site.file.many_processes else []
-        return frozenset({HelperRequest(ON_DEVICES), *around})
-    lifetime = shard_map_sites.lifetime(site.file, site.node, site.options.operand)
-    return frozenset({HelperRequest(ON_DEVICES, frozenset({PLAIN, *lifetime}))})
-
-
-def _rows(name: str, layouts: list[AxisLayout]) -> list[str]:
-    """The option that lists which arguments or outputs have one row per device."""
-    rows = tuple(k for k, layout in enumerate(layouts) if layout is AxisLayout.STACKED)
-    return [f"{name}={rows}"] if rows else []

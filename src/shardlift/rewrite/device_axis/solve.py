@@ -47,14 +47,11 @@ class Decision:
     layouts: dict[int, AxisLayout] = field(default_factory=dict)
     reasons: dict[int, Obstacle] = field(default_factory=dict)
     classes: dict[int, Cell] = field(default_factory=dict)
-    left: Mapping[GlobalSite, str] = field(default_factory=dict)  # sites that are not to change
-    apart: Obstacle | None = None  # why each of many processes has arrays of its own
+    left: Mapping[GlobalSite, Obstacle] = field(default_factory=dict)  # sites that do not change
 
     def obstacle(self, site: GlobalSite) -> Obstacle | None:
         """Why the arrays of a site have to stay as they are."""
-        if site in self.left:
-            return obstacle(ObstacleKind.AS_TOLD, None, text=self.left[site])
-        return next(iter(site.obstacles), None)
+        return self.left.get(site) or next(iter(site.obstacles), None)
 
     def of(self, cell: Cell) -> AxisLayout:
         """The layout of a value."""
@@ -148,8 +145,7 @@ def _not_believed(site: GlobalSite, doubt: Doubt) -> Obstacle:
 
 
 def decide(
-    program: FollowedProgram,
-    left: Mapping[GlobalSite, str] = MappingProxyType({}),
+    program: FollowedProgram, left: Mapping[GlobalSite, Obstacle] = MappingProxyType({})
 ) -> Decision:
     """Find the layout of each class; the sites of `left` are not to change, for a reason."""
     decision = Decision(left=left)

@@ -8,17 +8,11 @@ from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.names import jax_name
 
 
-def specs_of(
-    site: GlobalSite, decision: Decision, axis: str, static: tuple[str, ...] = ()
-) -> tuple[Argument, Argument]:
-    """`in_specs` and `out_specs`; one spec for all outputs if it is the same.
-
-    `static` is what stands for a static argument.
-    """
-    jax, texts = jax_name(site.file)[0], list[str]()
-    for k in range(site.arguments or 0):
-        spec = _spec(decision.argument(site, k), jax, axis)
-        texts += static if k in site.static else (spec,)
+def specs_of(site: GlobalSite, decision: Decision, axis: str) -> tuple[Argument, Argument]:
+    """`in_specs`, without static arguments, and `out_specs`; one for all outputs if it is equal."""
+    jax = jax_name(site.file)[0]
+    arguments = [k for k in range(site.arguments or 0) if k not in site.static]
+    texts = [_spec(decision.argument(site, k), jax, axis) for k in arguments]
     outputs = [_spec(layout, jax, axis) for layout in decision.outputs(site)]
     is_one = len(set(outputs)) == 1
     out_specs = f"out_specs={outputs[0]}" if is_one else CallText("out_specs=", tuple(outputs))

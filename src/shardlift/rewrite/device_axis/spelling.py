@@ -16,7 +16,6 @@ from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
 from shardlift.source.values import External
 
-PUT = "put_on_every_device"
 PREFETCH = "prefetch_to_device"
 _FLAX_PREFETCH = "flax.jax_utils.prefetch_to_device"
 # Functions that read a value before they return, and do not keep it; the first ones also one that
@@ -50,8 +49,6 @@ def in_the_way(point: Point) -> Obstacle | None:
     if changed and has_comment(f"({file.text(node)})"):
         about = {"text": file.brief(node), "at": point.at}
         return obstacle(ObstacleKind.COMMENTS, Advice.MOVE_COMMENTS, **about)
-    if point.role is CellRole.REPLICATE and not is_free(file, node, PUT):
-        return _means_another(PUT, point)
     if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
         return _means_another(jax_name(file)[0], point)
     if point.role is CellRole.METRICS and not isinstance(_function(node), ast.Attribute):
@@ -69,21 +66,6 @@ def _means_another(name: str, point: Point) -> Obstacle:
 def _function(node: ast.AST) -> ast.expr:
     assert isinstance(node, ast.Call)
     return node.func
-
-
-def replicated(
-    made: Point, axis_name: str | None, weak_types: WeakTypes
-) -> tuple[list[Edit], frozenset[str]]:
-    """`replicate(x)` becomes a copy of `x` on every device."""
-    file = made.at.file
-    assert made.inner is not None
-    axis = f", {Style.of(file.source.text).string(axis_name)}" if axis_name is not None else ""
-    if weak_types is WeakTypes.KEPT:
-        return _around(file, made.at.node, made.inner, f"{PUT}(", f"{axis})"), frozenset()
-    jax, jax_imports = jax_name(file)
-    copy, imports = _copy(file, weak_types)
-    opening = f"{PUT}({jax}.tree.map({copy}, "
-    return _around(file, made.at.node, made.inner, opening, f"){axis})"), imports | jax_imports
 
 
 def placed(made: Point, sharding: str, weak_types: WeakTypes) -> tuple[list[Edit], frozenset[str]]:

@@ -1,1 +1,0 @@
-"""Smaller texts of a helper, for files that need no more of it."""

@@ -150,6 +150,28 @@ def test_github(project: Path) -> None:
     assert line.startswith(f"::notice {place},title=SL201 pmap-site::`train` is pmapped.")
 
 
+@pytest.mark.parametrize("pattern", ["old.py", "pkg/", "pkg/*.py", "/pkg/o*"])
+@pytest.mark.parametrize("where", ["settings", "option"])
+def test_what_is_excluded_is_left_out(project: Path, pattern: str, where: str) -> None:
+    (project / "pkg").mkdir()
+    (project / "pkg" / "old.py").write_text("import jax\ny = jax.tree_map(f, x)\n")
+    assert "SL105" in _run().output
+    options = ["--exclude", pattern] if where == "option" else []
+    if where == "settings":
+        (project / "pyproject.toml").write_text(f'[tool.shardlift]\nexclude = ["{pattern}"]\n')
+    assert "SL105" not in _run(*options).output
+    assert "train.py" in _run(*options).output
+    named = CliRunner().invoke(main, ["check", "pkg/old.py", *options])
+    assert "SL105" in named.output
+
+
+def test_exit_zero_is_for_findings_only(project: Path) -> None:
+    assert _run("--fail-on", "note").exit_code == 1
+    assert _run("--fail-on", "note", "--exit-zero").exit_code == 0
+    (project / "half.py").write_text("import jax\njax.pmap(\n")
+    assert _run("--exit-zero").exit_code == 2
+
+
 def test_config(project: Path) -> None:
     (project / "pyproject.toml").write_text('[tool.shardlift]\nignore = ["SL201"]\n')
     assert _run().exit_code == 0

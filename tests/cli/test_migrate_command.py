@@ -299,7 +299,7 @@ def test_a_target_that_is_no_version(project: Path, arguments: list[str]) -> Non
     )
     result = _run("other.py", *arguments)
     assert result.exit_code == 2
-    assert "Invalid version: 'new'" in result.stderr
+    assert "'new' is not a version such as 0.10.2" in result.stderr
 
 
 def test_the_requirements_to_raise_are_offered(project: Path) -> None:

@@ -55,6 +55,13 @@ _MACHINE = ("json", "github", "sarif")
     default=Level.SLOW.value,
     help="Exit 1 for findings of this level, or of a worse one.",
 )
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave out files and folders, as a .gitignore here would.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @click.option("--target-jax", metavar="V", help="The JAX to check for, e.g. 0.10.2.")
 @click.option(
     "--baseline",
@@ -79,6 +86,8 @@ def check(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str,
+    exclude: tuple[str, ...],
+    exit_zero: bool,
     target_jax: str | None,
     baseline: str | None,
     no_baseline: bool,
@@ -107,7 +116,7 @@ def check(
     except (ConfigError, ValueError) as error:
         stop(str(error))
     passed = Passed()
-    files = list(find_files(paths, passed))
+    files = list(find_files(paths, passed, excluded=config.excluded(exclude)))
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     try:
@@ -129,7 +138,7 @@ def check(
         name = os.path.relpath(known.path)
         report = replace(report, known=hidden, fixed=known.fixed(found), baseline=name)
     style = style or ("full" if sys.stdout.isatty() else "concise")
-    status = 2 if report.unreadable else int(report.fails(Level(fail_on)))
+    status = 2 if report.unreadable else int(report.fails(Level(fail_on)) and not exit_zero)
     if style == "json":
         click.echo(json.render(report, status, paths))
     elif style in _MACHINE:

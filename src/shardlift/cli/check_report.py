@@ -69,8 +69,8 @@ class Report:
         ]
         if self.skipped:
             lines.append(
-                f"{len(self.skipped)} left out by .gitignore, as other people's code or as no "
-                "file (--verbose names them)."
+                f"{len(self.skipped)} left out by .gitignore or exclude, as other people's code or "
+                "as no file (--verbose names them)."
             )
         suppressed = sum(file.suppressed for file in self.files)
         if suppressed:

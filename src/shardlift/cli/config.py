@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from shardlift.cli.files import IgnoreRules
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
-_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "captures"}
+_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "captures", "exclude"}
 
 
 class ConfigError(ValueError):
@@ -39,6 +40,11 @@ class Config:
     captures: tuple[
         str, ...
     ] = ()  # files that `run --record` wrote; the last part may be a pattern
+    exclude: tuple[str, ...] = ()  # patterns as in a .gitignore in the root
+
+    def excluded(self, given: Sequence[str] = ()) -> list[IgnoreRules]:
+        """What is left out: by the settings, and by patterns that a command was given."""
+        return [IgnoreRules(self.root, self.exclude), IgnoreRules(Path(), given)]
 
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
@@ -107,6 +113,7 @@ def read_config(path: Path) -> Config:
         root=path.parent,
         baseline=_file_name(path, "baseline", table.get("baseline")),
         captures=_strings(path, "captures", table.get("captures", []), "file patterns"),
+        exclude=_strings(path, "exclude", table.get("exclude", []), "patterns"),
     )
     return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,10 @@ class Passed:
 
 
 def find_files(
-    paths: tuple[str, ...], passed: Passed | None = None, suffixes: tuple[str, ...] = SUFFIXES
+    paths: tuple[str, ...],
+    passed: Passed | None = None,
+    suffixes: tuple[str, ...] = SUFFIXES,
+    excluded: Sequence[IgnoreRules] = (),
 ) -> Iterator[str]:
     """Every .py and .ipynb file (or with other suffixes) under the paths, in order, once.
 
@@ -37,46 +40,53 @@ def find_files(
     for path in paths:
         is_folder = os.path.isdir(path)
         named = [path] if path.endswith(suffixes) or suffixes is SUFFIXES else []
-        for file in _walk(Path(path), passed, suffixes) if is_folder else named:
+        for file in _walk(Path(path), passed, suffixes, excluded) if is_folder else named:
             key = os.path.normpath(file)
             if key not in seen:
                 seen.add(key)
                 yield key
 
 
-def _walk(root: Path, passed: Passed, suffixes: tuple[str, ...]) -> Iterator[str]:
+def _walk(
+    root: Path, passed: Passed, suffixes: tuple[str, ...], excluded: Sequence[IgnoreRules]
+) -> Iterator[str]:
     # A list of folders instead of recursion: a tree may be deeper than Python's call stack.
-    waiting: list[tuple[str, list[_Ignore] | None]]
-    waiting = [(str(root), [_Ignore(folder) for folder in _parents_in_repository(root)])]
+    waiting: list[tuple[str, list[IgnoreRules] | None]]
+    waiting = [(str(root), [IgnoreRules(folder) for folder in _parents_in_repository(root)])]
     while waiting:
         path, rules = waiting.pop()
         if rules is None:
             yield path
         else:
-            waiting += reversed(_inside(path, rules, passed, suffixes))
+            waiting += reversed(_inside(path, rules, passed, suffixes, excluded))
 
 
 def _inside(
-    folder: str, outer: list[_Ignore], passed: Passed, suffixes: tuple[str, ...]
-) -> list[tuple[str, list[_Ignore] | None]]:
+    folder: str,
+    outer: list[IgnoreRules],
+    passed: Passed,
+    suffixes: tuple[str, ...],
+    excluded: Sequence[IgnoreRules],
+) -> list[tuple[str, list[IgnoreRules] | None]]:
     """The wanted files and folders of a folder, in order; folders with their ignore rules."""
     has_rules = os.path.isfile(os.path.join(folder, ".gitignore"))
-    rules = [*outer, _Ignore(Path(folder))] if has_rules else outer
+    rules = [*outer, IgnoreRules(Path(folder))] if has_rules else outer
     try:
         with os.scandir(folder) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         passed.failed.append((os.path.normpath(folder), reason(error)))
         return []
-    wanted: list[tuple[str, list[_Ignore] | None]] = []
+    wanted: list[tuple[str, list[IgnoreRules] | None]] = []
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(suffixes)):
             continue
         # Not files: pipes, devices, and symlinks that dangle, loop or lead to a folder.
         is_file = not is_folder and os.path.isfile(entry.path)
-        ignored = entry.name in _NEVER or _is_ignored(rules, Path(entry.path), is_folder)
-        if ignored or not (is_folder or is_file):
+        path = Path(entry.path)
+        ignored = any(_is_ignored(given, path, is_folder) for given in (excluded, rules))
+        if entry.name in _NEVER or ignored or not (is_folder or is_file):
             passed.skipped.append(os.path.normpath(entry.path))
         else:
             wanted.append((entry.path, rules if is_folder else None))
@@ -94,20 +104,24 @@ def _parents_in_repository(root: Path) -> list[Path]:
     return []
 
 
-def _is_ignored(rules: list[_Ignore], path: Path, is_folder: bool) -> bool:
+def _is_ignored(rules: Sequence[IgnoreRules], path: Path, is_folder: bool) -> bool:
     """The innermost .gitignore with a pattern that matches decides."""
     decisions = (rule.decide(path, is_folder) for rule in reversed(rules))
     return next((decision for decision in decisions if decision is not None), False)
 
 
-class _Ignore:
-    """The patterns of one .gitignore."""
+class IgnoreRules:
+    """The patterns of the .gitignore of a folder, or other ones relative to that folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()
+    def __init__(self, folder: Path, lines: Sequence[str] | None = None) -> None:
+        """The file is read when it is needed."""
+        self.folder, self.lines = folder.resolve(), lines
 
     @cached_property
     def patterns(self) -> list[IgnorePattern]:
+        """In the order in which they are written."""
+        if self.lines is not None:
+            return parse_patterns(self.lines)
         try:
             content = read_bytes(str(self.folder / ".gitignore"))
         except OSError:
@@ -119,5 +133,7 @@ class _Ignore:
         if not self.patterns:
             return None
         full = path.parent.resolve() / path.name
+        if not full.is_relative_to(self.folder):
+            return None
         relative = full.relative_to(self.folder).as_posix()
         return decide(self.patterns, relative + "/" * is_folder)

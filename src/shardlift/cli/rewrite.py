@@ -52,6 +52,12 @@ _OPTIONS = (
         metavar="V",
         help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`.",
     ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="PATTERN",
+        help="Leave out files and folders, as a .gitignore here would.",
+    ),
     click.option("--allow-dirty", is_flag=True, help="Write what git does not have, too."),
     click.option(
         "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."
@@ -95,6 +101,7 @@ class Request:
     paths: tuple[str, ...]
     diff: bool
     target_jax: str | None
+    exclude: tuple[str, ...]
     allow_dirty: bool
     pr: str | None
     style: str
@@ -118,7 +125,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     settings = replace(settings, many_processes=options.many_processes)
     settings = replace(settings, examples=frozenset(asked.analyse))
     passed = Passed()
-    files = list(find_files(paths, passed))
+    files = list(find_files(paths, passed, excluded=config.excluded(asked.exclude)))
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()

@@ -55,14 +55,17 @@ def status(paths: tuple[str, ...], style: str) -> None:
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
         stop(f"no such file or folder: {', '.join(missing)}")
+    try:
+        config = find_config(Path(paths[0]))
+        settings = config.settings()
+    except (ConfigError, ValueError) as error:
+        stop(str(error))
     passed = Passed()
-    files = list(find_files(paths, passed))
+    files = list(find_files(paths, passed, excluded=config.excluded()))
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     try:
-        reports = run(files, RuleSelection(), find_config(Path(paths[0])).settings())
-    except (ConfigError, ValueError) as error:
-        stop(str(error))
+        reports = run(files, RuleSelection(), settings)
     except BrokenProcessPool:
         stop("a worker process was killed, possibly out of memory")
     failed = [*((r.path, r.unreadable) for r in reports if r.unreadable), *passed.failed]

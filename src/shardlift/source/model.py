@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion
 from packaging.version import Version as Release
 
 if TYPE_CHECKING:
@@ -160,4 +161,7 @@ class Rule:
 
 def version(text: str) -> Version:
     """Parse a version: `0.10.2.dev1` is `(0, 10, 2)`. Raises ValueError if it is not one."""
-    return Release(text).release
+    try:
+        return Release(text).release
+    except InvalidVersion:
+        raise ValueError(f"{text!r} is not a version such as 0.10.2") from None

@@ -89,9 +89,8 @@ class Analysis:
         if config.root == Path():
             return []
         if config.root not in self._listed:
-            self._listed[config.root] = [
-                os.path.abspath(path) for path in find_files((str(config.root),))
-            ]
+            found = find_files((str(config.root),), excluded=config.excluded())
+            self._listed[config.root] = list(map(os.path.abspath, found))
         return self._listed[config.root]
 
     def rewrite(self, document: Document, within: Span | None = None) -> Rewrite:

@@ -25,7 +25,7 @@ def main(folders: list[str]) -> None:
     start = time.process_time()
     reports = run(files, RuleSelection(), jobs=1)
     seconds = time.process_time() - start
-    size = sum(report.size for report in reports) / 1e6
+    size = sum(Path(file).stat().st_size for file in files) / 1e6
     parsed = sum(report.parsed for report in reports)
     print(f"{len(files)} files, {size:.1f} MB, {seconds:.1f} s: {seconds / size:.4f} s/MB")
     print(f"{parsed} read in full; not Python 3: {sum(r.unreadable is not None for r in reports)}")

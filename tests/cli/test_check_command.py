@@ -35,9 +35,11 @@ def _run(*arguments: str) -> Result:
 def test_findings_exit_1(project: Path) -> None:
     result = _run()
     assert result.exit_code == 1
-    assert result.output.splitlines()[0] == "train.py:3:8: SL201 `train` is pmapped"
+    assert result.output.splitlines()[0] == "train.py:3:8: SL201 [migrate] `train` is pmapped"
     assert "2 files: 1 read, 1 passed over" in result.output
-    assert "1 pmap site." in result.output
+    closing = " ".join(result.output.split("looks for). ")[-1].split())
+    assert "1 finding in 1 file, 1 pmap site: 1 [migrate]. Checked for JAX 0.12" in closing
+    assert closing.endswith("Next: shardlift migrate")
 
 
 SLOW = "import jax\nstep = jax.jit(jax.pmap(f))\n"
@@ -63,7 +65,7 @@ def test_which_levels_fail(project: Path, text: str, fails: set[str]) -> None:
 def test_no_findings_exit_0(project: Path) -> None:
     result = _run("other.py")
     assert result.exit_code == 0
-    assert "No findings." in result.output
+    assert "No findings in 1 file, 0 pmap sites. Checked for JAX" in result.output
 
 
 def test_a_path_that_is_not_there_exits_2(project: Path) -> None:
@@ -94,7 +96,7 @@ def test_a_file_that_does_not_parse_is_named_and_counted(project: Path) -> None:
 
 
 def test_quiet_is_findings_only(project: Path) -> None:
-    assert _run("-q").output == "train.py:3:8: SL201 `train` is pmapped\n"
+    assert _run("-q").output == "train.py:3:8: SL201 [migrate] `train` is pmapped\n"
 
 
 def test_verbose_names_what_was_passed_over(project: Path) -> None:
@@ -103,11 +105,11 @@ def test_verbose_names_what_was_passed_over(project: Path) -> None:
 
 def test_full_underlines_the_span(project: Path) -> None:
     lines = _run("--format", "full").output.splitlines()
-    assert lines[0] == "SL201 note  `train` is pmapped"
+    assert lines[0] == "SL201 note [migrate]  `train` is pmapped"
     assert lines[1] == "  --> train.py:3:8"
     assert lines[2] == "   3 | step = jax.pmap(train, axis_name='i')"
     assert lines[3] == "     |        " + "^" * len("jax.pmap(train, axis_name='i')")
-    assert lines[4] == "  `shardlift migrate` rewrites it to jax.jit(jax.shard_map(...))."
+    assert lines[4] == "  Nothing, as long as it works. Leaving pmap: jax.jit(jax.shard_map(...))."
 
 
 def test_full_shows_the_line_of_a_cell(project: Path) -> None:
@@ -302,5 +304,6 @@ def test_what_is_ahead_of_an_old_pin(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "a.py").write_text("import jax\ny = jax.tree_map(f, x)\nz = jax.tree_map(f, y)\n")
     result = CliRunner().invoke(main, ["check", "."])
     assert result.exit_code == 0
-    assert "0 findings for JAX 0.4.38; 2 for 0.12: --target-jax 0.12" in result.output
+    assert "Checked for JAX 0.4.38" in result.output
+    assert "2 findings for 0.12: --target-jax 0.12." in " ".join(result.output.split())
     assert "for JAX 0.12" in CliRunner().invoke(main, ["check", ".", "--target-jax", "0.12"]).output

@@ -48,7 +48,13 @@ _RULE = {
 _RESULT = {
     "type": dict,
     "required": {"message": _TEXT},
-    "optional": {"ruleId": str, "ruleIndex": int, "level": _LEVEL, "locations": [_LOCATION]},
+    "optional": {
+        "ruleId": str,
+        "ruleIndex": int,
+        "level": _LEVEL,
+        "locations": [_LOCATION],
+        "properties": {"type": dict, "required": {}, "optional": {"rewriter": str}},
+    },
 }
 _DRIVER = {"type": dict, "required": {"name": str}, "optional": {"version": str, "rules": [_RULE]}}
 _NOTIFICATION = {

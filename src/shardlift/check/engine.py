@@ -11,7 +11,7 @@ from shardlift.check.noqa import by_line, find_suppressions, suppress
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
-from shardlift.source.model import Finding, Match, Span, Version
+from shardlift.source.model import Finding, Match, Rewriter, Rule, Span, Version
 from shardlift.source.modules import module_parts
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
@@ -63,11 +63,12 @@ class FileReport:
     suppressed: int = 0
     sites: int = 0  # pmapped
     migrated: int = 0  # mapped by shard_map
-    size: int = 0
     # Module-level names that are pmap or pmapped functions, which other files may import.
     exports: frozenset[Export] = frozenset()
 
 
+# Who rewrites what a rule reports in a file: `check` itself does not know.
+RewriterOf = Callable[[File, Rule, Match], Rewriter]
 # Checks one file. A file that may import one of the exports is parsed in any case.
 CheckPath = Callable[[str, frozenset[Export]], FileReport]
 
@@ -79,6 +80,7 @@ def check_file(
     options: RuleSelection,
     exports: frozenset[Export] = frozenset(),
     parse_always: bool = False,
+    rewriter_of: RewriterOf = lambda *_: Rewriter.HAND,
 ) -> FileReport:
     """Check one file. If it may import one of the exports, it is parsed in any case."""
     selected = options.codes(path, project.settings.target)
@@ -86,15 +88,15 @@ def check_file(
     if parse_always or any(_may_import(content, *export) for export in exports):
         codes = selected
     if not codes and not any(word.encode() in content for word in ("shard_map", *HELPERS)):
-        return FileReport(path, size=len(content))
+        return FileReport(path)
     try:
         source = read_source(path, content)
         file = project.fresh().file(path, source)
-        return _check(file, source, codes, selected, len(content))
+        return _check(file, source, codes, selected, rewriter_of)
     except UnreadableError as error:
-        return FileReport(path, unreadable=str(error), size=len(content))
+        return FileReport(path, unreadable=str(error))
     except (RecursionError, MemoryError):
-        return FileReport(path, unreadable="nested too deeply", size=len(content))
+        return FileReport(path, unreadable="nested too deeply")
 
 
 def check_text(
@@ -111,13 +113,14 @@ def check_texts(
     texts: Mapping[str, str],
     options: RuleSelection = RuleSelection(),
     settings: Settings = Settings(),
+    rewriter_of: RewriterOf = lambda *_: Rewriter.HAND,
 ) -> dict[str, FileReport]:
     """Check several texts that may import each other."""
     contents = {path: text.encode() for path, text in texts.items()}
     project = Project(contents, lambda path: read_source(path, contents[path]), settings)
 
     def check(path: str, exports: frozenset[Export]) -> FileReport:
-        return check_file(project, path, contents[path], options, exports)
+        return check_file(project, path, contents[path], options, exports, rewriter_of=rewriter_of)
 
     return dict(zip(contents, check_paths(tuple(contents), check), strict=True))
 
@@ -150,9 +153,13 @@ def check_paths(
 
 
 def _check(
-    file: File, source: Source, codes: tuple[str, ...], selected: tuple[str, ...], size: int
+    file: File,
+    source: Source,
+    codes: tuple[str, ...],
+    selected: tuple[str, ...],
+    rewriter_of: RewriterOf,
 ) -> FileReport:
-    findings, suppressed = _find(file, codes, selected)
+    findings, suppressed = _find(file, codes, selected, rewriter_of)
     return FileReport(
         path=file.path,
         findings=tuple(sorted(findings, key=lambda f: (_order(f.span), f.code, f.message))),
@@ -161,7 +168,6 @@ def _check(
         suppressed=suppressed,
         sites=_count_sites(file),
         migrated=count_migrated(file),
-        size=size,
         exports=_exports(file),
     )
 
@@ -173,7 +179,7 @@ def _count_sites(file: File) -> int:
 
 
 def _find(
-    file: File, codes: tuple[str, ...], selected: tuple[str, ...]
+    file: File, codes: tuple[str, ...], selected: tuple[str, ...], rewriter_of: RewriterOf
 ) -> tuple[set[Finding], int]:
     """The findings of some rules, and the number of those that comments suppress."""
     rules = [all_rules()[code] for code in codes]
@@ -189,13 +195,14 @@ def _find(
     unused = [comment for comment in comments if comment.unused]
     for code, visit in visits:
         kept += [(code, match) for comment in unused for match in visit(file, comment)]
-    return {_finding(file, code, match) for code, match in kept}, suppressed
+    return {_finding(file, code, match, rewriter_of) for code, match in kept}, suppressed
 
 
-def _finding(file: File, code: str, match: Match) -> Finding:
+def _finding(file: File, code: str, match: Match, rewriter_of: RewriterOf) -> Finding:
     edits = () if match.imports else match.edits
     line = file.lines[getattr(match.node, "lineno", 1) - 1].strip()[:_LONGEST_TEXT]
-    return Finding(code, file.path, file.span(match.node), match.message, edits, line)
+    rewriter = rewriter_of(file, all_rules()[code], match)
+    return Finding(code, file.path, file.span(match.node), match.message, edits, line, rewriter)
 
 
 def _may_import(content: bytes, module: tuple[str, ...], name: str) -> bool:

@@ -29,16 +29,16 @@ TRANSFORMS = {
 }
 
 
-def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str]]:
-    """Each place where a pmapped function runs inside a transform, and the transform."""
+def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
+    """Each place where a pmapped function runs inside a transform, and the two."""
     calls = dict(file.mapped_calls)
     for call in file.index.nodes(ast.Call):
         name = file.called(call)
         for place in TRANSFORMS.get(name or "", ()):
             if place < len(call.args):
                 operand = call.args[place]
-                if surely_mapped(file, operand) is not None:
-                    yield call, name or ""
+                if (mapped := surely_mapped(file, operand)) is not None:
+                    yield call, name or "", mapped
                 else:
                     yield from _called_in(file, operand, calls, name or "")
     for function in file.index.nodes(ast.FunctionDef):
@@ -47,17 +47,17 @@ def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str]]:
             if transform is not None:
                 for inner in file.index.within(function, ast.Call):
                     if inner in calls:
-                        yield inner, transform
+                        yield inner, transform, calls[inner]
 
 
 def _called_in(
     file: File, operand: ast.expr, calls: dict[ast.Call, Mapped], name: str
-) -> Iterator[tuple[ast.AST, str]]:
+) -> Iterator[tuple[ast.AST, str, Mapped]]:
     function = function_of(file, operand)
     if function is not None and function.file is file and isinstance(function.node, FUNCTIONS):
         for inner in file.index.within(function.node, ast.Call):
             if inner in calls:
-                yield inner, name
+                yield inner, name, calls[inner]
 
 
 def decorating_transform(file: File, decorator: ast.expr) -> str | None:

@@ -6,6 +6,7 @@ import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
@@ -103,7 +104,7 @@ def check(
     is broken or slow (see --fail-on), 1 if something is, 2 if there was a file or folder that it
     could not look at, findings in others or not.
     """
-    paths = paths or (".",)
+    asked, paths = paths, paths or (".",)
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
         stop(f"no such file or folder: {', '.join(missing)}")
@@ -132,7 +133,14 @@ def check(
     except BrokenProcessPool:
         stop("a worker process was killed, possibly out of memory; try --jobs 1")
     folders = tuple(FileReport(path, unreadable=why) for path, why in passed.failed)
-    report = Report(reports + folders, settings.target, tuple(passed.skipped), ahead)
+    report = Report(
+        reports + folders,
+        settings.target,
+        tuple(passed.skipped),
+        ahead,
+        paths=asked,
+        installed=_installed_jax(),
+    )
     if known:
         hidden = sum(len(file.findings) for file in found) - len(report.findings)
         name = os.path.relpath(known.path)
@@ -146,6 +154,13 @@ def check(
     else:
         _print(report, style, quiet, verbose)
     sys.exit(status)
+
+
+def _installed_jax() -> str:
+    try:
+        return metadata.version("jax")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _find_baseline(

@@ -19,6 +19,7 @@ from shardlift.check.engine import (
     check_paths,
 )
 from shardlift.cli.input_files import read_bytes, reason
+from shardlift.rewrite.marks import rewriter_of
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, read_source
@@ -76,7 +77,8 @@ def _looker(paths: Sequence[str], options: RuleSelection, settings: Settings) ->
 
     def look(path: str, also: frozenset[Export]) -> FileReport:
         try:
-            report = check_file(project, path, read_bytes(path), options, also)
+            content = read_bytes(path)
+            report = check_file(project, path, content, options, also, rewriter_of=rewriter_of)
         except OSError as error:
             return FileReport(path, unreadable=reason(error))
         except Exception as error:  # of ours; the other files are looked at all the same

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from shlex import quote
 
 from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
 from shardlift.report.numbers import count
-from shardlift.source.model import Finding, Level, Version
+from shardlift.source.model import Finding, Level, Rewriter, Version
 from shardlift.source.target import NEWEST
 
 
@@ -23,6 +24,8 @@ class Report:
     known: int = 0  # findings that are in the baseline, and not in the reports of files
     fixed: int = 0  # findings of the baseline that are gone
     baseline: str = ""
+    paths: tuple[str, ...] = ()  # as they were given
+    installed: str = ""  # the JAX that is installed
 
     @property
     def findings(self) -> list[Finding]:
@@ -50,22 +53,46 @@ class Report:
         levels = list(Level)
         return any(self.levels[level] for level in levels[: levels.index(least) + 1])
 
+    def closing(self) -> str:
+        """What was found, for which JAX, and the next command to type."""
+        return " ".join(part for part in (self._total(), self._versions(), self._next()) if part)
+
+    def _total(self) -> str:
+        sites = count(sum(file.sites for file in self.files), "pmap site")
+        if not self.findings:
+            return f"No findings in {count(len(self.files), 'file')}, {sites}."
+        files = count(len({finding.path for finding in self.findings}), "file")
+        rewriters = Counter(finding.rewriter for finding in self.findings)
+        names = {Rewriter.FIX: "[fix]", Rewriter.MIGRATE: "[migrate]", Rewriter.HAND: "by hand"}
+        parts = [f"{rewriters[one]} {name}" for one, name in names.items() if rewriters[one]]
+        found = count(len(self.findings), "finding")
+        return f"{found} in {files}, {sites}: {', '.join(parts)}."
+
     def _versions(self) -> str:
         here, newest = (".".join(map(str, number)) for number in (self.target, NEWEST))
+        installed = f" (installed: {self.installed})" if self.installed else ""
+        checked = f"Checked for JAX {here}{installed}."
         if self.ahead is None:
-            return f"Findings are for JAX {here}."
-        findings = count(len(self.findings), "finding")
-        return f"{findings} for JAX {here}; {self.ahead} for {newest}: --target-jax {newest}"
+            return checked
+        return f"{checked} {count(self.ahead, 'finding')} for {newest}: --target-jax {newest}."
+
+    def _next(self) -> str:
+        rewriters = {finding.rewriter for finding in self.findings}
+        for rewriter in (Rewriter.FIX, Rewriter.MIGRATE):
+            if rewriter in rewriters:
+                return " ".join(["Next: shardlift", rewriter.value, *map(quote, self.paths)])
+        if not self.findings:
+            return ""
+        worst = min(self.findings, key=lambda f: list(Level).index(all_rules()[f.code].level))
+        return f"Next: shardlift rule {worst.code}"
 
     def covered(self) -> list[str]:
         """Sentences on what was covered, what was not understood, and what was skipped."""
         parsed = [file for file in self.files if file.parsed]
         passed = [file for file in self.files if not file.parsed and file.unreadable is None]
-        sites = sum(file.sites for file in self.files)
         lines = [
             f"{count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} passed over "
-            "(no word that a rule looks for).",
-            f"{count(sites, 'pmap site')}. {self._versions()}",
+            "(no word that a rule looks for)."
         ]
         if self.skipped:
             lines.append(

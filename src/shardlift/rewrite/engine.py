@@ -29,7 +29,7 @@ from shardlift.rewrite.passes import (
 )
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.file import File
-from shardlift.source.model import Kind, Match, Migrated
+from shardlift.source.model import Kind, Match
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
@@ -292,6 +292,6 @@ def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Render
 def _is_worth(path: str, content: bytes) -> bool:
     if not any(word in content for word in (b"jax", b"JAX", b"flax", b"pmap")):
         return False
-    codes = tuple(c for c, rule in all_rules().items() if rule.migrated is not Migrated.NO)
+    codes = tuple(c for c, rule in all_rules().items() if rule.rewritten_as)
     is_named = active_codes(content, codes, path.endswith(".ipynb"))
     return bool(is_named) or FIRST_OF_TREE.search(content) is not None

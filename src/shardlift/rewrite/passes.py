@@ -180,13 +180,7 @@ def _without_overlaps(file: File, matches: list[Match]) -> list[Match]:
 
     for match in sorted(matches, key=order):
         spans = [edit.span for edit in match.edits]
-        if not any(_overlap(one, other) for one in spans for other in taken):
+        if not any(one.overlaps(other) for one in spans for other in taken):
             chosen.append(match)
             taken += spans
     return chosen
-
-
-def _overlap(one: Span, other: Span) -> bool:
-    first = (one.line, one.column), (one.end_line, one.end_column)
-    second = (other.line, other.column), (other.end_line, other.end_column)
-    return one.cell == other.cell and first[0] < second[1] and second[0] < first[1]

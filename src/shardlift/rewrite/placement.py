@@ -104,6 +104,7 @@ def _imported(
     gone: list[ast.alias] = []
     edits: list[Edit] = []
     helpers: set[HelperRequest] = set()
+    calls: list[ast.AST] = []
     for alias, path in names.items():
         uses = _uses(file, bound_name(alias), path)
         name = SUBSTITUTES[path]
@@ -112,10 +113,11 @@ def _imported(
         elif all(_fits(file, use, goal) for use in uses):
             gone.append(alias)
             helpers.add(HelperRequest(name))
+            calls += uses
             edits += [file.replace(use, name) for use in uses if use.id != name]
     if gone:
         new = (*drop_names(file, statement, gone), *edits)
-        yield _match(statement, "", new, helpers=frozenset(helpers))
+        yield _match(statement, "", new, helpers=frozenset(helpers), sites=tuple(calls))
 
 
 def _uses(file: File, name: str, path: str) -> list[ast.Name]:

@@ -12,7 +12,7 @@ from shardlift.check.renames import guarded_uses
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.goal import Goal
 from shardlift.source.file import File
-from shardlift.source.model import Kind, Match, Migrated
+from shardlift.source.model import Kind, Match
 from shardlift.source.removed_names import ALL
 
 
@@ -20,7 +20,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every finding of these rules, whatever the goal: the program does not run with them."""
     del goal
     for rule in all_rules().values():
-        if rule.migrated is Migrated.BY_EDITS and rule.since <= file.target:
+        if Kind.NAME in rule.rewritten_as and rule.since <= file.target:
             yield from rule.visit(file)
     for node, row, guard in guarded_uses(file, ALL):
         where = f"guarded on line {file.span(guard).line}"

@@ -208,7 +208,8 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         edits: tuple[Edit, ...] = (
             Edit(_span(file, stack[0], stack[-1]), _decorators(file, stack, form, style)),
         )
-        return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
+        inner = tuple(stack[1:])
+        return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE, sites=inner)
     operand = levels[-1].operand
     assert isinstance(node, ast.Call)
     if operand is None or isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):

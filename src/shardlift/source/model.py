@@ -33,12 +33,12 @@ class Level(StrEnum):
     NOTE = "note"  # works: the old way to write it
 
 
-class Migrated(StrEnum):
-    """What `migrate` does about the findings of a rule."""
+class Rewriter(StrEnum):
+    """Who rewrites a finding: the command after which it is gone."""
 
-    NO = "no"
-    BY_EDITS = "by edits"  # it applies the edits of the rule, and lists matches without edits
-    BY_STEP = "by step"  # it has a step of its own for the findings of the rule
+    FIX = "fix"
+    MIGRATE = "migrate"
+    HAND = "by hand"  # neither: the advice of the rule says what to write
 
 
 class Kind(StrEnum):
@@ -61,6 +61,12 @@ class Span:
     end_line: int
     end_column: int
     cell: int | None = None
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether the two have a character in common."""
+        starts = (self.line, self.column), (other.line, other.column)
+        ends = (self.end_line, self.end_column), (other.end_line, other.end_column)
+        return self.cell == other.cell and starts[0] < ends[1] and starts[1] < ends[0]
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Match:
     helpers: frozenset[HelperRequest] = frozenset()
     kind: Kind = Kind.NAME
     skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
-    # Other nodes at which functions are mapped by the code that the edits change.
+    # Other nodes that the edits are for; of a finding, the nodes to rewrite instead of its own.
     sites: tuple[ast.AST, ...] = ()
 
 
@@ -110,6 +116,7 @@ class Finding:
     message: str
     edits: tuple[Edit, ...] = ()
     text: str = ""  # the line that it begins on, stripped and shortened
+    rewriter: Rewriter = Rewriter.HAND
 
 
 @dataclass
@@ -156,7 +163,8 @@ class Rule:
     since: Version = (0,)
     # The JAX and the flax that the bad examples are for, if they are not the newest.
     holds_for: tuple[Version, Version] | None = None
-    migrated: Migrated = Migrated.NO
+    # The kinds of changes after which a finding is gone; Kind.NAME: the edits of its match.
+    rewritten_as: frozenset[Kind] = frozenset()
 
 
 def version(text: str) -> Version:

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.outputs import device_index
 
 
@@ -59,5 +59,5 @@ RULE = Rule(
         "import jax\nf = jax.pmap(lambda x: x * 2)\nout = f(pair)\nprint(out[0])",
     ),
     since=(0, 8),
-    migrated=Migrated.BY_STEP,
+    rewritten_as=frozenset({Kind.READ}),
 )

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.sites import surely_mapped
 
 
@@ -20,8 +20,10 @@ def visit(file: File) -> Iterator[Match]:
         return
     for call in file.index.nodes(ast.Call):
         method = call.func if isinstance(call.func, ast.Attribute) else None
-        if method and method.attr == "lower" and surely_mapped(file, method.value):
-            yield Match(call, "a lowered pmap takes and returns global arrays")
+        mapped = surely_mapped(file, method.value) if method and method.attr == "lower" else None
+        if mapped is not None:
+            text = "a lowered pmap takes and returns global arrays"
+            yield Match(call, text, sites=(mapped.node,) if mapped.file is file else ())
 
 
 RULE = Rule(
@@ -45,4 +47,5 @@ RULE = Rule(
         "import jax\nn = jax.process_count()\np = jax.pmap(f) if n else g\np.lower(x)",
     ),
     since=(0, 8),
+    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -39,7 +39,7 @@ RULE = Rule(
     name="make-mesh-keyword",
     level=Level.BROKEN,
     summary="a keyword that jax.make_mesh does not have",
-    advice="Pass the sizes by position (safe fix).",
+    advice="Pass the sizes by position.",
     explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     visit=visit,
@@ -55,4 +55,5 @@ RULE = Rule(
         "from mylib import make_mesh\nmesh = make_mesh(shape=(8,))",
         "import jax\nmesh = jax.make_mesh(**options)",
     ),
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.sites import Role, Usage, surely_mapped
 from shardlift.source.values import Known, Located
 
@@ -71,4 +71,5 @@ RULE = Rule(
         "import jax\n@jax.pmap\ndef f(x):\n    return g(x)",
     ),
     since=(0, 8),
+    rewritten_as=frozenset({Kind.SITE}),
 )

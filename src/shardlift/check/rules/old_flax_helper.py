@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -30,7 +30,7 @@ RULE = Rule(
     name="old-flax-helper",
     level=Level.BROKEN,
     summary="a helper of an old flax that raises since JAX 0.10",
-    advice="Require flax>=0.12.7; or let `shardlift migrate` put a function in its place.",
+    advice="Require flax>=0.12.7, with which it works.",
     explain=__doc__,
     reference=f"{GUIDE}#input-data-preparation",
     visit=visit,
@@ -48,5 +48,5 @@ RULE = Rule(
     ),
     since=(0, 10),
     holds_for=((0, 10, 2), (0, 12, 4)),
-    migrated=Migrated.BY_STEP,
+    rewritten_as=frozenset({Kind.PLACEMENT}),
 )

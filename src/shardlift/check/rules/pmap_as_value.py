@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.sites import Role
 
 
@@ -39,5 +39,5 @@ RULE = Rule(
         "import jax\ntext = jax.pmap.__doc__",
         "import functools, jax\npmap = functools.partial(jax.pmap, axis_name='i')",
     ),
-    migrated=Migrated.BY_STEP,
+    rewritten_as=frozenset({Kind.VALUE}),
 )

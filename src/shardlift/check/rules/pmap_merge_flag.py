@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.statements import delete_setting
 
 _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
@@ -58,7 +58,7 @@ RULE = Rule(
     name="pmap-merge-flag",
     level=Level.BROKEN,
     summary="the option for the old pmap, removed in JAX 0.10",
-    advice="Remove it (safe fix); other rules report what it hid.",
+    advice="Remove it; other rules report what it hid.",
     explain=__doc__,
     reference=f"{GUIDE}#help-fix-me-now",
     visit=visit,
@@ -80,5 +80,5 @@ RULE = Rule(
         "# jax.config.update('jax_pmap_shmap_merge', False)",
     ),
     since=(0, 10),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

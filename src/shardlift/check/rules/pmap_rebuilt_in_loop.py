@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guards import guards
-from shardlift.source.model import Level, Match, Rule
+from shardlift.source.model import Kind, Level, Match, Rule
 from shardlift.source.scopes import LOOPS
 from shardlift.source.sites import Role, Usage
 
@@ -48,4 +48,5 @@ RULE = Rule(
         "import jax\nfor size in sizes:\n    g = jax.pmap(lambda v: v + size)",
         "import jax\nfor x in xs:\n    def later(x):\n        return jax.pmap(lambda v: v)(x)",
     ),
+    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.sites import Role, Site, Usage
 
 
@@ -48,7 +48,7 @@ RULE = Rule(
     name="pmap-site",
     level=Level.NOTE,
     summary="a function is pmapped here",
-    advice="`shardlift migrate` rewrites it to jax.jit(jax.shard_map(...)).",
+    advice="Nothing, as long as it works. Leaving pmap: jax.jit(jax.shard_map(...)).",
     explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
     visit=visit,
@@ -93,5 +93,5 @@ RULE = Rule(
             "lib/train.py": "from lib import parallel\nstep = parallel.pmap(f)\n",
         },
     ),
-    migrated=Migrated.BY_STEP,
+    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import mapped_under_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
     """Transforms of pmapped functions, or of functions that call one."""
     if not file.many_processes:
-        for node, transform in mapped_under_transform(file):
-            yield Match(node, f"a pmapped function inside {transform}: pmap should be outermost")
+        for node, transform, mapped in mapped_under_transform(file):
+            text = f"a pmapped function inside {transform}: pmap should be outermost"
+            yield Match(node, text, sites=(mapped.node,) if mapped.file is file else ())
 
 
 RULE = Rule(
@@ -48,4 +49,5 @@ RULE = Rule(
             "step.py": "import jax\nstep = jax.jit(jax.pmap(f))",
         },
     ),
+    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.sites import Role, Site
 
 
@@ -50,5 +50,5 @@ RULE = Rule(
         "from jax import pmap",
         "import jax\ndef build():\n    return jax.pmap(f)",
     ),
-    migrated=Migrated.BY_STEP,
+    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

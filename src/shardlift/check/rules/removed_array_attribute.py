@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
 from shardlift.source.values import Instance, Known
 
 _INSTEAD = {
@@ -51,5 +51,5 @@ RULE = Rule(
         "text = '.device_buffers'",
     ),
     since=(0, 4, 27),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
 from shardlift.source.removed_names import CORE, names
 
 
@@ -37,5 +37,5 @@ RULE = Rule(
         "from mylib import core\np = core.Primitive('p')",
         "import jax\naval = jax.core.ShapedArray((2,), 'float32')",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
 from shardlift.source.removed_names import FLAX, MODULES, names
 
 
@@ -48,5 +48,5 @@ RULE = Rule(
         "try:\n    from jax.experimental import maps\nexcept ImportError:\n    maps = None",
         "from jax.experimental import mesh_utils",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
 from shardlift.source.removed_names import NUMPY, names
 
 
@@ -37,5 +37,5 @@ RULE = Rule(
         "import itertools\ny = itertools.product(a, b)",
         "import jax\ndef f(key: jax.Array):\n    pass",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule, Version
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule, Version
 from shardlift.source.statements import delete_setting
 
 GONE: dict[str, Version] = {
@@ -51,7 +51,7 @@ RULE = Rule(
     name="removed-option",
     level=Level.BROKEN,
     summary="a configuration option that JAX no longer has",
-    advice="Take it out (a safe fix).",
+    advice="Take it out.",
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
@@ -68,5 +68,5 @@ RULE = Rule(
         "text = 'jax_eager_pmap'",
         "import jax\nif jax.__version_info__ < (0, 4):\n    jax.config.update('jax_array', True)",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.removed_names import PLACEMENT, names
 
 
@@ -46,5 +46,5 @@ RULE = Rule(
         "text = 'jax.device_put_sharded'",
     ),
     since=(0, 10),
-    migrated=Migrated.BY_STEP,
+    rewritten_as=frozenset({Kind.PLACEMENT}),
 )

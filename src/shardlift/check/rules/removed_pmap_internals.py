@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
 from shardlift.source.removed_names import PXLA, names
 
 
@@ -38,5 +38,5 @@ RULE = Rule(
         "if hasattr(pxla, 'ShardingSpec'):\n    spec = pxla.ShardingSpec",
         "text = 'pxla.ShardingSpec'",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.removed_names import SHARDINGS, names
 
 
@@ -45,5 +45,5 @@ RULE = Rule(
         "class PmapSharding:\n    pass\ns = PmapSharding()",
         "import jax\nP = jax.P",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

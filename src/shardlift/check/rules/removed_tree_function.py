@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import gone
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
 from shardlift.source.removed_names import TREES, names
 
 
@@ -23,7 +23,7 @@ RULE = Rule(
     name="removed-tree-function",
     level=Level.BROKEN,
     summary="jax.tree_map and its family, gone since JAX 0.6",
-    advice="Use jax.tree.map and its family (a safe fix).",
+    advice="Use jax.tree.map and its family.",
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
@@ -41,5 +41,5 @@ RULE = Rule(
         "jax = object()\ny = jax.tree_map(f, x)",
         "import jax\ntree_map = getattr(jax, 'tree_map', None)",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

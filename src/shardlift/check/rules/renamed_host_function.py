@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Migrated, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
 
 _NAMES = {
     "jax.host_id": "process_index",
@@ -39,7 +39,7 @@ RULE = Rule(
     name="renamed-host-function",
     level=Level.NOTE,
     summary="jax.host_id and its family, renamed to process_index",
-    advice="Use jax.process_index, process_count, process_indices (a safe fix).",
+    advice="Use jax.process_index, process_count, process_indices.",
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
@@ -54,5 +54,5 @@ RULE = Rule(
         "jax = object()\njax.host_id()",
         "from mylib import host_count\nhost_count()",
     ),
-    migrated=Migrated.BY_EDITS,
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -12,37 +12,44 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_name, axis_of, is_zero
 from shardlift.source.libraries import REDUCTIONS, TREE_MAPS
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, is_array, is_scalar, output_of, returned_at
 from shardlift.source.sites import Role, Site
 from shardlift.source.values import Output, Value
 
+# A site, and the position of an output in the tuple that it returns; None: it is all of it.
+_Place = tuple[ast.AST, int | str | None]
+_Reads = dict[_Place, list[ast.AST]]
+
 
 def visit(file: File) -> Iterator[Match]:
     """Reductions over the axis of a site, where the file reads the first replica."""
-    read = set(_first_replicas(file)) if file.sites else set()
+    reads: _Reads = {}
+    for output, node in _first_replicas(file) if file.sites else ():
+        reads.setdefault(output, []).append(node)
     for site in file.sites:
         plain = site.transform.origin == "jax.pmap" and not site.otherwise
         if site.role is Role.MAP and plain and "out_axes" not in site.keywords:
-            yield from _outputs(site, read)
+            yield from _outputs(site, reads)
 
 
-def _first_replicas(file: File) -> Iterator[tuple[ast.AST, int | str | None]]:
-    """The outputs of which one replica is read, as site and position in the tuple."""
-    outputs: list[Value | None] = []
+def _first_replicas(file: File) -> Iterator[tuple[_Place, ast.AST]]:
+    """The outputs of which one replica is read, and where it is."""
+    outputs: list[tuple[Value | None, ast.AST]] = []
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice):
             output = output_of(file, fetched_argument(file, node.value) or node.value)
             scalar = is_scalar(file, node, output)
-            outputs.append(output if output and (scalar or is_array(output)) else None)
-    for _, tree in file.unreplications:
-        outputs += file.values(fetched_argument(file, tree) or tree)
-    for value in outputs:
+            outputs.append((output if output and (scalar or is_array(output)) else None, node))
+    for call, tree in file.unreplications:
+        values = file.values(fetched_argument(file, tree) or tree)
+        outputs += [(value, call) for value in values]
+    for value, read in outputs:
         if isinstance(value, Output):
-            yield value.mapped.node, value.path[0] if value.path else None
+            yield (value.mapped.node, value.path[0] if value.path else None), read
 
 
-def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterator[Match]:
+def _outputs(site: Site, reads: _Reads) -> Iterator[Match]:
     if site.mapped is None:
         return
     name = axis_name(site.mapped)
@@ -50,19 +57,21 @@ def _outputs(site: Site, read: set[tuple[ast.AST, int | str | None]]) -> Iterato
     if name is None or len(results) != 1:
         return
     file, node = results[0]
-    if _equal_everywhere(file, node, name) and (site.node, None) in read:
-        yield Match(site.node, f"the output is equal on all devices ({name!r}): use out_axes=None")
+    if _equal_everywhere(file, node, name) and (site.node, None) in reads:
+        text = f"the output is equal on all devices ({name!r}): use out_axes=None"
+        yield Match(site.node, text, sites=tuple(reads[site.node, None]))
     elif isinstance(node, ast.Tuple):
         places = [
             place
             for place, part in enumerate(node.elts)
-            if (site.node, place) in read and _equal_everywhere(file, file.definition(part), name)
+            if (site.node, place) in reads and _equal_everywhere(file, file.definition(part), name)
         ]
         if places:
             listed = ", ".join(map(str, places))
             axes = ", ".join("None" if n in places else "0" for n in range(len(node.elts)))
             text = f"output {listed} is equal on all devices: use out_axes=({axes})"
-            yield Match(site.node, text)
+            nodes = tuple(read for place in places for read in reads[site.node, place])
+            yield Match(site.node, text, sites=nodes)
 
 
 def _equal_everywhere(file: File, node: ast.expr, name: object) -> bool:
@@ -102,4 +111,5 @@ RULE = Rule(
         "import jax\nf = jax.vmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')",
     ),
     since=(0, 8),
+    rewritten_as=frozenset({Kind.READ, Kind.PLACEMENT}),
 )

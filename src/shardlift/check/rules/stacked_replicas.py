@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import stacking_count
 from shardlift.source.libraries import TREE_MAPS
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Level, Match, Rule
 
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_to"})
 
@@ -58,5 +58,4 @@ RULE = Rule(
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x, n])",
         "from flax import jax_utils\nstate = jax_utils.replicate(state)",
     ),
-    migrated=Migrated.BY_STEP,
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.libraries import REPLICATE, UNREPLICATE
-from shardlift.source.model import GUIDE, Level, Match, Migrated, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, may_be_output
 from shardlift.source.values import Result
 
@@ -63,5 +63,5 @@ RULE = Rule(
     ),
     since=(0, 8),
     holds_for=((0, 10, 2), (0, 12, 2)),
-    migrated=Migrated.BY_STEP,
+    rewritten_as=frozenset({Kind.READ, Kind.PLACEMENT}),
 )

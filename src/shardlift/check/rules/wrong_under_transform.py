@@ -11,14 +11,15 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import mapped_under_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
     """Transforms of pmapped functions in a project that several processes run."""
     if file.many_processes:
-        for node, transform in mapped_under_transform(file):
-            yield Match(node, f"pmap inside {transform}: collectives do not cross processes")
+        for node, transform, mapped in mapped_under_transform(file):
+            text = f"pmap inside {transform}: collectives do not cross processes"
+            yield Match(node, text, sites=(mapped.node,) if mapped.file is file else ())
 
 
 RULE = Rule(
@@ -48,4 +49,5 @@ RULE = Rule(
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\ny = jax.device_get(p(x))",
     ),
     since=(0, 8),
+    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shardlift._escape import escape_control
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
+from shardlift.cli.formats.places import mark
 from shardlift.source.model import Finding, Level
 
 _LEVELS = {Level.BROKEN: "error", Level.SLOW: "warning", Level.NOTE: "notice"}
@@ -28,7 +29,7 @@ def _line(finding: Finding) -> str:
         place += f",endLine={span.end_line},endColumn={span.end_column + 1}"
     where = f"cell {span.cell}, line {span.line}: " if span.cell is not None else ""
     title = _value(f"{finding.code} {rule.name}")
-    message = _text(f"{where}{finding.message}. {rule.advice}")
+    message = _text(f"{where}{finding.message}. {rule.advice} {mark(finding)}")
     return f"::{_LEVELS[rule.level]} {place},title={title}::{message}"
 
 

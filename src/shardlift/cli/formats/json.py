@@ -9,7 +9,7 @@ from typing import Any
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.cli.document import Item, document, item, place
-from shardlift.source.model import Edit, Finding, Level, Migrated
+from shardlift.source.model import Edit, Finding, Rewriter
 
 
 def render(report: Report, status: int, paths: Sequence[str]) -> str:
@@ -46,6 +46,7 @@ def _finding(finding: Finding) -> Item:
         name=rule.name,
         advice=rule.advice,
         reference=rule.reference,
+        rewriter=finding.rewriter.value,
         edits=[_edit(edit) for edit in finding.edits],
     )
 
@@ -56,11 +57,9 @@ def _edit(edit: Edit) -> dict[str, Any]:
 
 def _next(report: Report, paths: Sequence[str]) -> Iterator[str]:
     """What rewrites the findings, and what explains one that nothing rewrites."""
-    rules = [all_rules()[finding.code] for finding in report.findings]
-    rewritten = [rule for rule in rules if rule.migrated is not Migrated.NO]
-    if any(rule.level is not Level.NOTE for rule in rewritten):
-        yield shlex.join(["shardlift", "fix", *paths])
-    elif rewritten:
-        yield shlex.join(["shardlift", "migrate", *paths])
-    by_hand = {rule.code for rule in rules if rule.migrated is Migrated.NO}
+    rewriters = {finding.rewriter for finding in report.findings}
+    for rewriter in (Rewriter.FIX, Rewriter.MIGRATE):
+        if rewriter in rewriters:
+            yield shlex.join(["shardlift", rewriter.value, *paths])
+    by_hand = {f.code for f in report.findings if f.rewriter is Rewriter.HAND}
     yield from (f"shardlift rule {code}" for code in sorted(by_hand))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from shardlift import __version__
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
+from shardlift.cli.formats.places import mark
 from shardlift.source.model import Finding, Level, Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -77,8 +78,9 @@ def _result(finding: Finding, place: int) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": place,
         "level": _LEVELS[rule.level],
-        "message": {"text": f"{finding.message}. {rule.advice}"},
+        "message": {"text": f"{finding.message}. {rule.advice} {mark(finding)}"},
         "locations": [location],
+        "properties": {"rewriter": finding.rewriter.value},
     }
 
 

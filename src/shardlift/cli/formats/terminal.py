@@ -12,21 +12,22 @@ from shardlift._escape import CONTROL, escape_control
 from shardlift.check.page import MEANING
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
-from shardlift.cli.formats.places import place
-from shardlift.report.numbers import count
-from shardlift.source.model import Finding, Level
+from shardlift.cli.formats.places import mark, place
+from shardlift.source.model import Finding, Level, Rewriter
 
 COLOURS = {Level.BROKEN: "red", Level.SLOW: "yellow", Level.NOTE: "cyan"}
 
 
 def concise(report: Report, console: Console) -> None:
-    """One line per finding: `path:line:column: CODE message`."""
+    """One line per finding: `path:line:column: CODE [fix] message`."""
     for finding in report.findings:
         line = Text()
         line.append(escape_control(place(finding.path, finding.span)), style="bold")
         line.append(": ")
         line.append(finding.code, style=COLOURS[all_rules()[finding.code].level])
-        line.append(f" {escape_control(finding.message)}")
+        line.append(f" {mark(finding)} {escape_control(finding.message)}")
+        if finding.rewriter is Rewriter.HAND:
+            line.append(f". {all_rules()[finding.code].advice}", style="dim")
         console.print(line, soft_wrap=True)
 
 
@@ -37,7 +38,7 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
         colour = COLOURS[rule.level]
         head = Text()
         head.append(finding.code, style=colour)
-        head.append(f" {rule.level.value}", style=colour)
+        head.append(f" {rule.level.value} {mark(finding)}", style=colour)
         head.append(f"  {escape_control(finding.message)}", style="bold")
         console.print(head)
         console.print(
@@ -67,23 +68,16 @@ def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Itera
     yield Text.assemble((" " * gutter + " | ", "dim"), (mark, colour))
 
 
-def summary(report: Report, console: Console, quiet: bool = False) -> None:
+def summary(report: Report, console: Console) -> None:
     """Findings per level, what was covered, and the next command to type."""
     levels = report.levels
-    if levels:
-        console.print(Text(count(sum(levels.values()), "finding"), style="bold"))
-        for level in Level:
-            if levels[level]:
-                line = Text(f"{levels[level]:>6} ")
-                line.append(f"{level.value:<8}", style=COLOURS[level])
-                line.append(MEANING[level], style="dim")
-                console.print(line)
-    else:
-        console.print(Text("No findings.", style="green"))
-    if quiet:
-        return
+    for level in Level:
+        if levels[level]:
+            line = Text(f"{levels[level]:>6} ")
+            line.append(f"{level.value:<8}", style=COLOURS[level])
+            line.append(MEANING[level], style="dim")
+            console.print(line)
     for sentence in report.covered():
         console.print(Text(escape_control(sentence)), soft_wrap=sentence.startswith("  "))
-    if levels:
-        worst = min(report.findings, key=lambda f: list(Level).index(all_rules()[f.code].level))
-        console.print(Text(f"Next: shardlift rule {worst.code}   (explanation and examples)"))
+    style = "bold" if levels else "green"
+    console.print(Text(escape_control(report.closing()), style=style))

@@ -20,7 +20,7 @@ from shardlift.cli.lsp.facts import facts_of
 from shardlift.cli.lsp.messages import NewText
 from shardlift.cli.lsp.positions import Positions
 from shardlift.rewrite.results import FileResult
-from shardlift.source.model import Finding, Migrated, Span
+from shardlift.source.model import Finding, Span
 
 _PAUSE = 0.15  # seconds without typing before a text is checked
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
@@ -195,7 +195,7 @@ class EditorSession:
             if edit is not None:
                 title = f"Suppress {finding.code} on this line"
                 yield messages.quick_fix(title, uri, [edit], positions, of)
-        if any(all_rules()[f.code].migrated is not Migrated.NO for f in found):
+        if any(all_rules()[f.code].rewritten_as for f in found):
             yield from self._rewrites(uri, document, within)
 
     def _rewrites(self, uri: str, document: Document, within: Span) -> Iterator[types.CodeAction]:

@@ -1,0 +1,78 @@
+"""Who rewrites a finding: asked of the steps that rewrite its file, without rewriting it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.passes import STEPS
+from shardlift.rewrite.removed_names import rewrite as rewrite_names
+from shardlift.rewrite.repairs import is_repair
+from shardlift.source.file import File
+from shardlift.source.mentions import OWN
+from shardlift.source.model import Kind, Match, Rewriter, Rule
+from shardlift.source.values import Mapped, Transform
+
+_MAPS = frozenset({Kind.SITE, Kind.VALUE})
+
+
+def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
+    """The command after which a finding is gone."""
+    if Kind.NAME in rule.rewritten_as:
+        return Rewriter.FIX if match.edits else Rewriter.HAND
+    if not rule.rewritten_as:
+        return Rewriter.HAND
+    rewriters = {_rewriter_at(file, rule, node) for node in match.sites or (match.node,)}
+    return next(one for one in reversed(Rewriter) if one in rewriters)
+
+
+def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
+    changes = _changes_at(file, rule, node)
+    if not changes:
+        elsewhere = rule.rewritten_as & _MAPS and _is_mapped_elsewhere(file, node)
+        return Rewriter.MIGRATE if elsewhere else Rewriter.HAND
+    if not all(change.edits for change in changes):
+        return Rewriter.HAND
+    return Rewriter.FIX if all(is_repair(file, one) for one in changes) else Rewriter.MIGRATE
+
+
+def _changes_at(file: File, rule: Rule, node: ast.AST) -> list[Match]:
+    """What the steps say of a node: of just this one, or else of what it is part of, or has."""
+    changes = [change for change in _changes(file) if change.kind in rule.rewritten_as]
+    just = [change for change in changes if node in (change.node, *change.sites)]
+    span = file.span(node)
+    return just or [
+        change
+        for change in changes
+        if any(span.overlaps(file.span(other)) for other in (change.node, *change.sites))
+    ]
+
+
+def _changes(file: File) -> list[Match]:
+    """What `migrate` changes, or refuses to change, but for removed names."""
+    if _changes not in file.memo:
+        steps = (step for step in STEPS if step is not rewrite_names)
+        file.memo[_changes] = [match for step in steps for match in step(file, Goal.SHARD_MAP)]
+    changes: list[Match] = file.memo[_changes]
+    return changes
+
+
+def _is_mapped_elsewhere(file: File, node: ast.AST) -> bool:
+    """Whether a function is mapped by a name whose pmap is rewritten where the name is made."""
+    for site in file.sites:
+        if site.node is node:
+            files = {file, *_files(file, site.transform, node)}
+            mapping = [c for one in files for c in _changes(one) if c.kind in _MAPS]
+            own = site.transform.origin in OWN and not file.many_processes
+            return own and all(change.edits for change in mapping)
+    return False
+
+
+def _files(file: File, transform: Transform, node: ast.AST) -> Iterator[File]:
+    """The files in which the keywords of a wrapper, or the wrapper, are written."""
+    yield from (located.file for located in transform.keywords.values())
+    function = node.func if isinstance(node, ast.Call) else node
+    for value in file.values(function):
+        if (other := getattr(value, "file", None)) is not None and not isinstance(value, Mapped):
+            yield other

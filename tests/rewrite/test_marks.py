@@ -1,0 +1,74 @@
+"""What `check` marks is what the commands write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from shardlift.check.engine import RuleSelection, check_texts
+from shardlift.check.rules import all_rules
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.marks import rewriter_of
+from shardlift.source.model import Example, Finding, Rewriter
+from shardlift.source.settings import Settings
+from shardlift.source.target import NEWEST, NEWEST_FLAX
+from tests.rewrite.programs import PROGRAMS
+
+ROOT = Path(__file__).parents[2]
+Texts = Mapping[str, str]
+
+
+def _findings(texts: Texts, settings: Settings) -> list[Finding]:
+    reports = check_texts(texts, RuleSelection(), settings, rewriter_of)
+    return [finding for report in reports.values() for finding in report.findings]
+
+
+def _after(texts: Texts, goal: Goal, settings: Settings) -> dict[str, str]:
+    done = migrate(
+        list(texts),
+        lambda path: texts[path].encode(),
+        lambda path: path in texts,
+        goal,
+        settings=settings,
+    )
+    return {**texts, **{file.path: file.after for file in done.changed}}
+
+
+def _examples() -> dict[str, tuple[Texts, Settings]]:
+    """Every bad example of a rule, every program, and the programs of examples/."""
+    cases: dict[str, tuple[Texts, Settings]] = {}
+    for rule in all_rules().values():
+        settings = Settings(*(rule.holds_for or (NEWEST, NEWEST_FLAX)))
+        for number, example in enumerate(rule.bad):
+            cases[f"{rule.code}-{number}"] = _texts(example), settings
+    cases |= {name: (texts, Settings()) for name, texts in PROGRAMS.items()}
+    for folder in sorted((ROOT / "examples").iterdir()):
+        paths = [path for ending in ("py", "ipynb") for path in folder.rglob(f"*.{ending}")]
+        texts = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(paths)}
+        if texts:
+            cases[f"examples/{folder.name}"] = texts, Settings()
+    return cases
+
+
+def _texts(example: Example) -> Texts:
+    return {"example.py": example} if isinstance(example, str) else example
+
+
+CASES = _examples()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_after_the_command_no_finding_with_its_mark_is_left(name: str) -> None:
+    texts, settings = CASES[name]
+    before = _findings(texts, settings)
+    after = _findings(_after(texts, Goal.FIX, settings), settings)
+    assert [f for f in after if f.rewriter is Rewriter.FIX] == []
+    # And what `fix` does not do is still there.
+    kept = Counter(f.code for f in before if f.rewriter is not Rewriter.FIX and f.code != "SL001")
+    assert kept - Counter(f.code for f in after) == Counter()
+    after = _findings(_after(texts, Goal.SHARD_MAP, settings), settings)
+    assert [f for f in after if f.rewriter is not Rewriter.HAND] == []

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from shardlift.report.html import page
 from shardlift.report.view import view_of
-from tests import children
+from tests.browser import in_browser, try_page
 from tests.capture.captures import NASTY, everything
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
-]
+pytestmark = [pytest.mark.slow, in_browser]
 
 # Runs in the page, after its own script: what a person would try, and what must not have happened.
-TRIAL = """<script>{
+TRIAL = """
 const lanes = document.querySelector(".lanes");
 const before = lanes.getAttribute("viewBox");
 document.querySelector('.zoom button[title="zoom in"]').click();
 const zoomed = lanes.getAttribute("viewBox");
 document.querySelector('.zoom button[title="the whole run"]').click();
 const root = document.documentElement;
-document.body.dataset.trial = JSON.stringify({
+const trial = {
   zooms: zoomed !== before,
   back: lanes.getAttribute("viewBox") === before,
   copies: document.querySelectorAll("pre button").length,
@@ -45,34 +36,17 @@ document.body.dataset.trial = JSON.stringify({
   paper: getComputedStyle(document.body).backgroundColor,
   ink: getComputedStyle(document.body).color,
   requests: performance.getEntriesByType("resource").length,
-});
-}</script></body>"""
+};
+"""
 
 
-def opened(folder: Path, name: str, *options: str) -> str:
-    """The document as the browser has it after it ran the page."""
+def trial(folder: Path, name: str, *options: str) -> dict:
     text = page(view_of(everything(name), "run.json"), everything("after"))
-    path = folder / "page.html"
-    # The policy of the page allows its own script only: this one is added to it.
-    script = TRIAL.removeprefix("<script>").removesuffix("</script></body>")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text = text.replace("script-src ", f"script-src &#x27;sha256-{digest}&#x27; ", 1)
-    path.write_text(text.replace("</body>", TRIAL).replace("alert(1)", "window.alerted=1"))
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    profile = f"--user-data-dir={folder / 'profile'}"
-    done = children.run([*command, profile, *options, path.as_uri()])
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def trial(dom: str) -> dict:
-    found = re.search(r'data-trial="([^"]*)"', dom)
-    assert found, "the page's script did not run to its end"
-    return json.loads(html.unescape(found.group(1)))
+    return try_page(text.replace("alert(1)", "window.alerted=1"), TRIAL, folder, *options)
 
 
 def test_on_a_desk(tmp_path):
-    seen = trial(opened(tmp_path, NASTY, "--window-size=1200,900"))
+    seen = trial(tmp_path, NASTY, "--window-size=1200,900")
     assert seen["zooms"]
     assert seen["back"]
     assert seen["copies"] == seen["findings"] > 0
@@ -83,7 +57,7 @@ def test_on_a_desk(tmp_path):
 
 def test_on_a_phone_in_the_dark(tmp_path):
     options = ["--window-size=500,900", "--blink-settings=preferredColorScheme=0"]
-    seen = trial(opened(tmp_path, "a_name_without_any_space_" * 8, *options))
+    seen = trial(tmp_path, "a_name_without_any_space_" * 8, *options)
     assert seen["dark"]
     assert seen["wide"] == 0
     assert _light(seen["ink"]) > 200 > 60 > _light(seen["paper"])
@@ -91,7 +65,7 @@ def test_on_a_phone_in_the_dark(tmp_path):
 
 def test_the_timeline_has_its_labels_on_a_phone(tmp_path):
     name = "train_step_with_dropout"
-    lanes = trial(opened(tmp_path, name, "--window-size=500,900"))["lanes"]
+    lanes = trial(tmp_path, name, "--window-size=500,900")["lanes"]
     assert lanes
     for title, is_shown, is_whole in lanes:
         assert is_shown, title

@@ -21,18 +21,7 @@ from shardlift.report.view import View, about, decisions_text, overhead
 
 
 def page(view: View, after: Capture | None = None) -> str:
-    """The whole document. It may load nothing, and run no script but its own."""
-    script = _asset("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    head = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=f"{policy}; img-src data:"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"shardlift: {view.headline}"),
-        tag("style", Markup(_asset("page.css"))),
-    )
+    """The report of a capture, next to that of a second one if there is one."""
     main = join(
         _hero(view),
         _decisions(view),
@@ -43,12 +32,28 @@ def page(view: View, after: Capture | None = None) -> str:
         _unseen(view),
         _notes(view),
     )
+    return document(f"shardlift: {view.headline}", main, asset("page.js"))
+
+
+def document(title: str, main: Markup, script: str, more_style: str = "") -> str:
+    """A whole page in the style of the report. It loads nothing, and runs no other script."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    head = join(
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=f"{policy}; img-src data:"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(asset("page.css") + more_style)),
+    )
     body = join(tag("main", main), tag("script", Markup(script)))
     html = tag("html", join(tag("head", head), tag("body", body)), lang="en")
     return f"<!doctype html>\n{html}\n"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A style or script of this package."""
     return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 

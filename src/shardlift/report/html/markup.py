@@ -11,7 +11,7 @@ class Markup(str):
     __slots__ = ()
 
 
-_VOID = frozenset({"meta", "br", "rect", "line"})
+_VOID = frozenset({"meta", "br", "input", "rect", "line"})
 
 
 def tag(name: str, /, *children: str, **attributes: str | float) -> Markup:

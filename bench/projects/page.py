@@ -1,0 +1,226 @@
+"""The rows as one HTML page that works offline: totals, charts, and a table to sort and filter."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from bench.projects.diff import new_findings
+from shardlift.check.rules import all_rules
+from shardlift.report.html import document
+from shardlift.report.html.markup import Markup, join, tag
+from shardlift.report.numbers import count
+
+Row = Mapping[str, Any]
+Bars = Sequence[tuple[str, float]]
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The whole document."""
+    years = [row["year"] for row in rows]
+    title = f"How JAX code used pmap, {min(years)} to {max(years)}" if years else "No project"
+    hint = "filter: a name, a year, many, library …"
+    search = tag("input", type="search", placeholder=hint, aria_label="filter")
+    shown = tag("span", count(len(rows), "project"), class_="quiet shown")
+    main = join(
+        tag("header", tag("p", "shardlift: public projects", class_="brand"), tag("h1", title)),
+        tag("ul", *(tag("li", sentence) for sentence in totals(rows)), class_="plain totals"),
+        tag("div", *_charts(rows), class_="charts"),
+        tag("h2", "The projects"),
+        tag("p", search, shown, class_="filter"),
+        tag("div", _table(rows), class_="scroll"),
+        *(_left(rows, name) for name in ("fix", "migrate")),
+    )
+    return document(title, main, _asset("page.js"), _asset("page.css"))
+
+
+def _asset(name: str) -> str:
+    return resources.files("bench.projects").joinpath(name).read_text(encoding="utf-8")
+
+
+def totals(rows: Sequence[Row]) -> Iterator[str]:
+    """What the page says first."""
+    done = [row for row in rows if not row["failure"]]
+    sites = sum(row["sites"] for row in rows)
+    yield f"{count(len(rows), 'project')}, {sites:,} places where a function is pmapped."
+    yield from _health(done)
+    yield from _imports(done)
+    for name in ("fix", "migrate"):
+        yield from _changed(done, name)
+    yield from _started(done)
+    if len(done) < len(rows):
+        yield f"{len(rows) - len(done)} could not be measured to the end; the table has the reason."
+
+
+def _health(rows: Sequence[Row]) -> Iterator[str]:
+    broken = sum(bool(row["broken"]) for row in rows)
+    slow = sum(bool(row["slow"]) and not row["broken"] for row in rows)
+    yield (
+        f"On today's JAX {broken} have something that is broken, {slow} more something that is "
+        f"slow, {len(rows) - broken - slow} neither."
+    )
+
+
+def _imports(rows: Sequence[Row]) -> Iterator[str]:
+    tried = [row["imports"] for row in rows if row["imports"] and row["imports"]["files"]]
+    if tried:
+        counts = {key: sum(_imports_all(one[key]) for one in tried) for key, _ in _IMPORTED}
+        text = ", ".join(f"{counts[key]} {words}" for key, words in _IMPORTED)
+        yield f"Modules of {len(tried)} were imported. All of them import in {text}."
+
+
+def _changed(rows: Sequence[Row], name: str) -> Iterator[str]:
+    diffs = [row[name] for row in rows if row[name]["places"]]
+    if diffs:
+        lines = statistics.median(diff["added"] + diff["helper_lines"] for diff in diffs)
+        new = sum(new_findings(diff["findings"]) > 0 for diff in diffs)
+        left = sum(sum(diff["left"].values()) for diff in diffs)
+        yield (
+            f"`{name}` changes {len(diffs)}, by {lines:.0f} lines in the median, helpers included; "
+            f"{count(left, 'place')} left with a reason; new findings of the project's own "
+            f"linters in {new}."
+        )
+
+
+def _started(rows: Sequence[Row]) -> Iterator[str]:
+    programs = [program for row in rows for program in row["programs"]]
+    if programs:
+        run = {key: sum(not one[key] for one in programs) for key in ("plain", "run", "fixed")}
+        yield (
+            f"{count(len(programs), 'program')} started: {run['plain']} run as they are, "
+            f"{run['run']} under `shardlift run`, {run['fixed']} after `fix`."
+        )
+
+
+_IMPORTED = (
+    ("plain", "as they are"),
+    ("run", "under `shardlift run`"),
+    ("fix", "after `fix`"),
+    ("migrate", "after `migrate`"),
+)
+
+
+def _imports_all(results: Mapping[str, str]) -> bool:
+    return not any(results.values())
+
+
+def _charts(rows: Sequence[Row]) -> Iterator[Markup]:
+    yield _chart("What is broken or slow, by projects", _by_rule(rows, ("broken", "slow")))
+    options = Counter(option for row in rows for option in row["options"])
+    yield _chart("Options of pmap, by projects that use them", options.most_common())
+    yield _chart("Sites in a project", _grouped(row["sites"] for row in rows))
+    yield _chart("Projects by year", sorted(Counter(str(row["year"]) for row in rows).items()))
+    kinds = Counter(row["kind"] for row in rows)
+    kinds["for many processes"] = sum(row["many_processes"] for row in rows)
+    kinds["nested pmaps"] = sum(row["nested"] > 0 for row in rows)
+    yield _chart("Where and how pmap is used", kinds.most_common())
+    for name in ("fix", "migrate"):
+        sizes = [r[name]["added"] + r[name]["helper_lines"] for r in rows if not r["failure"]]
+        yield _chart(f"Lines that `{name}` adds, helpers included", _grouped(sizes))
+
+
+def _by_rule(rows: Sequence[Row], levels: Sequence[str]) -> Bars:
+    codes = Counter(code for row in rows for level in levels for code in row[level])
+    rules = all_rules()
+    return [(f"{code} {rules[code].name}", number) for code, number in codes.most_common(14)]
+
+
+def _grouped(numbers: Iterable[int]) -> Bars:
+    """How many numbers are in each group.
+
+    >>> _grouped([0, 1, 4, 200])
+    [('0', 1), ('1', 1), ('2 to 5', 1), ('over 100', 1)]
+    """
+    edges = (
+        (0, "0"),
+        (1, "1"),
+        (5, "2 to 5"),
+        (10, "6 to 10"),
+        (20, "11 to 20"),
+        (50, "21 to 50"),
+        (100, "51 to 100"),
+    )
+    groups = dict.fromkeys([name for _, name in edges] + ["over 100"], 0)
+    for number in numbers:
+        groups[next((name for edge, name in edges if number <= edge), "over 100")] += 1
+    return [(name, number) for name, number in groups.items() if number]
+
+
+def _chart(title: str, bars: Bars) -> Markup:
+    most = max((value for _, value in bars), default=1)
+    lines = [
+        tag(
+            "li",
+            tag("span", name, class_="name"),
+            tag("span", class_="length", style=f"width:{100 * value / most:.1f}%"),
+            tag("span", f"{value:g}", class_="value"),
+        )
+        for name, value in bars
+    ]
+    return tag("section", tag("h2", title), tag("ul", *lines, class_="chart"))
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
+    ("project", lambda row: row["project"]),
+    ("year", lambda row: row["year"]),
+    ("kind", lambda row: row["kind"] + (", many processes" if row["many_processes"] else "")),
+    ("sites", lambda row: row["sites"]),
+    ("broken", lambda row: sum(row["broken"].values())),
+    ("slow", lambda row: sum(row["slow"].values())),
+    ("imports", lambda row: _imported(row)),
+    ("fix +", lambda row: row["fix"]["added"]),
+    ("helper", lambda row: row["fix"]["helper_lines"]),
+    ("left", lambda row: sum(row["fix"]["left"].values())),
+    ("migrate +", lambda row: row["migrate"]["added"]),
+    ("helper", lambda row: row["migrate"]["helper_lines"]),
+    ("left", lambda row: sum(row["migrate"]["left"].values())),
+    ("new lint", lambda row: new_findings(row["migrate"]["findings"])),
+    (
+        "programs",
+        lambda row: ", ".join(p["run"] or "runs" for p in row["programs"]) or row["failure"],
+    ),
+)
+
+
+def _imported(row: Row) -> str:
+    """Modules that import: as they are, under run, after fix, after migrate."""
+    if not row["imports"] or not row["imports"]["files"]:
+        return ""
+    counts = [sum(not why for why in row["imports"][key].values()) for key, _ in _IMPORTED]
+    return "/".join(map(str, counts)) + f" of {len(row['imports']['files'])}"
+
+
+def _table(rows: Sequence[Row]) -> Markup:
+    head = tag(
+        "tr", *(tag("th", tag("button", name, type="button"), scope="col") for name, _ in _COLUMNS)
+    )
+    body = [
+        tag(
+            "tr",
+            *(
+                tag("td", str(value), class_="n" if isinstance(value, int) else "t")
+                for value in (of(row) for _, of in _COLUMNS)
+            ),
+        )
+        for row in rows
+    ]
+    return tag("table", tag("thead", head), tag("tbody", *body), class_="projects")
+
+
+def _left(rows: Sequence[Row], name: str) -> Markup:
+    reasons = Counter[str]()
+    for row in rows:
+        reasons.update(row[name]["left"])
+    items = [
+        tag("li", tag("b", str(number)), f" {reason}") for reason, number in reasons.most_common(25)
+    ]
+    if not items:
+        return Markup("")
+    return tag(
+        "details",
+        tag("summary", f"What `{name}` left, and why: {sum(reasons.values())} places"),
+        tag("ul", *items, class_="plain"),
+    )

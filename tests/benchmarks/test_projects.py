@@ -1,0 +1,148 @@
+"""`python -m bench.projects`: what it counts, the page, and that the project is only read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench.projects import diff, tools
+from bench.projects.__main__ import main
+from bench.projects.imports import try_imports
+from bench.projects.page import page, totals
+from bench.projects.row import measure
+
+from shardlift.rewrite.home import Home
+from shardlift.rewrite.results import FileResult
+from shardlift.source.model import HelperRequest
+from tests.browser import in_browser, try_page
+
+TRAIN = """import os
+import jax
+import no_such_library
+from jax import tree_multimap
+
+step = jax.pmap(lambda x: x + 1, axis_name="i")
+copies = jax.device_put_replicated(1, jax.devices())
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "owner+proj"
+    (folder / "pkg").mkdir(parents=True)
+    (folder / "pkg/__init__.py").write_text("")
+    (folder / "pkg/train.py").write_text(TRAIN)
+    (folder / "train.py").write_text("import pkg.train\n")
+    (folder / "pyproject.toml").write_text('[tool.ruff]\nlint.select = ["F"]\n[tool.isort]\n')
+    return folder
+
+
+def test_a_project_is_measured_and_not_changed(project: Path) -> None:
+    row = measure(project, imports=False, programs=[])
+    assert row["failure"] == ""
+    assert (row["project"], row["kind"], row["sites"]) == ("owner/proj", "library", 1)
+    assert row["options"] == {"axis_name": 1}
+    assert row["fix"]["sites"] == 0
+    assert row["fix"]["places"] >= 2  # tree_multimap, device_put_replicated
+    assert row["migrate"]["sites"] == 1
+    assert row["migrate"]["unresolved"] == []
+    before, after = row["migrate"]["findings"]["ruff"]
+    assert before >= after > 0  # `os` is not used
+    assert (project / "pkg/train.py").read_text() == TRAIN
+
+
+def test_a_failure_is_a_row(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr("bench.projects.row.rewrite_copy", fail)
+    row = measure(project, imports=False, programs=[])
+    assert row["failure"] == "ValueError: no"
+    assert row["sites"] == 1
+    assert "1 could not be measured to the end; the table has the reason." in totals([row])
+
+
+@pytest.mark.slow
+def test_what_stops_an_import(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    (project / "fine.py").write_text("import no_such_library.part\nno_such_library.f()\n")
+    files = ["pkg/train.py", "fine.py"]
+    plain = try_imports(files, under_run=False)
+    assert "tree_multimap" in plain["pkg/train.py"]
+    assert plain["fine.py"] == ""
+    assert try_imports(files, under_run=True) == dict.fromkeys(files, "")
+
+
+def test_rows_are_kept_and_shown(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    main([str(project), "--out", str(out), "--jobs", "1"])
+    assert "1 of 1: owner/proj: 1 sites" in capsys.readouterr().err
+    main([str(project), "--out", str(out), "--jobs", "1"])
+    assert "of 1" not in capsys.readouterr().err  # it is there
+    rows = json.loads((out / "rows.json").read_text())
+    assert list(rows) == ["owner/proj"]
+    text = (out / "index.html").read_text()
+    assert "owner/proj" in text
+    assert "1 project, 1 places" in text
+
+
+def test_a_hostile_name_is_escaped(project: Path) -> None:
+    row = measure(project, imports=False, programs=[])
+    row["project"] = "<script>alert(1)</script>"
+    assert "<script>alert" not in page([row])
+
+
+def test_an_import_that_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    (project / "pkg/_spmd.py").write_text("")
+    before = "from pkg import other\n"
+    (project / "pkg/other.py").write_text("")
+
+    def result(module: str) -> FileResult:
+        home = Home("pkg/_spmd.py", module, frozenset({"pkg"}))
+        names = frozenset({HelperRequest("spmd_map")})
+        return FileResult("pkg/train.py", before, "", helpers=names, home=home)
+
+    assert diff.resolves(result("pkg._spmd"))
+    assert diff.resolves(result("._spmd"))
+    assert not diff.resolves(result("_spmd"))
+    assert not diff.resolves(result(".._spmd"))
+    assert not diff.resolves(result("proj._spmd"))
+    before += 'if __name__ == "__main__":\n    other.main()\n'
+    assert diff.resolves(result("_spmd"))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "names"),
+    [
+        ("setup.cfg", "[flake8]\n[yapf]\n", ["yapf", "flake8"]),
+        ("setup.cfg", "[tool:pytest]\n", ["ruff F,E4,E7,E9"]),
+        ("ruff.toml", "", ["ruff"]),
+        ("pyproject.toml", "[tool.black]\n", ["black", "ruff F,E4,E7,E9"]),
+        (".pre-commit-config.yaml", "- id: ruff\n- id: ruff-format\n", ["ruff", "ruff format"]),
+        ("pyproject.toml", "not toml", ["ruff F,E4,E7,E9"]),
+    ],
+)
+def test_the_tools_of_a_project(tmp_path: Path, file: str, text: str, names: list[str]) -> None:
+    (tmp_path / file).write_text(text)
+    assert [tool.name for tool in tools.tools_of(tmp_path)] == names
+
+
+@pytest.mark.slow
+@in_browser
+def test_the_table_is_sorted_and_filtered(project: Path, tmp_path: Path) -> None:
+    row = measure(project, imports=False, programs=[])
+    rows = [row | {"project": f"p{k}", "sites": sites} for k, sites in enumerate((2, 10, 3))]
+    script = """
+    document.querySelectorAll(".projects th button")[3].click();
+    const sorted = [...document.querySelectorAll(".projects tbody tr")].map(
+      (row) => row.cells[0].textContent);
+    const search = document.querySelector(".filter input");
+    search.value = "P1 lib";
+    search.dispatchEvent(new Event("input"));
+    const trial = [sorted, document.querySelector(".shown").textContent];
+    """
+    assert try_page(page(rows), script, tmp_path) == [["p1", "p2", "p0"], "1 project"]

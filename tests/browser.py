@@ -22,9 +22,7 @@ QUIET = ("--no-first-run", "--disable-background-networking", "--disable-sync")
 
 def try_page(text: str, script: str, folder: Path, *options: str) -> Any:
     """Open a page, run a script after its own, and return what that sets `trial` to."""
-    script = (
-        f"{{{script}\ndocument.body.dataset.trial = JSON.stringify(trial);}}"
-    )
+    script = f"{{{script}\ndocument.body.dataset.trial = JSON.stringify(trial);}}"
     # The policy of the page allows its own script only: this one is added to it.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = text.replace("script-src ", f"script-src &#x27;sha256-{digest}&#x27; ", 1)

@@ -21,7 +21,7 @@ def stop_if_jax_is_too_old() -> None:
     if too_old:
         stop(
             f"JAX {installed} is installed, but 0.10 or newer is needed. That version still runs "
-            "pmap programs unmodified; tools/record_legacy.py of the repository records them there."
+            "pmap programs unmodified; `shardlift record-legacy` records them there."
         )
 
 

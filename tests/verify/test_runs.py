@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from shardlift.capture.parts import part_path
@@ -78,7 +80,9 @@ def test_settings_from_a_capture(monkeypatch):
     assert settings_from_capture(_capture(), chosen)[0].devices == 2
     old, (note,) = settings_from_capture(_capture(jax="0.4.30"), settings)
     assert old.environ == {runs.THREEFRY: "0"}
-    assert "JAX 0.4.30 draws other random numbers" in note
+    assert "JAX before 0.5 draws other random numbers" in note
+    restored = dataclasses.replace(_capture(), used={"jax.random.PRNGKey": 3})  # by `run`
+    assert settings_from_capture(restored, settings)[0].environ == {runs.THREEFRY: "0"}
 
 
 def _run(*captures: Capture) -> Run:

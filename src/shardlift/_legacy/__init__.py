@@ -13,6 +13,7 @@ underscore because the public function `shardlift.legacy` has its plain name.
 `options`          options of `jax.config`
 `indexing`         `x[i]` reads one device's row
 `keywords`         removed keywords of `jax.numpy` functions and of `ClosedJaxpr`
+`meanings`         names whose meaning changed: `jnp.empty`, random numbers, `addressable_data`
 `libraries`        helpers of flax
 =================  =============================================================================
 """
@@ -25,11 +26,14 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardlift._import_hook import AfterImport
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import UseRecorder, Uses
+
+if TYPE_CHECKING:
+    from shardlift.source.model import Version
 
 __all__ = ["Session", "UseRecorder", "Uses", "legacy"]
 
@@ -48,10 +52,14 @@ class Session:
     """Installs everything until the last ``exit``."""
 
     def __init__(
-        self, *, patch: bool = True, prepare: Callable[[], UseRecorder | None] | None = None
+        self,
+        *,
+        patch: bool = True,
+        written_for: Version | None = None,
+        prepare: Callable[[], UseRecorder | None] | None = None,
     ) -> None:
         """As ``legacy``; ``prepare`` returns the recorder once JAX has been imported."""
-        self.patch, self.prepare = patch, prepare
+        self.patch, self.written_for, self.prepare = patch, written_for, prepare
         self.uses = Uses()
         self._patches = Patches()
         self._depth = 0
@@ -86,19 +94,22 @@ class Session:
         if self.prepare is not None:
             self.uses.recorder = self.prepare()
         try:
-            _install(jax, self._patches, self.uses, patch=self.patch)
+            _install(jax, self._patches, self.uses, self.written_for, patch=self.patch)
         except BaseException:
             self._patches.undo()
             raise
 
 
-def _install(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool) -> None:
+def _install(
+    jax: types.ModuleType, patches: Patches, uses: Uses, written_for: Version | None, *, patch: bool
+) -> None:
     # Not at the top: all of these import JAX, which the program may never do.
     from shardlift._legacy import (
         attributes,
         indexing,
         keywords,
         libraries,
+        meanings,
         modules,
         options,
         pmaps,
@@ -112,6 +123,7 @@ def _install(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool
         options.restore(patches, uses)
         attributes.restore(patches, uses)
         keywords.restore(patches, uses)
+        meanings.restore(patches, uses, written_for)
         for old, new in _RENAMED.items():
             if hasattr(jax, old):
                 patches.set(jax, old, getattr(jax, new))
@@ -131,11 +143,15 @@ def _install(jax: types.ModuleType, patches: Patches, uses: Uses, *, patch: bool
 
 
 @contextlib.contextmanager
-def legacy(*, patch: bool = True, recorder: UseRecorder | None = None) -> Iterator[Uses]:
+def legacy(
+    *, patch: bool = True, written_for: str | None = None, recorder: UseRecorder | None = None
+) -> Iterator[Uses]:
     """Run pmap programs of earlier JAX inside: with pmap as it was, and the removed names.
 
     Args:
       patch: False restores nothing, and only lets ``recorder`` observe.
+      written_for: the JAX release that the program was written for, such as "0.4.20": names
+        whose meaning has changed since, random numbers among them, mean what they did then.
       recorder: observes every pmapped call and every read of an output.
 
     Yields:
@@ -151,7 +167,10 @@ def legacy(*, patch: bool = True, recorder: UseRecorder | None = None) -> Iterat
     >>> dict(uses)
     {'jax.tree_map': 1}
     """
-    session = Session(patch=patch, prepare=lambda: recorder)
+    from shardlift.source.model import version
+
+    then = None if written_for is None else version(written_for)
+    session = Session(patch=patch, written_for=then, prepare=lambda: recorder)
     uses = session.enter()
     try:
         yield uses

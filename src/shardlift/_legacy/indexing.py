@@ -19,7 +19,7 @@ from jax.sharding import AxisType, NamedSharding
 from shardlift import _compat
 from shardlift._legacy.patches import Patches
 
-__all__ = ["fast_rows", "first_row", "row_buffers"]
+__all__ = ["fast_rows", "first_row", "row_buffers", "row_of_block"]
 
 Read = Callable[[jax.Array, str, int], None]
 _MISSING: Any = object()
@@ -99,12 +99,16 @@ def first_row(array: Any) -> Any:
 def _row(array: Any, index: int) -> Any:
     where = row_buffers(array)
     assert where is not None
-    block = array.addressable_data(where[index])
+    return _compat.uncommit(row_of_block(array.addressable_data(where[index])))
+
+
+def row_of_block(block: jax.Array) -> jax.Array:
+    """The one row of a device's block, on that device."""
     if not _compat.tracing():
-        return _compat.uncommit(_first(block))
+        return _first(block)
     # As in 0.7.2: a constant, even under a transformation.
     with jax.ensure_compile_time_eval():
-        return _compat.uncommit(_first(block))
+        return _first(block)
 
 
 @jax.jit

@@ -14,7 +14,7 @@ from typing import Any
 from shardlift.source.model import Version, version
 from shardlift.source.removed_names import ROWS, Removed
 
-__all__ = ["HOMES", "MODULES", "Removed", "Version", "resolve", "rows", "version"]
+__all__ = ["CHANGED", "HOMES", "MODULES", "RANDOM_KEYS", "Removed", "Version", "resolve", "rows", "version"]
 
 # Private paths are text here, not in `_compat`, which imports JAX: a program chooses when JAX is
 # imported. They are looked up only for programs that ask for a name which lived there.
@@ -102,6 +102,20 @@ HOMES = {
     "jax.interpreters.mlir": "jax._src.interpreters.mlir",
     "jax.interpreters.partial_eval": "jax._src.interpreters.partial_eval",
     "jax.interpreters.pxla": "jax._src.interpreters.pxla",
+}
+
+# Names whose meaning changed without an error, and the release: `meanings` restores the old one.
+RANDOM_KEYS = ("jax.random.PRNGKey", "jax.random.key")
+CHANGED: dict[str, Version] = {
+    "jax.Array.addressable_data": (0, 4, 34),
+    "jax.Array.addressable_shards": (0, 4, 34),
+    "jax.experimental.multihost_utils.process_allgather": (0, 5),
+    **dict.fromkeys(RANDOM_KEYS, (0, 5)),
+    "jax.make_mesh": (0, 9),
+    "jax.sharding.PartitionSpec == tuple": (0, 10),
+    "jax.numpy.empty": (0, 11),
+    "jax.numpy.empty_like": (0, 11),
+    "jax.sharding.AbstractMesh": (0, 12),
 }
 
 

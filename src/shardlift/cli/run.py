@@ -7,12 +7,14 @@ import functools
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, read_whole
 from shardlift.cli import Interrupted
+from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.formats.program_run import RunDocument
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
@@ -29,10 +31,13 @@ from shardlift.launch import (
     virtual_devices,
 )
 from shardlift.recording.tape.options import TapeOptions
+from shardlift.source.model import Version, version
+from shardlift.source.target import oldest_allowed
 
 __all__ = ["run"]
 
 _STUCK_AFTER = 60.0  # seconds
+_PMAP_YEARS = (0, 4)  # when most programs with pmap were written
 
 _HELP = """Run a pmap program written for an earlier JAX, unmodified, on the installed JAX.
 
@@ -70,6 +75,13 @@ where each of them waits.
     "digests of all arrays, and up to BYTES of their values.",
 )
 @click.option("--no-patch", is_flag=True, help="Restore nothing; only run and record.")
+@click.option(
+    "--written-for",
+    metavar="VERSION",
+    help="The JAX release that the program was written for: names whose meaning has changed since "
+    "mean what they did then, and before 0.5 a random key drew other numbers.  "
+    "[default: the oldest that the project's requirements allow, or else 0.4]",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
 @click.option(
     "--start-timeout",
@@ -106,6 +118,7 @@ def run(
     record: str | None,
     record_inputs: int | None,
     no_patch: bool,
+    written_for: str | None,
     quiet: bool,
     start_timeout: int,
     stuck_after: float | None,
@@ -135,7 +148,8 @@ def run(
     tape = None
     if record_inputs is not None:
         tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs, jit=False)
-    options = RunOptions(patch=not no_patch, record=record, quiet=quiet, tape=tape)
+    then = None if no_patch else _written_for(written_for, os.curdir if module else program)
+    options = RunOptions(not no_patch, record, then, quiet=quiet, tape=tape)
     # Of several local processes, the outcome tells of a stuck job that was ended.
     report = functools.partial(_report, ended=end_when_stuck and processes == 1)
     when_stuck = WhenStuck(stuck_after, report, end_when_stuck) if stuck_after else None
@@ -145,6 +159,20 @@ def run(
             run_here(what, devices, options, told, when_stuck)
         else:
             run_many(what, processes, devices, start_timeout, options, told, when_stuck)
+
+
+def _written_for(given: str | None, program: str) -> Version:
+    """The JAX that a program was written for, as it is given, or as its project says."""
+    if given is not None:
+        try:
+            return version(given)
+        except ValueError:
+            raise click.UsageError(f"--written-for: {given!r} is not a version of JAX") from None
+    try:
+        pins = find_config(Path(program)).pins
+    except ConfigError:  # `check` tells what is wrong with it
+        pins = ()
+    return oldest_allowed(pin.text for pin in pins) or _PMAP_YEARS
 
 
 def run_here(

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from shardlift._import_hook import AfterImport
 from shardlift._legacy import Session, UseRecorder, Uses
+from shardlift._legacy.names import CHANGED, RANDOM_KEYS
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.capture.parts import part_path
 from shardlift.launch.program import Program
 from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.options import TapeOptions
 from shardlift.recording.tape.traced_prints import leave_out_traced_prints
+from shardlift.source.model import Version
 
 if TYPE_CHECKING:
     from shardlift.recording.tape.tape import Tape
@@ -33,6 +35,10 @@ __all__ = ["RunOptions", "RunRecorder", "RunSession"]
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__))
 _NAMES = 6  # how many names are listed at the end
+_OLD_RANDOM_NUMBERS = (
+    "random numbers are those of JAX before 0.5, as when the program was written; "
+    "--written-for 0.5 draws those of today"
+)
 # Seconds until the record is written for the first time, and at most between two times; and how
 # many times longer it is not written than it takes to write it.
 _FIRST, _LONGEST, _SHARE = 1.0, 60.0, 20
@@ -62,6 +68,7 @@ class RunOptions:
 
     Args:
       patch: restores what JAX removed.
+      written_for: the JAX whose meanings of changed names are restored; None: today's.
       record: the file for what is recorded; None records nothing.
       quiet: prints nothing at the end.
       facts: records times, placements and reads.
@@ -72,6 +79,7 @@ class RunOptions:
 
     patch: bool = True
     record: str | None = None
+    written_for: Version | None = None
     quiet: bool = False
     facts: bool = True
     tape: TapeOptions | None = None
@@ -82,7 +90,8 @@ class RunOptions:
     def from_tree(tree: Mapping[str, Any]) -> RunOptions:
         """The options that ``dataclasses.asdict`` made a tree of."""
         tape = tree["tape"] and TapeOptions(**tree["tape"])
-        return RunOptions(**{**tree, "tape": tape})
+        then = tree["written_for"] and tuple(tree["written_for"])
+        return RunOptions(**{**tree, "tape": tape, "written_for": then})
 
     def of_process(self, process: int) -> RunOptions:
         """The same in one process of many: the first one prints.
@@ -115,7 +124,9 @@ class RunSession:
         self.observer: RunRecorder | None = None
         self._writing = threading.Lock()
         self._ended = threading.Event()
-        self.session = Session(patch=options.patch, prepare=self._prepare)
+        self.session = Session(
+            patch=options.patch, written_for=options.written_for, prepare=self._prepare
+        )
         self.uses = self.session.enter()
         if options.seed is not None:
             seed_random_numbers(options.seed)
@@ -243,11 +254,12 @@ class RunSession:
         if jax is None:
             recorded = self.options.record is not None
             return ["nothing was recorded: the program did not import jax"] if recorded else []
+        random = [_OLD_RANDOM_NUMBERS] if self.uses.keys() & {*RANDOM_KEYS} else []
         if self.observer is not None:
-            return self.observer.summary().splitlines()
+            return [*random, *self.observer.summary().splitlines()]
         if not self.options.patch:
             return []
-        return uses_text(self.uses, jax.__version__, self.program)
+        return [*random, *uses_text(self.uses, jax.__version__, self.program)]
 
     def _write_when_terminated(self) -> None:
         """SIGTERM ends the program as ever, but the record is written first."""
@@ -325,13 +337,22 @@ def uses_text(uses: Uses, version: str, program: Program) -> list[str]:
     """
     if not uses:
         return [f"no pmap, and nothing that JAX {version} no longer has, was used"]
-    rest = [(name, count) for name, count in uses.most_common() if name != "jax.pmap"]
-    listed = ", ".join(f"{name} ({count})" for name, count in rest[:_NAMES])
-    more = f" and {len(rest) - _NAMES} more" if len(rest) > _NAMES else ""
-    said = f"restored for this run, which JAX {version} no longer has: {listed}{more}"
-    pmaps = f"jax.pmap ({uses['jax.pmap']}) ran as before 0.8" if "jax.pmap" in uses else ""
+    removed = {name: uses[name] for name in uses if name != "jax.pmap" and name not in CHANGED}
+    changed = {name: uses[name] for name in uses if name in CHANGED and name not in RANDOM_KEYS}
+    parts = [
+        removed and f"restored for this run, which JAX {version} no longer has: {_list(removed)}",
+        changed and f"as before JAX changed their meaning: {_list(changed)}",
+        "jax.pmap" in uses and f"jax.pmap ({uses['jax.pmap']}) ran as before 0.8",
+    ]
     # The folder: a script is often only the launcher of what is beside it.
     folder = "" if program.module else os.path.dirname(program.target)
     where = shlex.quote(folder or ".")
-    both = "; ".join(part for part in (said if rest else "", pmaps) if part)
-    return [both, f"next: shardlift check {where}"]
+    lines = ["; ".join(part for part in parts if part)] if any(parts) else []
+    return [*lines, f"next: shardlift check {where}"]
+
+
+def _list(counts: Mapping[str, int]) -> str:
+    """The names with the highest counts."""
+    names = sorted(counts, key=lambda name: -counts[name])
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(f"{name} ({counts[name]})" for name in names[:_NAMES]) + more

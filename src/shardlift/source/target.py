@@ -74,14 +74,32 @@ def newest_allowed(requirements: Iterable[str], package: str = "jax") -> Version
     return min((newest for newest in found if newest is not None), default=None)
 
 
+def oldest_allowed(requirements: Iterable[str]) -> Version | None:
+    """The oldest JAX that such lines allow; None if none of them has a lower bound.
+
+    >>> oldest_allowed(["jax>=0.4.30,<0.6", "flax"]), oldest_allowed(["jax", "jax<0.5"])
+    ((0, 4, 30), None)
+    """
+    oldest = _releases("jax")[0].release
+    bounds = (min(_allowed(line, "jax") or [oldest]) for line in requirements)
+    return max((bound for bound in bounds if bound > oldest), default=None)
+
+
 def _newest(line: str, package: str) -> Version | None:
+    allowed = _allowed(line, package)
+    if allowed is None:
+        return None
+    return min(max(allowed, default=_NEWEST[package]), _NEWEST[package])
+
+
+def _allowed(line: str, package: str) -> list[Version] | None:
+    """The releases of a package that a line allows; None if it is not about that package."""
     requirement = _requirement(line)
     if requirement is None or requirement.name.lower() != package:
         return None
     pinned = [b.version for b in requirement.specifier if b.operator == "=="]
     candidates = [*_releases(package), *(Release(v) for v in pinned if not v.endswith("*"))]
-    allowed = [release.release for release in requirement.specifier.filter(candidates)]
-    return min(max(allowed, default=_NEWEST[package]), _NEWEST[package])
+    return [release.release for release in requirement.specifier.filter(candidates)]
 
 
 def _requirement(line: str) -> Requirement | None:

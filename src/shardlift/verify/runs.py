@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from shardlift._legacy.names import RANDOM_KEYS
 from shardlift.capture import array_archive
 from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import SCHEMA, Capture
@@ -323,10 +324,12 @@ def settings_from_capture(
     if settings.devices is None and process.platform == "cpu":
         settings = replace(settings, devices=len(process.devices))
     # JAX 0.5.0 turned jax_threefry_partitionable on: the same key gives other random numbers.
-    if process.jax.startswith(("0.3.", "0.4.")) and THREEFRY not in os.environ:
+    restored = bool(capture.used.keys() & {*RANDOM_KEYS})  # `run` turned it off
+    old = restored or process.jax.startswith(("0.3.", "0.4."))
+    if old and THREEFRY not in os.environ:
         note = (
-            f"JAX {process.jax} draws other random numbers from the same key; AFTER ran with "
-            "jax_threefry_partitionable off, the default of that version"
+            "JAX before 0.5 draws other random numbers from the same key, and so did the recorded "
+            "run; AFTER ran with jax_threefry_partitionable off, the default of those versions"
         )
         return replace(settings, environ={THREEFRY: "0"}), [note]
     return settings, []

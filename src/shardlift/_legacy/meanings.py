@@ -1,0 +1,218 @@
+"""Names that JAX kept but whose meaning it changed without an error, as they were.
+
+What is certain to be right for every caller is always restored. What a library of today may rely on
+is restored for the program's own calls only, and only if the program was written for a JAX before
+the change.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec
+
+from shardlift import _compat
+from shardlift._legacy.indexing import row_buffers, row_of_block
+from shardlift._legacy.modules import when_imported
+from shardlift._legacy.patches import Patches
+from shardlift._legacy.uses import Uses
+from shardlift.source.model import Version
+
+__all__ = ["restore"]
+
+_PARTITIONABLE = "jax_threefry_partitionable"
+# A library's files; and modules, wherever they are, that are no part of the program.
+_INSTALLED = ("site-packages", "dist-packages")
+_INNER = ("jax", "jaxlib", "shardlift")
+
+
+def restore(patches: Patches, uses: Uses, written_for: Version | None) -> None:
+    """Restore the meanings of the JAX that the program was written for; None: of today's JAX."""
+    if _compat.VERSION >= (0, 11):  # they are not initialised since
+        _fill_with_zeros(patches, uses)
+    gather = functools.partial(_restore_gather, patches, uses, written_for)
+    when_imported("jax.experimental.multihost_utils", patches, gather)
+    if written_for is None:
+        return
+    if written_for < (0, 4, 34):
+        _restore_rows(patches, uses)
+    if written_for < (0, 5):
+        _restore_random_numbers(patches, uses)
+    if written_for < (0, 9):
+        _restore_auto_axes(patches, uses)
+    if written_for < (0, 10):
+        _compare_with_tuples(patches, uses)
+    if written_for < (0, 12) <= _compat.VERSION:
+        _restore_auto_abstract_axes(patches, uses)
+
+
+def _fill_with_zeros(patches: Patches, uses: Uses) -> None:
+    stock, stock_like = jax.numpy.empty, jax.numpy.empty_like
+
+    @functools.wraps(stock)
+    def empty(*args: Any, **options: Any) -> jax.Array:
+        if _is_program():
+            uses.note("jax.numpy.empty")
+        return jax.numpy.zeros(*args, **options)
+
+    @functools.wraps(stock_like)
+    def empty_like(prototype: Any, *args: Any, **options: Any) -> jax.Array:
+        if _is_program():
+            uses.note("jax.numpy.empty_like")
+        return jax.numpy.zeros_like(prototype, *args, **options)
+
+    patches.set(jax.numpy, "empty", empty)
+    patches.set(jax.numpy, "empty_like", empty_like)
+
+
+def _restore_gather(
+    patches: Patches, uses: Uses, written_for: Version | None, module: types.ModuleType
+) -> None:
+    """``process_allgather``: whole arrays, and what one process gathers, are not stacked."""
+    stock = module.process_allgather
+    # Since 0.5 one process stacks its value, as several do.
+    alone = written_for is not None and written_for < (0, 5)
+
+    @functools.wraps(stock)
+    def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+        as_it_is = alone and jax.process_count() == 1 and not tiled and _is_program()
+        if as_it_is:
+            uses.note("jax.experimental.multihost_utils.process_allgather")
+
+        def gather(value: Any) -> Any:
+            # Since 0.8 an array of all processes is refused unless `tiled`, which it was before.
+            return stock(value, tiled=tiled or as_it_is or _spans_processes(value))
+
+        return jax.tree.map(gather, in_tree)
+
+    patches.set(module, "process_allgather", process_allgather)
+
+
+def _spans_processes(value: Any) -> bool:
+    return isinstance(value, jax.Array) and not value.is_fully_addressable
+
+
+class _RowShard(jax.Shard):
+    """A shard of an output of pmap, without the leading axis of 1 that it has since 0.4.34."""
+
+    @functools.cached_property
+    def index(self) -> Any:
+        rows, *rest = super().index
+        return (rows.start or 0, *rest)
+
+
+def _restore_rows(patches: Patches, uses: Uses) -> None:
+    """``x.addressable_data(0)`` of an output of pmap is the row of a device."""
+    array_type = _compat.array_type()
+    if array_type is None:
+        return
+    stock_data, stock_shards = array_type.addressable_data, array_type.addressable_shards.fget
+
+    def addressable_data(array: Any, index: int) -> jax.Array:
+        block: jax.Array = stock_data(array, index)
+        if row_buffers(array) is None or not _is_program():
+            return block
+        uses.note("jax.Array.addressable_data")
+        return row_of_block(block)
+
+    def addressable_shards(array: Any) -> Any:
+        shards = stock_shards(array)
+        if row_buffers(array) is None or not _is_program():
+            return shards
+        uses.note("jax.Array.addressable_shards")
+        shape, sharding = array.shape, array.sharding
+        return [_RowShard(s.device, sharding, shape, row_of_block(s.data)) for s in shards]
+
+    patches.set(array_type, "addressable_data", addressable_data)
+    patches.set(array_type, "addressable_shards", property(addressable_shards))
+
+
+def _restore_random_numbers(patches: Patches, uses: Uses) -> None:
+    """A key draws the numbers that it drew before 0.5, unless the user has chosen."""
+    if _PARTITIONABLE.upper() in os.environ or not hasattr(jax.config, _PARTITIONABLE):
+        return
+    before = getattr(jax.config, _PARTITIONABLE)
+    jax.config.update(_PARTITIONABLE, False)
+    patches.on_undo(lambda: jax.config.update(_PARTITIONABLE, before))
+    for name in ("PRNGKey", "key"):
+        patches.set(jax.random, name, _noting_old_numbers(name, uses))
+
+
+def _noting_old_numbers(name: str, uses: Uses) -> Callable[..., Any]:
+    stock = getattr(jax.random, name)
+
+    @functools.wraps(stock)
+    def make_key(*args: Any, **options: Any) -> Any:
+        if not getattr(jax.config, _PARTITIONABLE) and _is_program():
+            uses.note(f"jax.random.{name}")
+        return stock(*args, **options)
+
+    return make_key
+
+
+def _restore_auto_axes(patches: Patches, uses: Uses) -> None:
+    """``jax.make_mesh`` makes Auto axes for the program: Explicit ones are the default since 0.9."""
+    stock = jax.make_mesh
+
+    @functools.wraps(stock)
+    def make_mesh(*args: Any, **options: Any) -> Any:
+        if not _has_axis_types(args, options) and _is_program():
+            uses.note("jax.make_mesh")
+            options["axis_types"] = _auto_axes(args, options)
+        return stock(*args, **options)
+
+    patches.set(jax, "make_mesh", make_mesh)
+
+
+def _restore_auto_abstract_axes(patches: Patches, uses: Uses) -> None:
+    """``AbstractMesh`` has Auto axes for the program: Explicit ones are the default since 0.12."""
+    stock = AbstractMesh.__new__
+
+    @functools.wraps(stock)
+    def make(cls: type[AbstractMesh], *args: Any, **options: Any) -> Any:
+        if not _has_axis_types(args, options) and _is_program():
+            uses.note("jax.sharding.AbstractMesh")
+            options["axis_types"] = _auto_axes(args, options)
+        return stock(cls, *args, **options)
+
+    patches.set(AbstractMesh, "__new__", staticmethod(make))
+
+
+def _has_axis_types(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    return len(args) > 2 or options.get("axis_types") is not None
+
+
+def _auto_axes(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[AxisType, ...]:
+    axes = args[1] if len(args) > 1 else options["axis_names"]
+    return (AxisType.Auto,) * (1 if isinstance(axes, str) else len(axes))
+
+
+def _compare_with_tuples(patches: Patches, uses: Uses) -> None:
+    """``spec == ("i",)`` is true again for the program; JAX itself compares specs in C++."""
+    stock = PartitionSpec.__eq__
+
+    def __eq__(spec: Any, other: Any) -> Any:  # noqa: N807
+        if type(other) is tuple and _is_program():
+            uses.note("jax.sharding.PartitionSpec == tuple")
+            return tuple(spec) == other
+        return stock(spec, other)
+
+    patches.set(PartitionSpec, "__eq__", __eq__)
+
+
+def _is_program() -> bool:
+    """Is the code that called the function which asks the program's own?"""
+    frame = sys._getframe(2)
+    name = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] not in _INNER and not _is_installed(frame.f_code.co_filename)
+
+
+@functools.cache
+def _is_installed(filename: str) -> bool:
+    return any(folder in filename for folder in _INSTALLED)

@@ -157,7 +157,7 @@ def _noting_old_numbers(name: str, uses: Uses) -> Callable[..., Any]:
 
 
 def _restore_auto_axes(patches: Patches, uses: Uses) -> None:
-    """``jax.make_mesh`` makes Auto axes for the program: Explicit ones are the default since 0.9."""
+    """``jax.make_mesh`` makes Auto axes for the program: since 0.9 they are Explicit by default."""
     stock = jax.make_mesh
 
     @functools.wraps(stock)

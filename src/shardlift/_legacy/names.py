@@ -14,7 +14,17 @@ from typing import Any
 from shardlift.source.model import Version, version
 from shardlift.source.removed_names import ROWS, Removed
 
-__all__ = ["CHANGED", "HOMES", "MODULES", "RANDOM_KEYS", "Removed", "Version", "resolve", "rows", "version"]
+__all__ = [
+    "CHANGED",
+    "HOMES",
+    "MODULES",
+    "RANDOM_KEYS",
+    "Removed",
+    "Version",
+    "resolve",
+    "rows",
+    "version",
+]
 
 # Private paths are text here, not in `_compat`, which imports JAX: a program chooses when JAX is
 # imported. They are looked up only for programs that ask for a name which lived there.

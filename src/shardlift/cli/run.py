@@ -166,8 +166,8 @@ def _written_for(given: str | None, program: str) -> Version:
     if given is not None:
         try:
             return version(given)
-        except ValueError:
-            raise click.UsageError(f"--written-for: {given!r} is not a version of JAX") from None
+        except ValueError as error:
+            raise click.UsageError(f"--written-for: {error}") from None
     try:
         pins = find_config(Path(program)).pins
     except ConfigError:  # `check` tells what is wrong with it

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardlift.capture.array_digest import digest_of
 from shardlift.capture.layouts import (
-    digest_of,
     from_root,
     layout_of,
     numpy_dtype,

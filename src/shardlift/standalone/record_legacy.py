@@ -13,7 +13,6 @@ the new program is, and compare: shardlift verify capture.json train_new.py -- A
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import json
 import linecache
@@ -68,14 +67,40 @@ def root(array: Any, axis: int | None) -> Any:
 
 
 def digest_of(array: Any, axis: int | None) -> str:
-    """Of the bytes, and of the root if that is smaller."""
-    least = root(array, axis)
+    """The digest of `capture/array_digest.py`, of which a test compares this copy."""
+    import numpy as np
+
+    axis = axis or 0
     whole = _hash(array)
-    return whole if least.size == array.size else whole + "/" + _hash(least)
+    if axis >= array.ndim or array.shape[axis] < 2 or not array.size:
+        return whole
+    rows = np.ascontiguousarray(np.moveaxis(array, axis, 0))
+    flat = bits_of(rows).reshape(len(rows), -1)
+    return whole + "/" + _hash(rows[0]) if (flat[1:] == flat[:1]).all() else whole
 
 
 def _hash(array: Any) -> str:
-    return hashlib.sha256(bits_of(array).tobytes()).hexdigest()[:32]
+    """The words of the array, each mixed with its place, added up."""
+    import numpy as np
+
+    flat, number = np.ascontiguousarray(array).reshape(-1), np.uint32
+    size = flat.dtype.itemsize
+    bits = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}.get(flat.dtype.name)
+    if size in (1, 2):
+        flat = flat.view("u%d" % size).astype(number) & number(2 ** (bits or 32) - 1)  # noqa: UP031
+    words, sums = flat.view(number) if size else np.zeros(0, number), [0, 0]
+    for start in range(0, len(words), 2**15):
+        part = words[start : start + 2**15]
+        place = np.arange(start, start + len(part), dtype=np.uint64).astype(number)
+        first = part ^ (place * number(0x9E3779B1))
+        second = part * number(0xCC9E2D51) + place * number(0x1B873593) + number(0x68E31DA4)
+        for k, (x, *by) in enumerate(
+            ((first, 16, 0x85EBCA6B, 13, 0xC2B2AE35), (second, 15, 0x2C1B3C6D, 12, 0x297A2D39))
+        ):
+            x = (x ^ (x >> number(by[0]))) * number(by[1])
+            x = (x ^ (x >> number(by[2]))) * number(by[3])
+            sums[k] += int((x ^ (x >> number(16))).sum(dtype=number))
+    return "%08x%08x" % (sums[0] % 2**32, sums[1] % 2**32)  # noqa: UP031
 
 
 # ---- trees

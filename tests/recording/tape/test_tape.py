@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from shardlift.capture.schema import Part, SiteKind
+from shardlift.capture.schema import Capture, Part, Sample, SiteFacts, SiteKind, Values
 from shardlift.facts import Recorder
-from shardlift.recording.site_records import SiteKey
+from shardlift.recording.site_records import SiteKey, SiteRecord
 from shardlift.recording.tape import host_arrays
 from shardlift.recording.tape.host_arrays import read_array
 from shardlift.recording.tape.options import TapeOptions
+from shardlift.recording.tape.reference_run import ReferenceRun
 from shardlift.recording.tape.tape import Tape
 
 ROWS = np.arange(48, dtype=np.float32).reshape(8, 6)
@@ -26,26 +27,48 @@ def _placed(array: Any, *axes: Any) -> jax.Array:
     return jax.device_put(array, NamedSharding(mesh, PartitionSpec(*axes)))
 
 
-def test_an_array_that_is_kept_is_read_once() -> None:
-    tape = Tape(TapeOptions(keep=1000, keep_inputs=1000))
+def _site(tape: Tape) -> SiteRecord:
     site = Recorder(facts=False, tape=tape)._site(SiteKey("a.py", 1, "f"), SiteKind.PMAP)
     assert site is not None
+    return site
+
+
+def test_an_array_that_is_kept_is_read_once() -> None:
+    tape = Tape(TapeOptions(keep=1000, keep_inputs=1000))
+    site = _site(tape)
     array = _placed(ROWS, ("a", "b"))
-    tape.put(site, 0, Part.OUTPUTS, tape.read([("output", array, 0)]))
+    tape.put(site, 0, Part.OUTPUTS, tape.read(site, 0, Part.OUTPUTS, [("output", array, 0)]))
     with mock.patch.object(host_arrays, "read_array", side_effect=AssertionError):
-        again = tape.read([("x", array, 0)])
+        again = tape.read(site, 1, Part.INPUTS, [("x", array, 0)])
     assert again[0].form.path == "x"
     tape.put(site, 1, Part.INPUTS, again)
     assert tape.arrays["0.1.inputs.0"] is tape.arrays["0.0.outputs.0"]
     assert tape.room == {Part.OUTPUTS: 1000 - ROWS.nbytes, Part.INSIDE: 1000, Part.INPUTS: 1000}
 
 
-def test_an_array_that_is_not_kept_is_read_again() -> None:
-    tape = Tape(TapeOptions(keep=0, keep_inputs=1000))
-    array = _placed(ROWS, ("a", "b"))
-    assert tape.read([("output", array, 0)])[0].values is not None
-    assert tape.read([("x", array, 0)])[0].values is not None
-    assert tape.read([("x", array, 0)], want=False)[0].values is None
+def test_values_are_read_in_the_first_calls_while_there_is_room() -> None:
+    tape = Tape(TapeOptions(keep=0, keep_inputs=1000, kept_calls=1))
+    site, array = _site(tape), _placed(ROWS, ("a", "b"))
+    row = [("x", array, 0)]
+    assert tape.read(site, 0, Part.INPUTS, row)[0].values is not None
+    for call, part in ((1, Part.INPUTS), (0, Part.OUTPUTS)):  # a later call, and no room
+        (host,) = tape.read(site, call, part, row)
+        assert host.values is None
+        assert host.digest == read_array("x", array, 0).digest
+
+
+def test_later_values_are_read_where_they_differ_from_the_reference() -> None:
+    rows = [("x", _placed(ROWS, "a"), 0), ("y", _placed(ROWS + 1, "a"), 0)]
+    known = read_array(*rows[0])
+    values = Values(0, (known.digest, ""))
+    sample = Sample(5, inputs=values)
+    facts = SiteFacts("a.py", 1, "f", samples=(sample,), forms=((known.form, known.form),))
+    tape = Tape(TapeOptions(kept_calls=1), ReferenceRun(Capture(sites=(facts,)), {}))
+    site = _site(tape)
+    x, y = tape.read(site, 5, Part.INPUTS, rows)
+    assert x.values is None
+    np.testing.assert_array_equal(y.values, ROWS + 1)
+    assert [host.values for host in tape.read(site, 6, Part.INPUTS, rows)] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift.arrays.replicas import host_bits
-from shardlift.capture.layouts import Array, digest_of
+from shardlift.capture.array_digest import digest_of
+from shardlift.capture.layouts import Array
 from shardlift.capture.schema import ArrayForm
+from shardlift.recording.mapped_calls import Rows
+from shardlift.recording.tape.device_digests import digest_on_devices
 
 
 class HostArray(NamedTuple):
@@ -26,27 +29,47 @@ class HostArray(NamedTuple):
     digest: str
 
 
+# Whether the values of a leaf are wanted; the second is what is known of it already.
+Wanted = Callable[[Any, HostArray | None], bool]
+
+
 class Reader:
     """Reads arrays. Remembers the digests of arrays that are still alive."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], HostArray]] = {}
 
-    def read(
-        self,
-        path: str,
-        leaf: Any,
-        axis: int | None = None,
-        wanted: Callable[[HostArray], bool] = lambda _: False,
-    ) -> HostArray:
-        """The array ``leaf``; with its values if it was not known, or if they are wanted."""
+    def read(self, rows: Rows, wanted: Wanted) -> list[HostArray]:
+        """The arrays of a call; with values where they are wanted, else digested by the devices."""
+        hosts = [self._recall(*row, wanted) for row in rows]
+        digested = [
+            k for k, host in enumerate(hosts) if host is None and not wanted(rows[k][1], None)
+        ]
+        found = digest_on_devices([rows[k][1:] for k in digested])
+        for k, digest in zip(digested, found, strict=True):
+            if digest is not None:
+                path, leaf, _ = rows[k]
+                form = ArrayForm(path, _dtype_name(leaf.dtype), digest.shape, digest.axis)
+                hosts[k] = self._remember(leaf, HostArray(form, None, digest.text))
+        return [
+            self._read(row, wanted) if host is None else host
+            for row, host in zip(rows, hosts, strict=True)
+        ]
+
+    def _read(self, row: tuple[str, Any, int | None], wanted: Wanted) -> HostArray:
+        host = self._remember(row[1], read_array(*row))
+        return host if wanted(row[1], None) else host._replace(values=None)
+
+    def _recall(self, path: str, leaf: Any, axis: int | None, wanted: Wanted) -> HostArray | None:
         known = self._known.get(id(leaf))
-        same = known is not None and known[0]() is leaf
-        if known is not None and same and not leaf.is_deleted():
-            host = known[1]
-            if (axis is None or axis == host.form.axis) and not wanted(host):
-                return host._replace(form=_renamed(host.form, path))
-        host = read_array(path, leaf, axis)
+        if known is None or known[0]() is not leaf or leaf.is_deleted():
+            return None
+        host = known[1]
+        if (axis is not None and axis != host.form.axis) or wanted(leaf, host):
+            return None
+        return host._replace(form=_renamed(host.form, path))
+
+    def _remember(self, leaf: Any, host: HostArray) -> HostArray:
         if isinstance(leaf, jax.Array):
             number = id(leaf)
             gone = weakref.ref(leaf, lambda _: self._known.pop(number, None))

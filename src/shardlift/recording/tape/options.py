@@ -18,6 +18,9 @@ class TapeOptions:
       keep: bytes of outputs, and of results of collectives, whose values are kept, in all sites.
       keep_inputs: the same for inputs.
       tapped: calls of each site whose collectives are recorded.
+      kept_calls: calls of each site whose values are kept; None keeps those of all calls. Of the
+        other calls, those arrays are kept that differ from the reference.
+      replay: whether calls whose inputs differ are run again on those of the reference.
       jit: whether functions of ``jax.jit`` and ``jax.shard_map`` are on tape too.
     """
 
@@ -25,3 +28,5 @@ class TapeOptions:
     keep_inputs: int = KEEP
     tapped: int = TAPPED
     jit: bool = True
+    kept_calls: int | None = None
+    replay: bool = True

@@ -7,7 +7,7 @@ the function itself. So such a call is run again on the inputs of the other prog
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -39,6 +39,8 @@ class ReferenceRun:
     def __init__(self, capture: Capture, arrays: Mapping[str, array_archive.Bytes]) -> None:
         self.capture, self.arrays = capture, arrays
         self.done: Counter[int] = Counter()
+        # By the site of this program: the place of the other one, and its calls.
+        self._partners: dict[int, tuple[int, dict[int, Sample]]] = {}
 
     def may_replay(self, site: SiteRecord) -> bool:
         """Whether fewer calls of a site were run again than may be."""
@@ -57,13 +59,26 @@ class ReferenceRun:
             and not same_arrays(sample.inputs.digests, own.digests)
         )
 
+    def differing(
+        self, site: SiteRecord, number: int, part: Part, digests: Sequence[str]
+    ) -> list[int]:
+        """The arrays of one side of a call that its call ``number`` does not have."""
+        _, sample = self._call(site, number)
+        values = sample and (sample.inputs if part is Part.INPUTS else sample.outputs)
+        if not values:
+            return []
+        known = {part for digest in values.digests for part in digest.split("/")}
+        return [k for k, digest in enumerate(digests) if known.isdisjoint(digest.split("/"))]
+
     def _call(self, site: SiteRecord, number: int) -> tuple[int, Sample | None]:
         """The place of the same site in the other program, and its call ``number``."""
-        index = best_match(site.key.function, site.names, self.capture.sites)
-        if index is None:
-            return 0, None
-        samples = self.capture.sites[index].samples
-        return index, next((one for one in samples if one.call == number), None)
+        if site.index not in self._partners:
+            index = best_match(site.key.function, site.names, self.capture.sites)
+            samples = () if index is None else self.capture.sites[index].samples
+            calls = {sample.call: sample for sample in samples}
+            self._partners[site.index] = index or 0, calls
+        index, calls = self._partners[site.index]
+        return index, calls.get(number)
 
     def inputs(self, site: SiteRecord, number: int, call: MappedCall) -> list[Any] | None:
         """The leaves of its call ``number``; None if they are not available."""

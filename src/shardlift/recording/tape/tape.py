@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import jax
+
 from shardlift.capture import array_archive
 from shardlift.capture.layouts import bits_of, root
 from shardlift.capture.schema import Part, Sample, Values
-from shardlift.recording.mapped_calls import MappedCall
+from shardlift.recording.mapped_calls import MappedCall, Rows, nbytes
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.host_arrays import HostArray, Reader
@@ -26,6 +28,11 @@ class Reference(Protocol):
 
     def differs(self, site: SiteRecord, number: int, own: Values) -> bool:
         """Whether its call ``number`` had other inputs."""
+
+    def differing(
+        self, site: SiteRecord, number: int, part: Part, digests: Sequence[str]
+    ) -> list[int]:
+        """The arrays of one side of a call that its call ``number`` does not have."""
 
     def inputs(self, site: SiteRecord, number: int, call: MappedCall) -> list[Any] | None:
         """The leaves of its call ``number``; None if they are not available."""
@@ -58,10 +65,25 @@ class Tape:
         self._calls = 0
         self._lock = threading.RLock()
 
-    def read(self, rows: Any, want: bool = True) -> list[HostArray]:
-        """Read arrays of a call, given by path, leaf and axis; with values if they are wanted."""
-        wanted = (lambda host: _key(host) not in self._kept) if want else (lambda _: False)
-        return [self.reader.read(path, leaf, axis, wanted) for path, leaf, axis in rows]
+    def read(self, site: SiteRecord, call: int, part: Part, rows: Rows) -> list[HostArray]:
+        """Read one side of a call; with the values that are kept."""
+        kept_calls, room = self.options.kept_calls, self.room[_purse(part)]
+
+        def wanted(leaf: Any, known: HostArray | None) -> bool:
+            fits = nbytes(leaf) <= room * _devices(leaf)  # of copies one is kept
+            return fits and (known is None or _key(known) not in self._kept)
+
+        if room and (kept_calls is None or call < kept_calls):
+            return self.reader.read(rows, wanted)
+        arrays = self.reader.read(rows, lambda *_: False)
+        if self.reference is None or not room:
+            return arrays
+        digests = [array.digest for array in arrays]
+        differing = self.reference.differing(site, call, part, digests)
+        again = self.reader.read([rows[k] for k in differing], wanted)
+        for k, array in zip(differing, again, strict=True):
+            arrays[k] = array
+        return arrays
 
     def put(self, site: SiteRecord, call: int, part: Part, arrays: Sequence[HostArray]) -> Values:
         """Keep the arrays of one side of a call."""
@@ -73,7 +95,7 @@ class Tape:
             return Values(number, tuple(array.digest for array in arrays))
 
     def _keep(self, name: str, part: Part, array: HostArray) -> None:
-        key, purse = _key(array), Part.OUTPUTS if part == Part.REPLAYED else part
+        key, purse = _key(array), _purse(part)
         kept = self._kept.get(key) if array.digest else None
         if kept is None and array.values is not None and array.values.nbytes:
             bits = bits_of(root(array.values, array.form.axis))
@@ -103,6 +125,15 @@ class Tape:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the values beside the capture in ``path``."""
         array_archive.save(self.arrays, os.path.abspath(path))
+
+
+def _purse(part: Part) -> Part:
+    """Which bound a part counts against."""
+    return Part.OUTPUTS if part == Part.REPLAYED else part
+
+
+def _devices(leaf: Any) -> int:
+    return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
 
 
 def _key(array: HostArray) -> tuple[str, int | None]:

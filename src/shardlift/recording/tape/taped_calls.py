@@ -106,7 +106,8 @@ class TapedCalls:
                 if call is None:
                     site.unseen["calls whose arguments could not be taken apart"] = None
                 else:
-                    outputs = tape.put(site, number, Part.OUTPUTS, tape.read(call.rows_of(out)))
+                    arrays = tape.read(site, number, Part.OUTPUTS, call.rows_of(out))
+                    outputs = tape.put(site, number, Part.OUTPUTS, arrays)
                     site.size = max(site.size, call.size, _devices(out))
                     if inputs is not None:
                         replayed = self._replay(number, call, inputs, out)
@@ -131,7 +132,7 @@ class TapedCalls:
             return None, None, None, ""
         inputs, inside, hidden = None, None, ""
         try:
-            arrays = tape.read(call.rows, want=tape.room[Part.INPUTS] > 0)
+            arrays = tape.read(site, number, Part.INPUTS, call.rows)
             inputs = tape.put(site, number, Part.INPUTS, arrays)
         except Exception as error:
             _note_fault(site, "inputs", error)
@@ -151,7 +152,7 @@ class TapedCalls:
     def _replay(self, number: int, call: MappedCall, inputs: Values, out: Any) -> Values | None:
         """The outputs for the inputs that the other program had in this call."""
         tape, site, reference = self._tape, self._site, self._tape.reference
-        if reference is None or not reference.may_replay(site):
+        if reference is None or not tape.options.replay or not reference.may_replay(site):
             return None
         devices = votes.devices_of(call, out)
         if not votes.any_process(reference.differs(site, number, inputs), devices):
@@ -162,7 +163,8 @@ class TapedCalls:
             return None
         reference.count(site)
         args, kwargs = call.rebuild(leaves)
-        arrays = tape.read(call.rows_of(self._mapped(*args, **kwargs)))
+        rows = call.rows_of(self._mapped(*args, **kwargs))
+        arrays = tape.read(site, number, Part.REPLAYED, rows)
         return tape.put(self._site, number, Part.REPLAYED, arrays)
 
     def _may_run_again(self, call: MappedCall) -> bool:

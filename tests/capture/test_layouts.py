@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from shardlift.capture.layouts import (
     together,
 )
 
+OLD = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "record_legacy.py"))
 arrays = hnp.arrays(
     st.sampled_from([np.float32, np.int8, np.bool_, np.complex64]),
     hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4),
@@ -127,3 +131,8 @@ def test_orders_do_not_matter_to_inputs():
 def test_dtypes_by_name():
     assert numpy_dtype("bfloat16").itemsize == 2
     assert numpy_dtype("key<fry>") == np.uint32
+
+
+@given(arrays, st.none() | st.integers(0, 3))
+def test_old_programs_are_recorded_with_the_same_digests(array, axis):
+    assert OLD["digest_of"](array, axis) == digest_of(array, axis)

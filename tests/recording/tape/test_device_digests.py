@@ -83,7 +83,9 @@ def test_keys() -> None:
 
 
 def test_leaves_of_all_kinds_at_once_are_told_apart() -> None:
-    rows, whole = (NamedSharding(_mesh((8,)), spec) for spec in (PartitionSpec("a"), PartitionSpec()))
+    rows, whole = (
+        NamedSharding(_mesh((8,)), spec) for spec in (PartitionSpec("a"), PartitionSpec())
+    )
     leaves = [jax.device_put(_bits((8, k), np.float32) + k, rows) for k in (1, 3, 1, 3, 2)]
     leaves += [jax.device_put(np.float32(k), whole) for k in range(3)]
     leaves += [jax.device_put(np.float32(k), DEVICES[k]) for k in range(3)]
@@ -117,5 +119,7 @@ def test_one_bit_and_two_places_make_another_digest() -> None:
         arrays[k].view(np.uint32)[k] = 1 << 31  # -0.0
         arrays[64 + k].view(np.uint32)[[k, (k + 1) % 64]] = 1 << 31
         arrays[128 + k][k] = np.float32(ml_dtypes.bfloat16(1e-38))
-    texts = {found.text for found in digest_on_devices([(jnp.asarray(x), None) for x in arrays]) if found}
+    texts = {
+        found.text for found in digest_on_devices([(jnp.asarray(x), None) for x in arrays]) if found
+    }
     assert len(texts) == len(arrays)

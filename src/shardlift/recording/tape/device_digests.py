@@ -1,7 +1,7 @@
 """Digests of arrays, computed where the arrays lie: one function for all leaves of a call.
 
-Each device adds up the mixed words of its own parts (see `capture.array_digest`), and the host reads
-five numbers per leaf and device instead of the leaf. What does not fit here is None, and is read.
+Each device adds up the mixed words of its own parts (see `capture.array_digest`), and the host
+reads five numbers per leaf and device instead of the leaf. What cannot be digested here is read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -41,8 +41,8 @@ class DeviceDigest(NamedTuple):
     text: str
 
 
-Home = Mesh | jax.Device
-Placed = tuple[Home, jax.Array, LeafKind]  # the array, or the part of it in this process
+Home: TypeAlias = Mesh | jax.Device
+Placed: TypeAlias = tuple[Home, jax.Array, LeafKind]  # the array, or the part of it in this process
 
 
 def digest_on_devices(leaves: Sequence[tuple[Any, Axis]]) -> list[DeviceDigest | None]:

@@ -62,7 +62,8 @@ class Reader:
 
     def _recall(self, path: str, leaf: Any, axis: int | None, wanted: Wanted) -> HostArray | None:
         known = self._known.get(id(leaf))
-        if known is None or known[0]() is not leaf or leaf.is_deleted():
+        same = known is not None and known[0]() is leaf
+        if known is None or not same or leaf.is_deleted():
             return None
         host = known[1]
         if (axis is not None and axis != host.form.axis) or wanted(leaf, host):

@@ -351,6 +351,16 @@ def lines_of(eqn: Any) -> list[tuple[str, int, str]]:
         return []
 
 
+def made_by(eqn: Any, function: str) -> bool:
+    """Whether a function of JAX made an equation: the division of a ``pmean``, for instance.
+
+    The frames are not public (see `lines_of`); without them it is not known, and False.
+    """
+    return any(
+        name == function and os.sep + "jax" + os.sep in file for file, _, name in lines_of(eqn)
+    )
+
+
 def transforms_of(equation: Any) -> str:
     """The transformations that created an equation: ``transpose(jvp())`` in a backward pass.
 

@@ -274,8 +274,22 @@ class ArrayRole(StrEnum):
 
     LEAF = "leaf"  # of the arguments or of the output
     RESULT = "result"  # of a collective
+    FACTORS = "factors"  # of the uses of a result, as far as the program computes them
     RANDOM_KEY = "random key"  # that numbers are drawn from
     AXIS_INDEX = "axis_index"  # computed from the index of the device
+
+
+RESULT_USE = "result"  # the use of a result by itself: its factor is 1/n for a pmean
+DEAD_USE = "print"  # the use of a result that no output depends on
+
+
+@dataclass(frozen=True)
+class Use:
+    """An operation that gets the result of a collective, multiplied by a number."""
+
+    kind: str
+    factor: float = 1.0  # without its sign
+    negative: bool = False
 
 
 @dataclass(frozen=True)
@@ -291,6 +305,7 @@ class ArrayForm:
     role: ArrayRole = ArrayRole.LEAF
     collective: str = ""
     backward: bool = False
+    uses: tuple[Use, ...] = ()  # of the result of a collective
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
+from shardlift.capture.schema import RESULT_USE, Use
 from shardlift.recording.mapped_calls import JitCall, JitFunction
 from shardlift.recording.tape import taps
 from tests.verify.recording import mesh
@@ -62,28 +63,41 @@ def test_several_on_a_line_are_counted():
 
 @pytest.mark.parametrize("check_vma", [False, True])
 @pytest.mark.parametrize(
-    ("mean", "factor"),
+    ("mean", "returned", "added"),
     [
-        (lambda x: lax.pmean(x, "i"), 1 / 8),
-        (lambda x: lax.psum(x, "i") / 8, 1 / 8),
-        (lambda x: lax.psum(x, "i") * 0.125, 1 / 8),
-        (lambda x: 8 * lax.pmean(x, "i"), 1),
-        (lambda x: lax.psum(x, "i"), 1),
-        (lambda x: 0.1 * lax.psum(x, "i"), 1),  # not the number of devices: no mean
-        (lambda x: lax.pmean(x, "i") + lax.psum(2 * x, "i"), 1 / 8),
+        (lambda x: lax.pmean(x, "i"), 1 / 8, 1 / 8),
+        (lambda x: lax.psum(x, "i") / 8, 1, 1 / 8),
+        (lambda x: lax.psum(x, "i") * 0.125, 1, 1 / 8),
+        (lambda x: 8 * lax.pmean(x, "i"), 1 / 8, 1),
+        (lambda x: lax.psum(x, "i"), 1, 1),
+        (lambda x: -2 * lax.psum(x, "i"), 1, -2),
+        (lambda x: jnp.mean(lax.all_gather(x, "i"), 0), 1, 1 / 8),
+        (jax.jit(lambda x: lax.pmean(x, "i") / 4), 1 / 8, 1 / 32),
     ],
-    ids=["pmean", "divided", "multiplied", "sum again", "psum", "rate", "two"],
+    ids=["pmean", "divided", "multiplied", "again", "psum", "negative", "gathered", "jit"],
 )
-def test_the_result_of_a_mean_is_the_mean(mean, factor, check_vma):
-    found, hidden = look(lambda x: x + mean(x[0]), check_vma=check_vma)
+def test_the_uses_of_a_result(mean, returned, added, check_vma):
+    body = lambda x: x + mean(x[0])
+    mapped = jax.jit(
+        jax.shard_map(body, mesh=mesh("i"), in_specs=ROWS, out_specs=ROWS, check_vma=check_vma)
+    )
+    (held,), hidden = taps.look(mapped, JitCall(JitFunction(body, {}), (X,), {}))
     assert hidden == ""
-    np.testing.assert_array_equal(only(found, "psum #1, result")[0], factor * SUM)
+    assert held.form.collective == "psum"
+    np.testing.assert_array_equal(np.asarray(held.values)[0], SUM)
+    add = Use("add", abs(added), added < 0)
+    assert held.form.uses == (Use(RESULT_USE, returned), add)
+
+
+def test_factors_that_the_program_computes():
+    found, _ = look(lambda x: x - x[0, 1] * lax.pmean(x[0], "i"))
+    np.testing.assert_array_equal(only(found, "psum #1, factors"), [[1, x[1]] for x in X])
 
 
 def test_a_mean_over_groups():
     pairs = [[0, 1], [2, 3], [4, 5], [6, 7]]
     found, _ = look(lambda x: x + lax.pmean(x[0], "i", axis_index_groups=pairs))
-    np.testing.assert_array_equal(only(found, "psum #1, result")[0], X[:2].mean(0))
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], X[:2].sum(0))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +186,7 @@ def test_the_first_turns_of_a_loop(turns, check_vma):
     assert result.shape == (N, taps.TURNS, 2)
     value, expected = X, np.zeros((N, taps.TURNS, 2), np.float32)
     for turn in range(min(turns, taps.TURNS)):
-        expected[:, turn] = value.mean(0)
+        expected[:, turn] = value.sum(0)
         value = value.mean(0) + value
     np.testing.assert_allclose(result, expected, rtol=1e-6)
     asked = only(found, "pmax #1, result")
@@ -220,9 +234,9 @@ def test_gradients_of_unvarying_values_are_summed_in_the_backward_pass():
     specs = (P(), P("i"))
     found, _ = look(body, SUM, X, check_vma=True, specs=specs, out=P())
     np.testing.assert_array_equal(only(found, "psum (backward pass) #1, result")[0], SUM)
-    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], N * SUM)
     found, _ = look(body, SUM, X, specs=specs, out=P())
-    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM / N)
+    np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)
 
 
 def test_nothing_is_printed_twice_and_nobody_is_called_back(capfd):

@@ -7,7 +7,8 @@
 `votes`            decisions that all processes of a call must take alike
 `taped_calls`      puts the calls of mapped functions on tape
 `host_arrays`      arrays of a call, read by the host
-`taps`             operands and results of the collectives inside a call
+`taps`             results of the collectives inside a call
+`uses`             what the rest of the program makes of these results
 `children`         processes that the program starts
 =================  =========================================================================
 """

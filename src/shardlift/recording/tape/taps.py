@@ -10,29 +10,28 @@ computed from the index of the device, are kept too: they explain why numbers di
 from __future__ import annotations
 
 import linecache
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from jax.sharding import PartitionSpec
 
 from shardlift import _compat
 from shardlift._replication.control import CALLS, called_jaxpr
-from shardlift.capture.schema import ArrayRole
+from shardlift.capture.schema import DEAD_USE, ArrayRole, Use
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.tape.host_arrays import HostArray, read_array
+from shardlift.recording.tape.uses import CALLBACKS, REDUCTIONS, Liveness, Uses
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
+GATHERS = frozenset({"all_gather", "all_gather_invariant"})
 DRAWS = frozenset({"random_bits"})  # its operand is a key
 # What is kept: collectives, and what tells why numbers differ.
 TELLING = EXCHANGES | DRAWS | {"axis_index"}
-SILENT = {"debug_callback", "debug_print"}  # would print once more
 # Between the rows of one process and those of all (`mapping.processes.transformations`): a compiled
 # program cannot contain these.
 CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
@@ -56,7 +55,7 @@ def look(mapped: Any, call: MappedCall) -> tuple[list[HostArray], str]:
 def calls_back(mapped: Any, call: MappedCall) -> bool:
     """Does a call run functions of the host that may do more than compute?"""
     traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
-    return bool(loud_effects(traced.jaxpr)) or has(traced.jaxpr, frozenset({"debug_callback"}))
+    return bool(loud_effects(traced.jaxpr)) or has(traced.jaxpr, frozenset(CALLBACKS))
 
 
 def _run(mapped: Any, call: MappedCall, leaves: list[Any]) -> Any:
@@ -72,6 +71,7 @@ class Kept(NamedTuple):
     backward: bool
     line: str
     number: int
+    uses: tuple[Use, ...] = ()
 
     @property
     def path(self) -> str:
@@ -88,6 +88,7 @@ def _read(kept: Kept, array: Any) -> HostArray:
         role=kept.role,
         collective=kept.collective,
         backward=kept.backward,
+        uses=kept.uses,
     )
     return host._replace(form=form)
 
@@ -106,11 +107,16 @@ def loud_effects(jaxpr: Any) -> list[Any]:
     found = []
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        if "callback" in name and name not in (*SILENT, "pure_callback"):
+        if "callback" in name and name != "pure_callback" and not is_silent(eqn):
             found.append(name)
         for inner in _compat.inner_jaxprs(eqn.params):
             found += loud_effects(inner)
     return found
+
+
+def is_silent(eqn: Any) -> bool:
+    """Does an equation only call back to the host? It would do it once more, and is left out."""
+    return eqn.primitive.name in CALLBACKS and not eqn.outvars
 
 
 class Walk:
@@ -120,8 +126,9 @@ class Walk:
         self.about: list[Kept] = []
         self.unseen: set[str] = set()
         self.axes: tuple[Any, ...] = ()  # of the maps around
-        self.sizes: dict[Any, int] = {}  # of these axes
         self.calls: list[Any] = []  # of functions around
+        self.uses = Uses()  # of the results of the jaxpr that is run
+        self.dead = 0  # how many equations around are of no use to an output
 
     def run_whole(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """Run the jaxpr of a call, as one program if it can be one. Returns the arrays kept."""
@@ -130,7 +137,7 @@ class Walk:
 
         def run(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
             self.about.clear()
-            return self.inside(jaxpr, consts, args)[1]
+            return self.body(jaxpr, consts, args)[1]
 
         kept: list[Any] = jax.jit(run)(consts, args)
         return kept
@@ -160,51 +167,80 @@ class Walk:
         done: tuple[list[Any], list[Any]] = jax.jit(run)(operands)
         return done
 
+    def body(
+        self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
+    ) -> tuple[list[Any], list[Any]]:
+        """Outputs of the jaxpr of a map, a loop or a branch, and the arrays kept."""
+        outer, self.uses = self.uses, Uses()
+        outputs, kept = self.inside(jaxpr, consts, args, around)
+        self.uses.give(outputs, "returned")
+        for number, uses, factors in self.uses.finish():
+            result = self.about[number] = self.about[number]._replace(uses=uses)
+            if factors is not None:
+                self.about.append(result._replace(role=ArrayRole.FACTORS))
+                kept = [*kept, factors]
+        self.uses = outer
+        return outputs, kept
+
     def inside(
         self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
     ) -> tuple[list[Any], list[Any]]:
         """Outputs of the jaxpr, and the arrays kept."""
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
-        index, means = IndexVariables(), Means(jaxpr, self.sizes)
+        index, alive = IndexVariables(), Liveness(jaxpr)
+        gathers: dict[Any, Any] = {}  # variables whose gathered rows are only reduced
         kept: list[Any] = []
         for eqn in jaxpr.eqns:
             operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
             for var in index.used_by(eqn):
                 kept += self._keep(eqn, [(ArrayRole.AXIS_INDEX, names[var])], "")
+            self.dead += eqn not in alive
             outputs, new = self._run(eqn, operands, around)
             kept += new
             names.update(zip(eqn.outvars, outputs, strict=True))
-            for collective, var in means.ready(eqn):
-                kept += self._keep_result(collective, names[var], around)
+            if eqn.primitive.name in GATHERS and alive.is_reduced(eqn):
+                gathers[eqn.outvars[0]] = eqn
+            elif eqn.primitive.name in EXCHANGES:
+                kept += self._keep_results(eqn, outputs, around)
+            elif eqn.primitive.name in REDUCTIONS and eqn.invars[0] in gathers:
+                collective = REDUCTIONS[eqn.primitive.name]
+                kept += self._keep_results(gathers[eqn.invars[0]], outputs, around, collective)
+            self.dead -= eqn not in alive
         return [names[v] if not hasattr(v, "val") else v.val for v in jaxpr.outvars], kept
 
     def _run(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
         kind = eqn.primitive.name
         around = f"{around}/{_compat.transforms_of(eqn)}"
-        if kind in EXCHANGES:
-            return _compat.run_equation(eqn, operands), []
         if kind in DRAWS:
             key = jax.random.key_data(operands[0])
             kept = self._keep(self._drawing(eqn), [(ArrayRole.RANDOM_KEY, key)], around)
-            return _compat.run_equation(eqn, operands), kept
-        if kind in SILENT and not eqn.outvars:
+            return self._run_plainly(eqn, operands), kept
+        if is_silent(eqn):
+            self.uses.give(operands, DEAD_USE)
             return [], []
-        if not any(has(inner, TELLING) for inner in _compat.inner_jaxprs(eqn.params)):
-            return _compat.run_equation(eqn, operands), []
+        inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
+        telling = any(has(part, TELLING) for part in _compat.inner_jaxprs(eqn.params))
+        if inner is not None and (telling or self.uses.any_of(operands)):
+            self.calls.append(eqn)
+            found = self.inside(inner, _consts(eqn), operands, around)
+            self.calls.pop()
+            return found
+        if not telling:
+            return self._run_plainly(eqn, operands), []
         follow = {"shard_map": self._map, "while": self._while, "cond": self._cond}.get(kind)
         if kind == "scan" and _compat.scan_parts(eqn) is not None:
             follow = self._scan
-        if follow is not None:
-            return follow(eqn, operands, around)
-        inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
-        if inner is None:
+        if follow is None:
             self.unseen.add(kind)
-            return _compat.run_equation(eqn, operands), []
-        self.calls.append(eqn)
-        found = self.inside(inner, _consts(eqn), operands, around)
-        self.calls.pop()
-        return found
+            return self._run_plainly(eqn, operands), []
+        self.uses.give(operands, kind)
+        return follow(eqn, operands, around)
+
+    def _run_plainly(self, eqn: Any, operands: list[Any]) -> list[Any]:
+        outputs = _compat.run_equation(eqn, operands)
+        self.uses.follow(eqn, operands, outputs, alive=not self.dead)
+        return outputs
 
     def _drawing(self, eqn: Any) -> Any:
         """The call of jax.random around an equation: JAX traces its own functions once for all."""
@@ -214,10 +250,16 @@ class Walk:
             eqn = call
         return eqn
 
-    def _keep_result(self, eqn: Any, result: Any, around: str) -> list[Any]:
+    def _keep_results(
+        self, eqn: Any, results: Sequence[Any], around: str, collective: str = ""
+    ) -> list[Any]:
         around = f"{around}/{_compat.transforms_of(eqn)}"
-        collective = eqn.primitive.name.removesuffix("_invariant")
-        return self._keep(eqn, [(ArrayRole.RESULT, result)], around, collective)
+        collective = collective or eqn.primitive.name.removesuffix("_invariant")
+        kept: list[Any] = []
+        for result in results:
+            kept += self._keep(eqn, [(ArrayRole.RESULT, result)], around, collective)
+            self.uses.start(len(self.about) - 1, result)
+        return kept
 
     def _keep(
         self,
@@ -246,13 +288,11 @@ class Walk:
 
     def _map(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
         params = eqn.params
-        sizes = _compat.map_axes(eqn) or {}
-        axes = tuple(sizes)
-        self.sizes = {**self.sizes, **sizes}
+        axes = tuple(_compat.map_axes(eqn) or {})
 
         def body(blocks: list[Any]) -> Any:
             before, self.axes = self.axes, (*self.axes, *axes)
-            outputs, kept = self.inside(params["jaxpr"], (), blocks, around)
+            outputs, kept = self.body(params["jaxpr"], (), blocks, around)
             self.axes = before
             return outputs, [jax.lax.expand_dims(array, [0]) for array in kept]
 
@@ -279,7 +319,7 @@ class Walk:
 
         def turn(carry: list[Any], x: list[Any]) -> Any:
             del self.about[before:]  # traced more than once
-            outputs, kept = self.inside(*_opened(closed), [*consts, *carry, *x], around)
+            outputs, kept = self.body(*_opened(closed), [*consts, *carry, *x], around)
             return outputs[:carried], (outputs[carried:], kept)
 
         carry, (ys, kept) = jax.lax.scan(
@@ -298,8 +338,8 @@ class Walk:
 
         def turn(carry: Sequence[Any]) -> tuple[list[Any], Any, list[Any]]:
             del self.about[before:]
-            carry, kept = self.inside(*_opened(params["body_jaxpr"]), [*fixed, *carry], around)
-            (more,), asked = self.inside(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
+            carry, kept = self.body(*_opened(params["body_jaxpr"]), [*fixed, *carry], around)
+            (more,), asked = self.body(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
             return list(carry), more, [self._varying(array) for array in (*kept, *asked)]
 
         def step(state: Any) -> Any:
@@ -313,7 +353,7 @@ class Walk:
         carry = list(operands[first + second :])
         shapes = jax.eval_shape(lambda carry: turn(carry)[2], carry)
         rows = [self._varying(jax.numpy.zeros((TURNS, *x.shape), x.dtype)) for x in shapes]
-        (more,), asked = self.inside(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
+        (more,), asked = self.body(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
         del asked
         state = jax.lax.while_loop(lambda state: state[1], step, (carry, more, 0, rows))
         names = self.about[before : before + len(rows)]
@@ -347,58 +387,8 @@ class Walk:
         return list(outputs), [array for listed in rows for array in listed]
 
     def _branch(self, closed: Any, around: str, *args: Any) -> tuple[list[Any], list[Any]]:
-        outputs, kept = self.inside(*_opened(closed), args, around)
+        outputs, kept = self.body(*_opened(closed), args, around)
         return outputs, [self._varying(array) for array in kept]
-
-
-class Means:
-    """Finds where the result of each collective of a jaxpr is ready.
-
-    A pmean is a psum and a division. Its result is that of the division: otherwise nothing would
-    tell it from a psum.
-    """
-
-    def __init__(self, jaxpr: Any, sizes: Mapping[Any, int]) -> None:
-        self.sizes = sizes  # of the axes of the maps around
-        self.users: dict[Any, list[Any]] = {}
-        for eqn in jaxpr.eqns:
-            for var in eqn.invars:
-                if not hasattr(var, "val"):
-                    self.users.setdefault(var, []).append(eqn)
-        self.returned = {var for var in jaxpr.outvars if not hasattr(var, "val")}
-        self.waiting: dict[Any, Any] = {}  # the result, and its collective
-
-    def ready(self, eqn: Any) -> list[tuple[Any, Any]]:
-        """The collectives whose results are ready after this equation, with these results."""
-        if eqn.primitive.name in EXCHANGES:
-            devices = self._devices(eqn)
-            self.waiting.update({self._result(var, devices): eqn for var in eqn.outvars})
-        return [(self.waiting.pop(v), v) for v in eqn.outvars if v in self.waiting]
-
-    def _devices(self, eqn: Any) -> int:
-        """The number of devices that a collective goes over."""
-        groups = eqn.params.get("axis_index_groups")
-        if groups:
-            return len(groups[0])
-        return math.prod(self.sizes.get(axis, 1) for axis in _compat.collective_axes(eqn))
-
-    def _result(self, var: Any, devices: int) -> Any:
-        users = self.users.get(var, [])
-        while var not in self.returned and len(users) == 1 and _scales(users[0], devices):
-            (var,) = users[0].outvars
-            users = self.users.get(var, [])
-        return var
-
-
-def _scales(eqn: Any, devices: int) -> bool:
-    """Does an equation multiply or divide an array by the number of devices?"""
-    literals = [v.val for v in eqn.invars if hasattr(v, "val")]
-    if eqn.primitive.name not in ("div", "mul") or len(literals) != 1:
-        return False
-    return any(
-        np.array_equal(literals[0], np.asarray(n).astype(literals[0].dtype))
-        for n in (devices, 1 / devices)
-    )
 
 
 class IndexVariables:

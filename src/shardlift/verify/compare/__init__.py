@@ -6,6 +6,7 @@
 `same_name_sites`       functions that have another number of sites in each program
 `array_distance`        how far two arrays are apart
 `leaf_comparison`       whether two leaves can be compared, and how they differ
+`collective_results`    whether the same operations get the same results of collectives
 `causes`                likely causes of a difference between two arrays
 `key_and_index_checks`  changed keys, indices and collectives, which explain differences
 `site_comparison`       compares one pair of sites

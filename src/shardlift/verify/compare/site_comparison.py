@@ -14,12 +14,19 @@ from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample, SiteKin
 from shardlift.verify.compare import causes, key_and_index_checks
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance, distance, within
 from shardlift.verify.compare.captured_run import CapturedRun
+from shardlift.verify.compare.collective_results import (
+    ArrayPair,
+    CollectiveResult,
+    difference,
+    factors_of,
+    matters,
+    same_factors,
+)
 from shardlift.verify.compare.explanation import Clues, explain
 from shardlift.verify.compare.leaf_comparison import (
     Maps,
     identical,
     is_array,
-    nearly,
     structure,
     words,
 )
@@ -44,7 +51,6 @@ CallKey = tuple[tuple[str, int, str], tuple[str, int, str], int]  # two sites, a
 SamplePair = tuple[Sample, Sample]
 FormPair = tuple[ArrayForm, ArrayForm]
 FormLists = tuple[tuple[ArrayForm, ...], tuple[ArrayForm, ...]]
-ArrayPair = tuple[Array, Array]
 Places = tuple[int, int]  # of a leaf in the lists of forms
 MOST_CALLS = 200  # differing calls of a site whose values are compared
 
@@ -282,7 +288,9 @@ class SiteComparison:
         cause = "" if close or is_rounded else causes.likely(left, right, axis, self.devices)
         if not cause and not close and not is_rounded and part == Part.OUTPUTS:
             cause = self._cause_of_update(path, call, left, right)
-        return LeafDifference(path, call, part, words(apart), apart, cause, close, forms[0].about)
+        factor = causes.constant_factor(left, right) if part == Part.INSIDE else None
+        about = forms[0].about
+        return LeafDifference(path, call, part, words(apart), apart, cause, close, about, factor)
 
     def _cause_of_update(self, path: str, call: int, left: Array, right: Array) -> str:
         """The cause if the update of an input is too large or too small."""
@@ -325,50 +333,91 @@ class SiteComparison:
         forms = self._forms(0, before), self._forms(1, after)
         self._compare_keys_and_indices(left, right, forms)
         pairs, *alone = pair_collectives(*forms, (before.digests, after.digests))
+        samples = left, right
         if not (left.hidden or right.hidden):
-            kinds = GapKind.ONLY_BEFORE, GapKind.ONLY_AFTER
-            for kind, side, numbers in zip(kinds, forms, alone, strict=True):
-                self.gaps.update((kind, _name(side[k])) for k in numbers)
+            self._note_alone(samples, forms, alone)
         far: list[tuple[int, int, LeafDifference]] = []
         compared = self.collectives
         for i, j in pairs:
-            digests, of_pair = (before.digests[i], after.digests[j]), (forms[0][i], forms[1][j])
-            finding = self._compare_result((left, right), (i, j), of_pair, digests)
+            digests = before.digests[i], after.digests[j]
+            finding = self._compare_result(samples, (i, j), forms, digests)
             if finding is not None:
                 far.append((i, j, finding))
         self.collective_calls += self.collectives > compared
         if self.devices == 1 and self.collectives > compared:
             self.gaps[GapKind.ONE_DEVICE, ""] += 1
-        for finding in self._without_exchanged((left, right), far, forms):
+        for finding in self._without_exchanged(samples, far, forms):
             self.clues.own = True
             self._add(finding)
 
+    def _note_alone(
+        self, samples: SamplePair, forms: FormLists, alone: Sequence[Sequence[int]]
+    ) -> None:
+        """Note the results without a partner, but for those that are results of the other side."""
+        for i in alone[0]:
+            places = [(i, j) for j in range(len(forms[1]))]
+            if not any(self._is_equal(samples, place, forms) for place in places):
+                self._note_gap(GapKind.ONLY_BEFORE, forms[0][i])
+        for j in alone[1]:
+            places = [(i, j) for i in range(len(forms[0]))]
+            if not any(self._is_equal(samples, place, forms) for place in places):
+                self._note_gap(GapKind.ONLY_AFTER, forms[1][j])
+
+    def _note_gap(self, kind: GapKind, form: ArrayForm) -> None:
+        if matters(form):
+            self.gaps[kind, _name(form)] += 1
+
     def _compare_result(
-        self, samples: SamplePair, places: Places, forms: FormPair, digests: tuple[str, str]
+        self,
+        samples: SamplePair,
+        places: Places,
+        forms: FormLists,
+        digests: tuple[str, str],
     ) -> LeafDifference | None:
         """Compare the results of two collectives; None if they are equal or cannot be compared."""
         self.collectives += 1
-        path, call, about = forms[0].path, samples[0].call, forms[0].about
-        if forms[0].dtype != forms[1].dtype:
-            what = f"{forms[0].dtype} before, {forms[1].dtype} after"
+        left, right = forms[0][places[0]], forms[1][places[1]]
+        path, call, about = left.path, samples[0].call, left.about
+        if left.dtype != right.dtype:
+            what = f"{left.dtype} before, {right.dtype} after"
             cause = "the dtype changed"
             return LeafDifference(path, call, Part.INSIDE, what, cause=cause, about=about)
-        if digests[0] == digests[1]:
+        computed = any(factors_of(forms[k], places[k]) is not None for k in (0, 1))
+        if not computed and same_factors(left, right) and digests[0] == digests[1]:
             return None
-        arrays = self._results(samples, places, forms)
-        if arrays is None:
+        results = self._results(samples, places, forms)
+        if results is None:
             self.collectives -= 1
-            self.gaps[GapKind.VALUES_NOT_KEPT, _name(forms[0])] += 1
+            self.gaps[GapKind.VALUES_NOT_KEPT, _name(left)] += 1
             return None
-        if nearly(*arrays):
+        arrays = difference(*results, self.devices)
+        if arrays is None:
             return None
-        finding = self._compare_arrays(path, call, Part.INSIDE, arrays, forms)
+        finding = self._compare_arrays(path, call, Part.INSIDE, arrays, (left, right))
         return None if finding is None or finding.close else finding
 
-    def _results(self, samples: SamplePair, places: Places, forms: FormPair) -> ArrayPair | None:
-        """The results of two collectives of the same size, in one shape, if they were kept."""
-        arrays = self._arrays(samples, Part.INSIDE, places, forms)
-        return arrays and (arrays[0], arrays[1].reshape(arrays[0].shape))
+    def _results(
+        self, samples: SamplePair, places: Places, forms: FormLists
+    ) -> tuple[CollectiveResult, CollectiveResult] | None:
+        """The results of two collectives, with the factors of their uses, if they were kept."""
+        left, right = (self._result(k, samples[k], places[k], forms[k]) for k in (0, 1))
+        return None if left is None or right is None else (left, right)
+
+    def _result(
+        self, side: int, sample: Sample, place: int, forms: Sequence[ArrayForm]
+    ) -> CollectiveResult | None:
+        if self.differing >= MOST_CALLS:
+            return None
+
+        def array_of(place: int) -> Array | None:
+            run, site = self.sides[side], self.numbers[side]
+            return run.array(site, sample, Part.INSIDE, place, forms[place])
+
+        array, at = array_of(place), factors_of(forms, place)
+        factors = None if at is None else array_of(at)
+        if array is None or (at is not None and factors is None):
+            return None
+        return CollectiveResult(forms[place], array, factors)
 
     def _without_exchanged(
         self, samples: SamplePair, far: Sequence[tuple[int, int, LeafDifference]], forms: FormLists
@@ -376,21 +425,24 @@ class SiteComparison:
         """The findings, without results that are equal but in another order."""
         rights = [j for _, j, _ in far]
         findings = []
-        for i, j, finding in far:
-            partner = next((k for k in rights if self._nearly_equal(samples, (i, k), forms)), None)
+        for i, _, finding in far:
+            partner = next((k for k in rights if self._is_equal(samples, (i, k), forms)), None)
             if partner is None:
-                arrays = self._results(samples, (i, j), (forms[0][i], forms[1][j]))
-                findings.append(_with_cause(finding, forms, arrays))
+                findings.append(_with_cause(finding, forms))
             else:
                 rights.remove(partner)
         return findings
 
-    def _nearly_equal(self, samples: SamplePair, places: Places, forms: FormLists) -> bool:
-        pair = forms[0][places[0]], forms[1][places[1]]
-        if pair[0].dtype != pair[1].dtype or math.prod(pair[0].shape) != math.prod(pair[1].shape):
+    def _is_equal(self, samples: SamplePair, places: Places, forms: FormLists) -> bool:
+        """Whether two results are equal, wherever they stand."""
+        left, right = forms[0][places[0]], forms[1][places[1]]
+        if left.role is not ArrayRole.RESULT or right.role is not ArrayRole.RESULT:
             return False
-        arrays = self._results(samples, places, pair)
-        return arrays is not None and nearly(*arrays)
+        kinds = (left.collective, left.dtype), (right.collective, right.dtype)
+        if kinds[0] != kinds[1] or math.prod(left.shape) != math.prod(right.shape):
+            return False
+        results = self._results(samples, places, forms)
+        return results is not None and difference(*results, self.devices) is None
 
     def _compare_keys_and_indices(self, left: Sample, right: Sample, forms: FormLists) -> None:
         """Compare keys, indices and collectives: they show why numbers differ, not whether."""
@@ -426,20 +478,13 @@ class SiteComparison:
             self.findings[key] = finding
 
 
-def _with_cause(
-    finding: LeafDifference,
-    forms: FormLists,
-    arrays: ArrayPair | None,
-) -> LeafDifference:
+def _with_cause(finding: LeafDifference, forms: FormLists) -> LeafDifference:
     """The finding with its cause, if the number of collectives in the backward pass changed."""
     counts = [sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms]
-    if arrays is None or finding.distance is None or counts[0] == counts[1]:
-        return finding
-    factor = causes.constant_factor(*arrays)
-    if factor is None:
+    if finding.factor is None or counts[0] == counts[1]:
         return finding
     why = SUMMED_TWICE if counts[1] > counts[0] else SUMMED_LESS
-    return dataclasses.replace(finding, cause=f"{causes.size_of(factor)}: {why}")
+    return dataclasses.replace(finding, cause=f"{causes.size_of(finding.factor)}: {why}")
 
 
 def same_inputs(left: Sample, right: Sample) -> bool:

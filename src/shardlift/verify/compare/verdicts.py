@@ -51,6 +51,7 @@ class LeafDifference:
     cause: str = ""
     close: bool = False
     about: str = ""  # the source line of a collective
+    factor: float | None = None  # of a collective: how many times too large it is after
 
 
 class GapKind(StrEnum):

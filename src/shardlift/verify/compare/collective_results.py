@@ -1,0 +1,125 @@
+"""Results of two collectives: whether the same operations get the same numbers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shardlift.capture.layouts import Array
+from shardlift.capture.schema import DEAD_USE, RESULT_USE, ArrayForm, ArrayRole, Use
+from shardlift.verify.compare import causes
+from shardlift.verify.compare.array_distance import is_float, wide
+from shardlift.verify.compare.leaf_comparison import nearly
+
+ArrayPair = tuple[Array, Array]
+_COLLECTIVES = frozenset({"psum", "pmax", "pmin", "all_gather", "all_to_all", "ppermute"})
+_NO_USES = (Use(RESULT_USE),)
+
+
+class CollectiveResult(NamedTuple):
+    """The result of a collective, with the factors of its uses that the program computed."""
+
+    form: ArrayForm
+    array: Array
+    factors: Array | None = None
+
+    def views(self, kind: str) -> list[Array]:
+        """What operations of a kind get."""
+        uses = self.form.uses or _NO_USES
+        return [self._view(k, use) for k, use in enumerate(uses) if use.kind == kind]
+
+    def _view(self, number: int, use: Use) -> Array:
+        factor: Array | float = -use.factor if use.negative else use.factor
+        if factor == 1 and self.factors is None:
+            return self.array
+        if self.factors is not None:
+            computed = wide(self.factors[..., number])
+            rest = (1,) * (self.array.ndim - computed.ndim)
+            factor = factor * computed.reshape(*computed.shape, *rest)
+        kind = self.array.dtype
+        numbers = self.array.astype(np.complex128) if kind.kind == "c" else wide(self.array)
+        product: Array = numbers * factor
+        return product.astype(kind if kind.kind == "c" or is_float(kind) else np.float32)
+
+
+def difference(before: CollectiveResult, after: CollectiveResult, devices: int) -> ArrayPair | None:
+    """What an operation gets before, and another number after; None if all get the same.
+
+    A pmean may be written as psum and a division anywhere before the next operation: so the
+    operations decide. If the two programs have no operation in common, one number in common is
+    enough; and if both collectives return the same, only the number of devices is a mistake.
+    """
+    kinds = _kinds(before.form) & _kinds(after.form)
+    whole = before.views(RESULT_USE)[0], _like(after.views(RESULT_USE)[0], before.array)
+    if not kinds:
+        views = _all_views(before), _all_views(after)
+        same = _is_same(*whole) or any(
+            _is_same(left, _like(right, left)) for left in views[0] for right in views[1]
+        )
+        return None if same else whole
+    bad = [pair for kind in sorted(kinds) if (pair := _unequal(before, after, kind)) is not None]
+    if bad and _is_same(*whole):
+        factors = [causes.constant_factor(*pair) for pair in bad]
+        bad = [
+            pair
+            for pair, factor in zip(bad, factors, strict=True)
+            if factor is not None and causes.is_of_devices(factor, devices)
+        ]
+        return bad[0] if bad else None
+    return (bad[0] if _is_same(*whole) else whole) if bad else None
+
+
+def _unequal(before: CollectiveResult, after: CollectiveResult, kind: str) -> ArrayPair | None:
+    """What operations of one kind get, if some of the side with fewer of them has no equal."""
+    left, right = before.views(kind), after.views(kind)
+    right = [_like(array, before.array) for array in right]
+    few, many = (left, right) if len(left) <= len(right) else (right, left)
+    if all(any(_is_same(a, b) for b in many) for a in few):
+        return None
+    return left[0], right[0]
+
+
+def _like(array: Array, other: Array) -> Array:
+    return array.reshape(other.shape) if array.size == other.size else array
+
+
+def _is_same(before: Array, after: Array) -> bool:
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return False
+    return bool(np.array_equal(before, after)) or nearly(before, after)
+
+
+def _all_views(result: CollectiveResult) -> list[Array]:
+    return [view for kind in sorted(_kinds(result.form)) for view in result.views(kind)]
+
+
+def _kinds(form: ArrayForm) -> set[str]:
+    return {use.kind for use in form.uses} - {RESULT_USE, DEAD_USE}
+
+
+def matters(form: ArrayForm) -> bool:
+    """Whether an output depends on a result, and not only by other collectives."""
+    return not form.uses or bool(_kinds(form) - _COLLECTIVES)
+
+
+def same_factors(before: ArrayForm, after: ArrayForm) -> bool:
+    """Whether two results are used alike, as far as the programs do not compute the factors."""
+    return _counted(before) == _counted(after)
+
+
+def _counted(form: ArrayForm) -> set[Use]:
+    return {use for use in form.uses if use.kind != DEAD_USE}
+
+
+def factors_of(forms: Sequence[ArrayForm], number: int) -> int | None:
+    """Where the computed factors of the uses of a result are; None if there are none."""
+    result = forms[number]
+    path = f"{result.path.rpartition(',')[0]}, {ArrayRole.FACTORS}"
+    places = (
+        k
+        for k, form in enumerate(forms)
+        if form.role is ArrayRole.FACTORS and (form.path, form.about) == (path, result.about)
+    )
+    return next(places, None)

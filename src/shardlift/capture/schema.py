@@ -284,7 +284,7 @@ DEAD_USE = "print"  # the use of a result that no output depends on
 
 
 @dataclass(frozen=True)
-class Use:
+class ResultUse:
     """An operation that gets the result of a collective, multiplied by a number."""
 
     kind: str
@@ -305,7 +305,7 @@ class ArrayForm:
     role: ArrayRole = ArrayRole.LEAF
     collective: str = ""
     backward: bool = False
-    uses: tuple[Use, ...] = ()  # of the result of a collective
+    uses: tuple[ResultUse, ...] = ()  # of the result of a collective
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy as np
 
 from shardlift import _compat
 from shardlift.arrays.replicas import host_bits, unreplicate
-from shardlift.capture.schema import ArrayRole, Untried, WholeBatchTrial
+from shardlift.capture.schema import ArrayRole, ResultUse, Untried, WholeBatchTrial
 from shardlift.mapping.axes import Axis, shape_of
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import HeldCall, PmapCall, nbytes
@@ -140,6 +140,7 @@ def _is_joined(held: HeldCall, owner: int | None, axis: Axis) -> bool:
 def _check(closed: Any, label: str) -> None:
     """Raise UntriedError unless the program is pure, and all that it exchanges is reduced."""
     from shardlift.recording.tape import taps
+    from shardlift.recording.tape.result_uses import CALLBACKS
 
     exchanged = [*_collectives(closed.jaxpr)]
     if not exchanged:
@@ -151,7 +152,7 @@ def _check(closed: Any, label: str) -> None:
     if (
         closed.effects
         or taps.loud_effects(closed.jaxpr)
-        or taps.has(closed.jaxpr, frozenset(taps.SILENT))
+        or taps.has(closed.jaxpr, frozenset(CALLBACKS))
     ):
         raise UntriedError(Untried.SIDE_EFFECTS)
 
@@ -234,9 +235,12 @@ def _pairs(look: PmapCall, traced: Any, held: HeldCall) -> Iterable[_Pair]:
     outputs, results = _on_whole_batch(look, held)
     if exchanged.keys() != results.keys() or len(returned) != len(outputs):
         raise UntriedError(Untried.COLLECTIVE)
-    for about, rows in exchanged.items():
+    for about, (rows, uses) in exchanged.items():
         at = f"{about.collective} #{about.number} in `{about.line}`"
-        yield _Pair(at, about.line, host_bits(rows[0]), host_bits(results[about]))
+        result, whole_uses = results[about]
+        factor = _relative_factor(uses, whole_uses)
+        row = rows[0] if factor == 1 else rows[0] * jnp.asarray(factor, rows.dtype)
+        yield _Pair(at, about.line, host_bits(row), host_bits(result))
     for (path, rows, axis), whole in zip(returned, outputs, strict=True):
         devices = host_bits(rows) if axis is None else _joined_if_apart(rows, axis, whole)
         yield _Pair(path, "output", devices, host_bits(jnp.asarray(whole)))
@@ -277,7 +281,6 @@ def _on_whole_batch(look: PmapCall, held: HeldCall) -> tuple[Any, dict[Any, Any]
     from shardlift.recording.tape.taps import Walk
 
     name, walk = look.site.options.axis_name, Walk()
-    walk.sizes = {name: 1}
     owners = look.owners()
 
     def step(leaves: list[Any]) -> Any:
@@ -292,7 +295,7 @@ def _on_whole_batch(look: PmapCall, held: HeldCall) -> tuple[Any, dict[Any, Any]
         ]
         closed = jax.make_jaxpr(step, axis_env=[(name, 1)])(batch)
         return jax.vmap(
-            lambda batch: walk.inside(closed.jaxpr, closed.consts, batch),
+            lambda batch: walk.body(closed.jaxpr, closed.consts, batch),
             in_axes=None, out_axes=None, axis_name=name, axis_size=1,
         )(batch)  # fmt: skip
 
@@ -312,4 +315,18 @@ def _results(walk: Any, kept: Sequence[Any]) -> dict[Any, Any]:
     if walk.unseen:
         raise UntriedError(Untried.COLLECTIVE)
     pairs = zip(walk.about, kept, strict=True)
-    return {about: array for about, array in pairs if about.role is ArrayRole.RESULT}
+    return {
+        about._replace(uses=()): (array, about.uses)
+        for about, array in pairs
+        if about.role is ArrayRole.RESULT
+    }
+
+
+def _relative_factor(devices: Sequence[ResultUse], whole: Sequence[ResultUse]) -> float:
+    """How many times more than those of the whole batch the results of the devices are used.
+
+    It is 1/n for a mean, which is a psum and a division.
+    """
+    pairs = zip(reversed(devices), reversed(whole), strict=False)
+    factors = [a.factor / b.factor for a, b in pairs if a.kind == b.kind and a.factor and b.factor]
+    return factors[0] if factors else 1.0

@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from shardlift.capture.schema import RESULT_USE, Use
+from shardlift.capture.schema import RESULT_USE, ResultUse
 from shardlift.recording.mapped_calls import JitCall, JitFunction
 from shardlift.recording.tape import taps
 from tests.verify.recording import mesh
@@ -85,8 +85,8 @@ def test_the_uses_of_a_result(mean, returned, added, check_vma):
     assert hidden == ""
     assert held.form.collective == "psum"
     np.testing.assert_array_equal(np.asarray(held.values)[0], SUM)
-    add = Use("add", abs(added), added < 0)
-    assert held.form.uses == (Use(RESULT_USE, returned), add)
+    add = ResultUse("add", abs(added), added < 0)
+    assert held.form.uses == (ResultUse(RESULT_USE, returned), add)
 
 
 def test_factors_that_the_program_computes():

@@ -8,7 +8,7 @@
 `taped_calls`      puts the calls of mapped functions on tape
 `host_arrays`      arrays of a call, read by the host
 `taps`             results of the collectives inside a call
-`uses`             what the rest of the program makes of these results
+`result_uses`      what the rest of the program makes of these results
 `children`         processes that the program starts
 =================  =========================================================================
 """

@@ -21,11 +21,11 @@ from jax.sharding import PartitionSpec
 
 from shardlift import _compat
 from shardlift._replication.control import CALLS, called_jaxpr
-from shardlift.capture.schema import DEAD_USE, ArrayRole, Use
+from shardlift.capture.schema import DEAD_USE, ArrayRole, ResultUse
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.tape.host_arrays import HostArray, read_array
-from shardlift.recording.tape.uses import CALLBACKS, REDUCTIONS, Liveness, Uses
+from shardlift.recording.tape.result_uses import CALLBACKS, REDUCTIONS, Liveness, ResultUses
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
 GATHERS = frozenset({"all_gather", "all_gather_invariant"})
@@ -71,7 +71,7 @@ class Kept(NamedTuple):
     backward: bool
     line: str
     number: int
-    uses: tuple[Use, ...] = ()
+    uses: tuple[ResultUse, ...] = ()
 
     @property
     def path(self) -> str:
@@ -127,7 +127,7 @@ class Walk:
         self.unseen: set[str] = set()
         self.axes: tuple[Any, ...] = ()  # of the maps around
         self.calls: list[Any] = []  # of functions around
-        self.uses = Uses()  # of the results of the jaxpr that is run
+        self.uses = ResultUses()  # of the results of the jaxpr that is run
         self.dead = 0  # how many equations around are of no use to an output
 
     def run_whole(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -171,7 +171,7 @@ class Walk:
         self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
     ) -> tuple[list[Any], list[Any]]:
         """Outputs of the jaxpr of a map, a loop or a branch, and the arrays kept."""
-        outer, self.uses = self.uses, Uses()
+        outer, self.uses = self.uses, ResultUses()
         outputs, kept = self.inside(jaxpr, consts, args, around)
         self.uses.give(outputs, "returned")
         for number, uses, factors in self.uses.finish():

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from shardlift.capture.layouts import Array
-from shardlift.capture.schema import DEAD_USE, RESULT_USE, ArrayForm, ArrayRole, Use
+from shardlift.capture.schema import DEAD_USE, RESULT_USE, ArrayForm, ArrayRole, ResultUse
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import is_float, wide
 from shardlift.verify.compare.leaf_comparison import nearly
 
 ArrayPair = tuple[Array, Array]
 _COLLECTIVES = frozenset({"psum", "pmax", "pmin", "all_gather", "all_to_all", "ppermute"})
-_NO_USES = (Use(RESULT_USE),)
+_NO_USES = (ResultUse(RESULT_USE),)
 
 
 class CollectiveResult(NamedTuple):
@@ -30,7 +30,7 @@ class CollectiveResult(NamedTuple):
         uses = self.form.uses or _NO_USES
         return [self._view(k, use) for k, use in enumerate(uses) if use.kind == kind]
 
-    def _view(self, number: int, use: Use) -> Array:
+    def _view(self, number: int, use: ResultUse) -> Array:
         factor: Array | float = -use.factor if use.negative else use.factor
         if factor == 1 and self.factors is None:
             return self.array
@@ -109,7 +109,7 @@ def same_factors(before: ArrayForm, after: ArrayForm) -> bool:
     return _counted(before) == _counted(after)
 
 
-def _counted(form: ArrayForm) -> set[Use]:
+def _counted(form: ArrayForm) -> set[ResultUse]:
     return {use for use in form.uses if use.kind != DEAD_USE}
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift import _compat
-from shardlift.capture.schema import DEAD_USE, RESULT_USE, Use
+from shardlift.capture.schema import DEAD_USE, RESULT_USE, ResultUse
 
 # What changes the shape or the type of an array, but no number in it.
 _SAME = frozenset({
@@ -35,7 +35,7 @@ REDUCTIONS = {"reduce_sum": "psum", "reduce_max": "pmax", "reduce_min": "pmin"}
 CALLBACKS = ("debug_callback", "debug_print", "io_callback")
 
 
-class Origin(NamedTuple):
+class Multiple(NamedTuple):
     """A result of a collective, multiplied by a number."""
 
     result: int
@@ -43,7 +43,7 @@ class Origin(NamedTuple):
     computed: Any = None  # a further factor, which the program computes
     new: bool = True  # nothing was done with the result
 
-    def times(self, factor: Any) -> Origin:
+    def times(self, factor: Any) -> Multiple:
         """Multiplied by one more number, which may be one that the program computes."""
         if isinstance(factor, float):
             return self._replace(factor=self.factor * factor, new=False)
@@ -51,7 +51,7 @@ class Origin(NamedTuple):
         return self._replace(computed=computed, new=False)
 
 
-class Uses:
+class ResultUses:
     """The uses of the results of one jaxpr and of the functions that it calls, not of loops in it.
 
     Arrays are known by their identity, and so in every function that they are given to.
@@ -59,34 +59,34 @@ class Uses:
 
     def __init__(self) -> None:
         self._arrays: list[Any] = []  # keeps their identities
-        self._origins: dict[int, Origin] = {}
+        self._multiples: dict[int, Multiple] = {}
         self._scalars: dict[int, Any] = {}  # what arrays are copies of
         self._means: dict[int, float] = {}  # the results of a pmean, and its factor
-        self._uses: dict[int, list[tuple[str, Origin]]] = {}
+        self._uses: dict[int, list[tuple[str, Multiple]]] = {}
 
     def start(self, result: int, array: Any) -> None:
         """An array is the result of a collective."""
         self._uses[result] = []
-        self._track(array, Origin(result))
+        self._track(array, Multiple(result))
 
-    def _track(self, array: Any, origin: Origin) -> None:
+    def _track(self, array: Any, multiple: Multiple) -> None:
         self._arrays.append(array)
-        self._origins[id(array)] = origin
+        self._multiples[id(array)] = multiple
 
     def any_of(self, arrays: Sequence[Any]) -> bool:
         """Whether one of the arrays is a multiple of a result."""
-        return any(id(array) in self._origins for array in arrays)
+        return any(id(array) in self._multiples for array in arrays)
 
     def give(self, arrays: Sequence[Any], kind: str) -> None:
         """Arrays are given to something that is not followed."""
         for array in arrays:
-            if id(array) in self._origins:
-                self._add(kind, self._origins[id(array)])
+            if id(array) in self._multiples:
+                self._add(kind, self._multiples[id(array)])
 
-    def _add(self, kind: str, origin: Origin) -> None:
-        uses = self._uses[origin.result]
-        if origin.computed is not None or (kind, origin) not in uses:
-            uses.append((kind, origin._replace(new=False)))
+    def _add(self, kind: str, multiple: Multiple) -> None:
+        uses = self._uses[multiple.result]
+        if multiple.computed is not None or (kind, multiple) not in uses:
+            uses.append((kind, multiple._replace(new=False)))
 
     def follow(
         self, eqn: Any, operands: Sequence[Any], outputs: Sequence[Any], alive: bool
@@ -100,18 +100,18 @@ class Uses:
         elif not alive:
             self.give(operands, DEAD_USE)
         elif kind in _SAME and jnp.issubdtype(outputs[0].dtype, jnp.inexact):
-            self._track(outputs[0], self._origins[id(operands[0])])
+            self._track(outputs[0], self._multiples[id(operands[0])])
         elif kind == "optimization_barrier":
             for array, output in zip(operands, outputs, strict=True):
-                if id(array) in self._origins:
-                    self._track(output, self._origins[id(array)])
+                if id(array) in self._multiples:
+                    self._track(output, self._multiples[id(array)])
         elif kind == "neg":
-            self._track(outputs[0], self._origins[id(operands[0])].times(-1.0))
+            self._track(outputs[0], self._multiples[id(operands[0])].times(-1.0))
         elif kind in _SUMS:
             self.give(operands[:1], "add")
-            if id(operands[1]) in self._origins:
-                origin = self._origins[id(operands[1])]
-                self._add("add", origin.times(-1.0) if kind == "sub" else origin)
+            if id(operands[1]) in self._multiples:
+                multiple = self._multiples[id(operands[1])]
+                self._add("add", multiple.times(-1.0) if kind == "sub" else multiple)
         elif kind in ("mul", "div"):
             self._scale(eqn, operands, outputs[0])
         else:
@@ -125,14 +125,14 @@ class Uses:
             return
         pairs = [(first, second)] if kind == "div" else [(first, second), (second, first)]
         for array, by in pairs:
-            scalar = None if id(by) in self._origins else self._scalar(by)
+            scalar = None if id(by) in self._multiples else self._scalar(by)
             is_zero = isinstance(scalar, float) and not scalar
-            if id(array) in self._origins and scalar is not None and not is_zero:
-                origin = self._origins[id(array)]
+            if id(array) in self._multiples and scalar is not None and not is_zero:
+                multiple = self._multiples[id(array)]
                 factor = 1 / scalar if kind == "div" else scalar
-                if isinstance(factor, float) and origin.new and _compat.made_by(eqn, "pmean"):
-                    self._means[origin.result] = factor
-                self._track(output, origin.times(factor))
+                if isinstance(factor, float) and multiple.new and _compat.made_by(eqn, "pmean"):
+                    self._means[multiple.result] = factor
+                self._track(output, multiple.times(factor))
                 self.give([by], kind)
                 return
         self.give(operands, kind)
@@ -147,16 +147,16 @@ class Uses:
             return jnp.reshape(array, ()).astype(jnp.float32)
         return float(np.asarray(array).reshape(()))
 
-    def finish(self) -> list[tuple[int, tuple[Use, ...], Any]]:
+    def finish(self) -> list[tuple[int, tuple[ResultUse, ...], Any]]:
         """Each result with its uses, and an array of the factors that the program computes."""
         found = []
         for result, listed in self._uses.items():
-            uses = [(RESULT_USE, Origin(result, self._means.get(result, 1.0))), *listed]
-            computed = [origin.computed for _, origin in uses]
+            uses = [(RESULT_USE, Multiple(result, self._means.get(result, 1.0))), *listed]
+            computed = [multiple.computed for _, multiple in uses]
             factors = None
             if any(factor is not None for factor in computed):
                 factors = jnp.stack([jnp.float32(1) if c is None else c for c in computed])
-            named = tuple(Use(kind, abs(o.factor), o.factor < 0) for kind, o in uses)
+            named = tuple(ResultUse(kind, abs(o.factor), o.factor < 0) for kind, o in uses)
             found.append((result, named, factors))
         return found
 

@@ -1,0 +1,46 @@
+"""`python -m bench.next_jax`: what it asks an installed JAX, and what it says of the answers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from bench import next_jax
+
+
+def test_every_name_that_can_be_written_is_there() -> None:
+    answers = next_jax.names()
+    assert answers["jax.shard_map"].startswith("(f, ")
+    assert len(answers) > 100
+    assert [name for name, answer in answers.items() if answer == "missing"] == []
+
+
+def test_a_name_that_is_not_there() -> None:
+    assert next_jax._parameters("jax.no_such_name") == "missing"
+    assert next_jax._parameters("jax.no_such_module.name") == "missing"
+
+
+def test_what_differs_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {"names": lambda _: {"jax.P": "missing", "jax.jit": "(f)"}}
+    monkeypatch.setattr(next_jax, "ASKED", asked)
+    monkeypatch.setattr(next_jax, "_in_child", lambda *_: "9.9")
+    monkeypatch.setattr(next_jax, "newest_stored", lambda: {"names": {"jax.P": "there"}})
+    assert next_jax.main([]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "names: jax.P: there → missing",
+        "names: jax.jit: not asked → (f)",
+    ]
+
+
+@pytest.mark.slow
+def test_another_interpreter_is_asked(tmp_path: Path) -> None:
+    assert next_jax._in_child(sys.executable, "gradients") == next_jax.gradients()
+    empty = tmp_path / "python"
+    empty.write_text("#!/bin/sh\nexit 1\n")
+    empty.chmod(0o755)
+    with pytest.raises(SystemExit) as stop:
+        next_jax._in_child(str(empty), "version")
+    assert stop.value.code == 2

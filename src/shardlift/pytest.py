@@ -1,7 +1,8 @@
 """``pytest -p shardlift.pytest``: runs an unmodified test suite of pmap programs on today's JAX.
 
 Everything that `shardlift.legacy` restores is in place before the first test or conftest is
-imported. ``--shardlift-record FILE`` records every pmap site, and prints a summary at the end;
+imported. ``--shardlift-devices 8`` gives the tests virtual CPU devices,
+``--shardlift-record FILE`` records every pmap site, and prints a summary at the end;
 ``--shardlift-no-patch`` restores nothing. The fixture ``assert_same_as_pmap`` is the function of
 `shardlift.testing`.
 """
@@ -27,6 +28,7 @@ def pytest_addoption(parser: Any) -> None:
     """Add the options."""
     group = parser.getgroup("shardlift")
     group.addoption("--shardlift-record", metavar="FILE", help="Record every pmap site to FILE.")
+    group.addoption("--shardlift-devices", type=int, metavar="N", help="Virtual CPU devices.")
     group.addoption("--shardlift-no-patch", action="store_true", help="Restore nothing.")
 
 
@@ -36,6 +38,8 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     from shardlift.launch.session import RunOptions
 
     options = early_config.known_args_namespace
+    if options.shardlift_devices is not None:
+        _use_devices(options.shardlift_devices)
     record = _record_of_process(options.shardlift_record)
     worker = os.environ.get("PYTEST_XDIST_WORKER")  # each writes a file of its own
     chosen = RunOptions(
@@ -45,6 +49,17 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     session = chosen.begin(Program("pytest", tuple(sys.argv[1:]), module=True))
     session.keep_writing()
     _sessions.append(session)
+
+
+def _use_devices(devices: int) -> None:
+    from shardlift.launch.program import use_virtual_devices
+
+    if devices < 1:
+        raise pytest.UsageError(f"--shardlift-devices is a number from 1, not {devices}")
+    try:
+        use_virtual_devices(devices)
+    except RuntimeError as error:
+        raise pytest.UsageError(f"--shardlift-devices {devices} comes too late, {error}") from None
 
 
 def _record_of_process(record: str | None) -> str | None:

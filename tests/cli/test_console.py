@@ -1,4 +1,4 @@
-"""What commands print while they work: animated on a terminal, and nowhere else."""
+"""What commands print while they work: animated on a terminal only, elsewhere a line per phase."""
 
 from __future__ import annotations
 
@@ -34,3 +34,32 @@ def test_a_pipe_shows_none_whatever_asks_for_colours(name: str) -> None:
     done = children.run([sys.executable, "-c", WORK], env=os.environ | {name: "1"})
     assert done.stderr == ""
     assert done.stdout == "one is done\ntwo is done\n"
+
+
+PHASES = """\
+import click, time
+from shardlift.cli.console import phases
+@click.command("verify")
+@click.option("-q", "quiet", is_flag=True)
+def work(quiet):
+    with phases(quiet) as tell:
+        for phase in ("running before", "comparing"):
+            tell(phase)
+            time.sleep(0.3)
+    print("done")
+work()
+"""
+
+
+@pytest.mark.slow
+def test_long_work_prints_a_line_per_phase_where_there_is_no_terminal(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PHASES]
+    done = children.run(command)
+    assert done.stdout == "done\n"
+    assert [line.partition(": ")[2] for line in done.stderr.splitlines()] == [
+        "running before",
+        "comparing",
+    ]
+    assert children.run([*command, "-q"]).stderr == ""
+    _, printed = on_a_terminal(command, tmp_path)
+    assert lines_left(printed) == ["done"]

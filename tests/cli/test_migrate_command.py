@@ -205,6 +205,23 @@ def test_a_notebook_keeps_its_layout(project: Path) -> None:
     assert path.read_text(encoding="utf-8") == after
 
 
+def test_the_diff_of_a_notebook_is_by_cell(project: Path) -> None:
+    sources = ["import jax\n", "y = jax.tree_map(f, x)", "x = 1", "f = jax.pmap(g)\nz = 2"]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    (project / "n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    diff = _run("n.ipynb").stdout.splitlines()
+    heads = [line for line in diff if line.startswith(("---", "+++"))]
+    assert heads == [
+        "--- n.ipynb: cell 2",
+        "+++ n.ipynb: cell 2",
+        "--- /dev/null",
+        "+++ n.ipynb: cell 4",
+        "--- n.ipynb: cell 4",
+        "+++ n.ipynb: cell 5",
+    ]
+    assert diff[-4:] == ["@@ -1,2 +1,2 @@", "-f = jax.pmap(g)", "+f = spmd_map(g)", " z = 2"]
+
+
 def test_a_notebook_laid_out_by_hand_stays_so(project: Path) -> None:
     path = project / "n.ipynb"
     source = '{"cells": [{"cell_type":  "code", "source": "import jax\\ny = jax.tree_map(f, x)"}]}'

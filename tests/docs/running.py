@@ -1,7 +1,8 @@
 """Running the blocks of one page in order, and comparing what they show with what they do.
 
 What is shown may differ from what is printed in white space, where it has `...`, and in times,
-ratios of times, sizes of files, versions, process ids and the folder, which are taken out of both
+ratios of times, sizes of files, versions, process ids, the folder and the phases of long work
+(of which a terminal shows a spinner), which are taken out of both
 (`plain`).
 """
 
@@ -152,6 +153,7 @@ def plain(text: str) -> str:
     text = re.sub(r"\d+(\.\d+)? ?%", "N %", text)
     text = re.sub(r"\bpid \d+", "pid N", text)
     text = re.sub(r"\b(JAX|jax|Python|shardlift) \d+(\.\w+)+", r"\1 N", text)
+    text = re.sub(r"^shardlift \w+: (running|comparing).*\n", "", text, flags=re.M)  # no terminal
     text = re.sub(r"\. Did you mean '\w+'\?", "", text)  # since Python 3.13
     text = re.sub(r"/\S*/(?=[\w.-]+\.py)", "", text)
     return text.strip() + "\n"

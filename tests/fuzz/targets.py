@@ -24,7 +24,7 @@ from shardlift.check.noqa import find_suppressions
 from shardlift.cli import config, files
 from shardlift.cli.check_report import Report
 from shardlift.cli.formats import github, json, sarif, terminal
-from shardlift.cli.formats.migration import diff_of
+from shardlift.cli.formats.diff import diff_of
 from shardlift.facts import CaptureError
 from shardlift.report import comparison, machine, markdown
 from shardlift.report import terminal as shown

@@ -87,7 +87,7 @@ def test_a_notebook_runs_cell_by_cell(tmp_path: Path):
     done = _run(path)
     assert (done.returncode, done.stdout) == (1, "2\n")
     assert f"shardlift: cell 2 of {path} is not Python, and is left out" in done.stderr
-    assert f'File "{path}", line 7, in <module>\n    raise ValueError(y)' in done.stderr
+    assert f'File "{path}: cell 3", line 4, in <module>\n    raise ValueError(y)' in done.stderr
     path.write_text("[]")
     assert "not a notebook" in _run(path).stderr
 

@@ -245,12 +245,14 @@ def test_the_pytest_plugin(tmp_path: Path):
     (tmp_path / "test_old.py").write_text(
         "import jax\n\ndef test():\n    assert jax.tree_map(abs, [-1]) == [1]\n"
         "    assert 'PmapFunction' in str(type(jax.pmap(abs)))\n"
+        "    assert jax.local_device_count() == 3\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     plain = children.run(command, cwd=tmp_path)
     assert plain.returncode != 0
     rank = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}  # as under mpirun
     plugin = ["-p", "shardlift.pytest", "--shardlift-record", "run.json"]
+    plugin += ["--shardlift-devices", "3"]
     ours = children.run([*command, *plugin], cwd=tmp_path, env={**os.environ, **rank})
     assert ours.returncode == 0, ours.stdout + ours.stderr
     assert "jax.tree_map" in ours.stdout

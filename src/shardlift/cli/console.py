@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Callable, Iterator
 
+import click
 from rich.console import Console
 
-__all__ = ["console", "progress_console"]
+from shardlift._escape import escape_control
+
+__all__ = ["console", "phases", "progress_console"]
 
 
 def console(piped: int) -> Console:
@@ -23,3 +28,17 @@ def progress_console() -> Console:
     """
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     return Console(stderr=True, highlight=False, force_terminal=is_terminal)
+
+
+@contextlib.contextmanager
+def phases(quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """What to call with each phase of long work: a spinner on a terminal, elsewhere a line each."""
+    shown = progress_console()
+    if shown.is_terminal:
+        with shown.status("starting") as status:
+            yield status.update
+    elif quiet:
+        yield lambda _: None
+    else:
+        command = click.get_current_context().info_name
+        yield lambda text: click.echo(escape_control(f"shardlift {command}: {text}"), err=True)

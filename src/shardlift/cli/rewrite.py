@@ -20,10 +20,11 @@ from shardlift.cli import git, leftovers, requirements, transaction
 from shardlift.cli.analysis import analysed
 from shardlift.cli.captures import read_capture
 from shardlift.cli.config import Config, ConfigError, find_config
-from shardlift.cli.console import progress_console
+from shardlift.cli.console import phases
 from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats import pull_request
+from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
 from shardlift.cli.leftovers import Leftover
@@ -137,7 +138,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _refuse_dirty(migration, asked.allow_dirty)
         root = transaction.root_of([*paths, *(file.path for file in migration.changed)])
         if options.verify is not None and migration.changed:
-            verified = _verify(project, contents, root, options, asked.verbose)
+            verified = _verify(project, contents, root, options, asked)
             migration = verified.migration
             _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change
         _write(migration, contents, root, asked.allow_dirty)
@@ -176,7 +177,7 @@ def _verify(
     contents: writing.Contents,
     root: str,
     options: VerifyOptions,
-    verbose: bool,
+    asked: Request,
 ) -> VerifiedMigration:
     """What of the migration holds in a run of the command."""
     try:
@@ -184,9 +185,9 @@ def _verify(
     except ImportError as error:
         stop_without_jax(error)
     try:
-        with progress_console().status("starting") as status:
-            request = verified_migration.request(project, contents, root, options, verbose)
-            return verified_migration.verify_migration(request, status.update)
+        with phases(asked.quiet) as tell:
+            request = verified_migration.request(project, contents, root, options, asked.verbose)
+            return verified_migration.verify_migration(request, tell)
     except verified_migration.ERRORS as error:
         stop(f"{explain_error(error)}\nNothing was written.")
 
@@ -206,10 +207,10 @@ def _status(migration: Migration, diff: bool) -> int:
 
 
 def _show(migration: Migration) -> None:
-    """The diff: for eyes on a terminal, elsewhere byte by byte, so that it can be applied."""
+    """The diffs: for eyes on a terminal, elsewhere byte by byte, so that they can be applied."""
     console = Console(highlight=False, soft_wrap=True)
     for file in migration.changed:
-        for line in formats.diff_of(file):
+        for line in diff_of(file):
             if console.is_terminal:
                 shown = escape_control(line.replace("\r\n", "\n"), keep="\n\t")
                 console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")

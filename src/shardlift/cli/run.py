@@ -28,7 +28,7 @@ from shardlift.launch import (
     WhenStuck,
     launch,
     report_uncaught,
-    virtual_devices,
+    use_virtual_devices,
 )
 from shardlift.recording.tape.options import TapeOptions
 from shardlift.source.model import Version, version
@@ -187,8 +187,10 @@ def run_here(
     It may be one of many in a job; ``when_stuck`` is for that.
     """
     if devices is not None:
-        virtual_devices(devices, os.environ)
-        _tell_jax(devices)
+        try:
+            use_virtual_devices(devices)
+        except RuntimeError as error:
+            raise click.UsageError(f"--devices {devices} comes too late, {error}") from None
     session = options.begin(program)
     told.uses = session.uses
     member = Member(session, when_stuck)
@@ -202,24 +204,10 @@ def run_here(
         raise Interrupted from None
     except BaseException as error:
         status = report_uncaught(error)[0]
+        told.add_error(error)
     finally:
         written = member.end(status)
     sys.exit(status if status or written else 2)
-
-
-def _tell_jax(devices: int) -> None:
-    """Set the devices of a JAX that was imported already, by a sitecustomize for example."""
-    jax: Any = sys.modules.get("jax")
-    if jax is None:
-        return
-    try:
-        jax.config.update("jax_platforms", "cpu")
-        jax.config.update("jax_num_cpu_devices", devices)
-    except RuntimeError as error:
-        raise click.UsageError(
-            f"--devices {devices} comes too late, JAX has already started: {error}. Set "
-            f"JAX_PLATFORMS=cpu JAX_NUM_CPU_DEVICES={devices} in the environment instead."
-        ) from None
 
 
 def run_many(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from shardlift.capture.files import CaptureError
-from shardlift.cli.console import console, progress_console
+from shardlift.cli.console import console, phases
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old, stop_without_jax
 from shardlift.cli.stop import stop
 from shardlift.cli.stuck import explain_error
@@ -157,11 +157,11 @@ def verify(
     )
     try:
         sources = [runs.parse_target(text, args) for text in (before, after)]
-        with progress_console().status("starting") as status:
+        with phases(quiet) as tell:
             differing: dict[Any, str] = {}
             if check_determinism and not sources[0].capture:
-                differing = runs.check_determinism(sources[0], settings, status.update)
-            outcome = runs.compare(sources[0], sources[1], settings, status.update)
+                differing = runs.check_determinism(sources[0], settings, tell)
+            outcome = runs.compare(sources[0], sources[1], settings, tell)
     except (runs.CannotRunError, CaptureError) as error:
         stop(explain_error(error))
     if check_determinism:

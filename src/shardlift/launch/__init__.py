@@ -3,7 +3,12 @@
 from shardlift.launch.job import STUCK_STATUS, Emit, Failure, Outcome, launch
 from shardlift.launch.member import Member
 from shardlift.launch.process_group import signal_group
-from shardlift.launch.program import Program, report_uncaught, virtual_devices
+from shardlift.launch.program import (
+    Program,
+    report_uncaught,
+    use_virtual_devices,
+    virtual_devices,
+)
 from shardlift.launch.session import RunOptions
 from shardlift.launch.stacks import StackFrame, ThreadStack
 from shardlift.launch.stuck import StuckJob, StuckProcess, WhenStuck
@@ -24,5 +29,6 @@ __all__ = [
     "launch",
     "report_uncaught",
     "signal_group",
+    "use_virtual_devices",
     "virtual_devices",
 ]

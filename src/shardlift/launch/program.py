@@ -14,10 +14,12 @@ import traceback
 import types
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
+from typing import Any
 
 from shardlift._legacy.tracebacks import without_our_frames
+from shardlift.launch.notebook_lines import note_notebook, print_traceback
 
-__all__ = ["Program", "report_uncaught", "virtual_devices"]
+__all__ = ["Program", "report_uncaught", "use_virtual_devices", "virtual_devices"]
 
 # What is imported before the program, by packages that it may have files of the same name as. Not
 # the standard library: JAX needs most of it as well.
@@ -113,7 +115,9 @@ def _cells(path: str, content: bytes) -> str:
     for number in notebook.cells.broken if notebook.cells else ():
         print(f"shardlift: cell {number} of {path} is not Python, and is left out", file=sys.stderr)
     # Tracebacks would show lines of JSON: python's own, before 3.13, read the file themselves.
-    sys.excepthook = traceback.print_exception
+    sys.excepthook = print_traceback
+    if notebook.cells is not None:
+        note_notebook(path, notebook.cells)
     lines = notebook.text.splitlines(keepends=True)
     linecache.cache[path] = (len(notebook.text), None, lines, path)
     return notebook.text
@@ -144,6 +148,22 @@ def virtual_devices(devices: int, environ: MutableMapping[str, str]) -> None:
     threads = _THREADS_PER_DEVICE * devices
     if threads > _default_threads(environ):
         environ.setdefault("PJRT_NPROC", str(threads))
+
+
+def use_virtual_devices(devices: int) -> None:
+    """Use so many virtual CPU devices in this process; RuntimeError if JAX has already started."""
+    virtual_devices(devices, os.environ)
+    jax: Any = sys.modules.get("jax")  # it may have been imported, by a sitecustomize for example
+    if jax is None:
+        return
+    try:
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", devices)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"JAX has already started: {error}. Set JAX_PLATFORMS=cpu "
+            f"JAX_NUM_CPU_DEVICES={devices} in the environment instead."
+        ) from None
 
 
 def _default_threads(environ: Mapping[str, str]) -> int:

@@ -1,15 +1,13 @@
-"""A migration as JSON and as a diff, and what a command showed of its sites, as text."""
+"""A migration as JSON, and what a command showed of its sites, as text."""
 
 from __future__ import annotations
 
-import difflib
-import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shardlift._escape import escape_control
 from shardlift.cli.document import Item, document, item
+from shardlift.cli.formats.diff import diff_of
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, ProcessChoice
 from shardlift.source.model import Version
@@ -112,21 +110,3 @@ def _result(result: PlaceResult) -> dict[str, Any]:
     path, line, column, _ = result.change
     where = {"path": path, "line": line, "column": column + 1}
     return {**where, "verdict": result.word, "why": result.why}
-
-
-# ---- diffs
-
-
-def diff_of(file: FileResult) -> list[str]:
-    """The change of one file as a unified diff."""
-    before, after = _for_diff(file.before), _for_diff(file.after)
-    old = f"a/{escape_control(file.path)}" if before else "/dev/null"
-    lines = list(difflib.unified_diff(before, after, old, f"b/{escape_control(file.path)}"))
-    return [
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    ]
-
-
-def _for_diff(text: str) -> list[str]:
-    """Lines as diff and patch see them: neither a `\\r` nor a form feed ends one."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)

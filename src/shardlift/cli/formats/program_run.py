@@ -8,13 +8,12 @@ import shlex
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 
 from shardlift.cli.document import Item, document, item
 from shardlift.launch import Failure, Program
+from shardlift.launch.notebook_lines import cell_of
 
 _INSTALLED = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
-_Frames = TracebackType | None
 
 
 class RunDocument:
@@ -30,14 +29,8 @@ class RunDocument:
     def instead_of_output(self) -> Iterator[None]:
         """What the program prints goes to stderr; stdout has the document, at the end."""
         sys.stdout.flush()
-        stdout, hook = os.dup(1), sys.excepthook
+        stdout = os.dup(1)
         os.dup2(2, 1)
-
-        def note(kind: type[BaseException], error: BaseException, frames: _Frames) -> None:
-            self.failures.append(_failure(error))
-            hook(kind, error, frames)
-
-        sys.excepthook = note
         try:
             yield
         except SystemExit as ended:
@@ -45,8 +38,10 @@ class RunDocument:
             with open(stdout, "w", encoding="utf-8") as stream:
                 stream.write(self.text(ended.code) + "\n")
             raise
-        finally:
-            sys.excepthook = hook
+
+    def add_error(self, error: BaseException) -> None:
+        """What ended the program."""
+        self.failures.append(_failure(error))
 
     def add_failure(self, failure: Failure) -> None:
         """The first process of several that failed."""
@@ -75,6 +70,11 @@ def _failure(error: BaseException) -> Item:
     """An error, at the innermost line that is neither Python's nor of an installed package."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not any(part in f.filename for part in _INSTALLED)] or frames[-1:]
-    where = {"path": os.path.relpath(own[-1].filename), "line": own[-1].lineno} if own else {}
+    where: dict[str, object] = {}
+    if own:
+        path, line = own[-1].filename, own[-1].lineno or 0
+        where = {"path": os.path.relpath(path), "line": line}
+        if (place := cell_of(path, line)) is not None:
+            where |= dict(zip(("cell", "line"), place, strict=True))
     text = "".join(traceback.format_exception_only(error)).strip()
     return item(type(error).__name__, text) | where

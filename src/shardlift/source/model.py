@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GUIDE = "https://docs.jax.dev/en/latest/migrate_pmap.html"
 CHANGELOG = "https://docs.jax.dev/en/latest/changelog.html"
-SHARD_MAP = "https://docs.jax.dev/en/latest/notebooks/shard_map.html"
+SHARD_MAP = "https://docs.jax.dev/en/latest/_autosummary/jax.shard_map.html"
 MULTI_PROCESS = "https://docs.jax.dev/en/latest/multi_process.html"
 
 # The text of one file, or of several by path for rules that need more than one file.

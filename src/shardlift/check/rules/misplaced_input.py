@@ -29,6 +29,8 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _maps_axis_zero(mapped: Mapped) -> bool:
+    if mapped.keywords.keys() & {"devices", "backend"}:  # as the guide says, for such inputs
+        return False
     located = mapped.keywords.get("in_axes")
     if located is None:
         return "static_broadcasted_argnums" not in mapped.keywords
@@ -67,6 +69,8 @@ RULE = Rule(
         "import jax\nstep = jax.pmap(f, in_axes=None)\n"
         "y = step(jax.device_put(x, jax.devices()[0]))",
         "import jax\nstep = jax.jit(f)\ny = step(jax.device_put(x, jax.devices()[0]))",
+        "import jax\nd = jax.devices()\nstep = jax.pmap(f, devices=d[:1])\n"
+        "y = step(jax.device_put(x, jax.devices()[0]))",
     ),
     since=(0, 8),
 )

@@ -19,6 +19,7 @@ from shardlift.source.scopes import FUNCTIONS, positional
 from shardlift.source.shard_maps import ShardMap
 from shardlift.source.values import Known
 
+_ARITHMETIC = (ast.BinOp, ast.operator, ast.Name, ast.Constant, ast.expr_context)
 _ACROSS = ("jax.lax.p", "jax.lax.all_", "jax.lax.axis_", "jax.lax.ragged", "jax.experimental")
 
 
@@ -37,7 +38,7 @@ def visit(file: File) -> Iterator[Match]:
             grouped = any(keyword.arg == "axis_index_groups" for keyword in node.keywords)
             if axis is not None and axis in spec and not grouped:
                 yield Match(where, f"equal copies are stacked along {axis!r}: use P()")
-        elif spec == () and _stays_local(shard_map, body):
+        elif spec == () and (_stays_local(shard_map, body) or _adds_local(shard_map, body)):
             yield Match(where, "P() for a value that differs between devices")
 
 
@@ -51,6 +52,20 @@ def _stays_local(shard_map: ShardMap, body: Known) -> bool:
         if not called.startswith(("jax.", "numpy.")) or called.startswith(_ACROSS):
             return False
     return True
+
+
+def _adds_local(shard_map: ShardMap, body: Known) -> bool:
+    """Whether the body is nothing but arithmetic with an input that is mapped."""
+    node = body.node
+    if not isinstance(node, FUNCTIONS):
+        return False
+    first = node.body if isinstance(node, ast.Lambda) else node.body[0]
+    whole = first.value if isinstance(first, ast.Return) else first
+    parts = list(ast.walk(whole)) if isinstance(whole, ast.BinOp) else []
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
+    return all(isinstance(part, _ARITHMETIC) for part in parts) and any(
+        name in positional(node) and shard_map.spec_of(name) for name in names
+    )
 
 
 RULE = Rule(
@@ -68,6 +83,9 @@ RULE = Rule(
         "out_specs=P('i'))  # SL703\n",
         LAX + "f = jax.shard_map(lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P(), "
         "check_vma=False)  # SL703\n",
+        LAX + "from functools import partial\n@jax.jit\n"
+        "@partial(jax.shard_map, mesh=m, in_specs=(P('i'), P()), out_specs=P())  "
+        "# SL703\ndef f(x, y):\n    return x + y\n",
     ),
     good=(
         LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), "
@@ -79,6 +97,9 @@ RULE = Rule(
         LAX + "f = jax.shard_map(lambda x: lax.all_gather(x, 'i'), mesh=m, in_specs=P('i'), "
         "out_specs=P(), check_vma=False)\n",
         LAX + "f = jax.shard_map(lambda x, y: x, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
+        LAX + "f = jax.shard_map(lambda x, y: x + 1, mesh=m, in_specs=(P(), P('i')), "
+        "out_specs=P())\n",
+        LAX + "f = jax.shard_map(lambda x: -x + y(), mesh=m, in_specs=P(), out_specs=P())\n",
         LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i', axis_index_groups=halves), mesh=m, "
         "in_specs=P('i'), out_specs=P('i'), check_vma=False)\n",
     ),

@@ -15,9 +15,9 @@ from shardlift.capture.schema import Untried
 from shardlift.rewrite import sites as shard_map_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style
 from shardlift.rewrite.device_axis.cells import NodePlace
-from shardlift.rewrite.device_axis.comments import comments_above
 from shardlift.rewrite.device_axis.failures import blame
 from shardlift.rewrite.device_axis.mesh import Meshes, needs_helper, runs_at_import
+from shardlift.rewrite.device_axis.plain import comments_above
 from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.recordings import is_file
 from shardlift.rewrite.device_axis.sites import GlobalSite
@@ -47,7 +47,6 @@ class JitObstacle(StrEnum):
     STACKED_ARGUMENT = "argument {} keeps its device axis"
     OTHER_ARGUMENT = "argument {} is laid out in another way than in the recorded run"
     STACKED_OUTPUT = "an output keeps its device axis"
-    STATIC = "it has static arguments"
     MANY_PROCESSES = "the program runs in many processes"
     KEYWORDS = "it is called with keyword arguments"
     SHADOWED = f"the name `{HELPER}` means something else here"
@@ -158,7 +157,6 @@ def _not_written(site: GlobalSite, decision: Decision) -> JitRefusal | None:
         JitObstacle.STACKED_OUTPUT: any(
             layout is not AxisLayout.WHOLE for layout in decision.outputs(site)
         ),
-        JitObstacle.STATIC: site.static,
         JitObstacle.MANY_PROCESSES: site.file.many_processes,
         JitObstacle.KEYWORDS: site.has_keywords or site.named,
         JitObstacle.SHADOWED: is_shadowed(site.file, site.node, HELPER),

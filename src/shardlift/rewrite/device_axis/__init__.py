@@ -14,12 +14,9 @@ dynamic      names that are reached without being written: `globals()`, `importl
 exposure     what code outside of the program, or not understood, may see
 connections  calls and the pmapped functions that they call
 keywords     calls with keyword arguments become calls by position
-flow         the last three, in their order
 solve        the layout of each class: whole, global or stacked
 reasons      why an axis or a helper is kept, and what to change by hand
 spelling     the new text of each place; `rewrites`: the edits of all files
-comments     comments between the arguments of a pmap move above it
-plain        the text of a site; `specs`: its specs; `wrapper`: the lambda around its
-             function; `mesh`: its mesh
+plain        the text of a site, its specs and its comments; `mesh`: its mesh
 process_arrays  arrays of which each of many processes has a part
 """

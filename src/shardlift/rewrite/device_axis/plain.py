@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
+from shardlift.rewrite.call_format import Argument, CallText
 from shardlift.rewrite.device_axis.cells import CellRole, Point, find
 from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
 from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.device_axis.specs import specs_of
 from shardlift.rewrite.device_axis.spelling import numpy_name
-from shardlift.rewrite.device_axis.wrapper import Wrapper, filled, wrap
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.source.comments import comments_in
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Span
 from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
@@ -36,20 +35,9 @@ def not_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) ->
         return obstacle(ObstacleKind.NO_KEYWORDS, Advice.BY_POSITION)
     if _is_compiled_once(site) and not _runs_once(program, site.file, site.node):
         return obstacle(ObstacleKind.MAPPED_AGAIN, Advice.MAP_ONCE)
-    if needs_wrapper(program, site, decision) and wrapper_of(program, site, decision) is None:
+    if _row_edits(program, site, decision) is None:
         return obstacle(ObstacleKind.NO_ROWS, Advice.WRITE_OUT)
     return None
-
-
-def needs_wrapper(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
-    """Whether there is a lambda around the function of a site."""
-    return bool(site.static) or _row_edits(program, site, decision) is None
-
-
-def wrapper_of(program: FollowedProgram, site: GlobalSite, decision: Decision) -> Wrapper | None:
-    """The lambda around the function of a site, for static arguments and rows."""
-    takes_rows = _row_edits(program, site, decision) is None
-    return wrap(program, site, decision, functools.partial(_row_of, site) if takes_rows else None)
 
 
 def plain_form(
@@ -58,23 +46,61 @@ def plain_form(
     """The two calls of a site, and the helpers that they need."""
     file = site.file
     axis, written = axis_of(site)
+    specs = _specs(site, decision, written)
     if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
-        form = CallForm(specs_of(site, decision, written), outer, written, name=AT_CALL)
-        return form, frozenset({HelperRequest(AT_CALL)})
-    return mapping_form(site, decision, meshes, outer)
-
-
-def mapping_form(
-    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
-) -> tuple[CallForm, frozenset[HelperRequest]]:
-    """The two calls of a site that is evaluated when devices may be touched."""
-    file = site.file
-    axis, written = axis_of(site)
+        return CallForm(specs, outer, written, name=AT_CALL), frozenset({HelperRequest(AT_CALL)})
     mesh = meshes.text(file, axis, written)
-    specs = specs_of(site, decision, written)
     inner = (f"mesh={mesh}", *specs, "check_vma=False")
     form = CallForm(inner, outer, None, name=f"{jax_name(file)[0]}.shard_map")
     return form, needs_helper(mesh)
+
+
+def _specs(site: GlobalSite, decision: Decision, axis: str) -> tuple[Argument, Argument]:
+    """`in_specs` and `out_specs`; one spec for all outputs if it is the same."""
+    arguments = [decision.argument(site, k) for k in range(site.arguments or 0)]
+    jax, outputs = jax_name(site.file)[0], decision.outputs(site)
+    inputs = [_spec(layout, jax, axis) for layout in arguments]
+    listed = f"in_specs=({inputs[0]},)" if len(inputs) == 1 else CallText("in_specs=", (*inputs,))
+    specs = [_spec(layout, jax, axis) for layout in outputs]
+    is_one = len(set(specs)) == 1
+    return listed, f"out_specs={specs[0]}" if is_one else CallText("out_specs=", (*specs,))
+
+
+def _spec(layout: AxisLayout, jax: str, axis: str) -> str:
+    return f"{jax}.P()" if layout is AxisLayout.WHOLE else f"{jax}.P({axis})"
+
+
+# ---- comments between the arguments: they move above the statement, as one would by hand
+
+
+def comments_above(site: GlobalSite) -> tuple[Edit, ...]:
+    """The comments of a site's call, on lines of their own above its statement."""
+    comments = _comments_of(site.file, site.node, site.options.operand)
+    if not comments:
+        return ()
+    line = _first_line(site.file, site.node)
+    margin = site.file.margin(line)
+    lines = "".join(f"{margin}{comment}\n" for comment in comments)
+    return (Edit(site.file.stretch(line, 0, line, 0), lines),)
+
+
+def _comments_of(file: File, node: ast.expr, operand: ast.expr | None) -> list[str]:
+    """The comments in the text of a call, without those of the function that it maps."""
+    inside = (position(operand), end(operand)) if operand is not None else ((0, 0), (0, 0))
+    found = []
+    for comment in comments_in(f"({file.text(node)})"):
+        line = node.lineno + comment.start[0] - 1
+        if not inside[0] <= (line, comment.start[1]) <= inside[1]:
+            found.append(comment.string)
+    return found
+
+
+def _first_line(file: File, node: ast.expr) -> int:
+    """The first line of the statement that a site is in, with its decorators."""
+    around = [node, *file.index.ancestors(node)]
+    statement = next(one for one in around if isinstance(one, ast.stmt))
+    decorators = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(one.lineno for one in decorators)])
 
 
 # ---- rows: what stays one per device
@@ -112,7 +138,7 @@ def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -
         return None
     if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):
         return None
-    names = positional(node)[filled(site) :]
+    names = positional(node)[_filled(site) :]
     if any(k >= len(names) for k in given):
         return None
     edits = [edit for k in given for edit in _take_row(site, k, names[k])]
@@ -123,6 +149,13 @@ def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -
             return None
         edits += added
     return edits
+
+
+def _filled(site: GlobalSite) -> int:
+    """How many positional parameters a `functools.partial` has filled."""
+    operand = site.options.operand
+    is_partial = site.file.called(operand) == "functools.partial"
+    return len(operand.args) - 1 if isinstance(operand, ast.Call) and is_partial else 0
 
 
 def _lambda_edits(

@@ -12,11 +12,21 @@ from shardlift.capture import schema
 from shardlift.rewrite import sites as shard_map_sites
 from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.changes import ChangeId, Decisions, notebook_id
-from shardlift.rewrite.device_axis import mesh, plain, process_arrays, spelling
+
+# The functions of the visitor register themselves when their modules are imported.
+from shardlift.rewrite.device_axis import (  # noqa: F401
+    calls,
+    expressions,
+    mesh,
+    plain,
+    process_arrays,
+    spelling,
+    statements,
+)
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point, WeakTypes
-from shardlift.rewrite.device_axis.comments import comments_above
+from shardlift.rewrite.device_axis.connections import connect
+from shardlift.rewrite.device_axis.exposure import expose
 from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
-from shardlift.rewrite.device_axis.flow import follow_values
 from shardlift.rewrite.device_axis.keywords import unnamed_calls, unnamed_operand
 from shardlift.rewrite.device_axis.mesh import Meshes
 from shardlift.rewrite.device_axis.program import FollowedProgram
@@ -30,6 +40,7 @@ from shardlift.rewrite.device_axis.solve import (
     findings,
     sites_of,
 )
+from shardlift.rewrite.device_axis.visitor import Visitor
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.whole_batch import JitPlan, choose, rewrites
@@ -80,7 +91,11 @@ def _analyse(
         with blame(site.file):
             site.obstacles += _cannot_be_written(site)
     if program.sites:
-        follow_values(program)
+        for file in (one for one in files if one not in lost):
+            with blame(file):
+                Visitor(program, file, file.index.module).block(file.index.root.body)
+        expose(program)
+        connect(program)
     return program
 
 
@@ -271,27 +286,11 @@ def _plain_site(
 ) -> Match:
     """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
-    if plain.needs_wrapper(program, site, decision):
-        return _wrapped_site(program, site, decision, meshes)
     form, helpers = plain.plain_form(site, decision, meshes, _donation(site))
     edits = shard_map_sites.edits_of(
         file, site.node, site.options.operand, form, style, unnamed_operand(site)
     )
-    edits += (*plain.row_edits(program, site, decision), *comments_above(site))
-    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
-
-
-def _wrapped_site(
-    program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
-) -> Match:
-    """The same with a lambda around the function."""
-    form, helpers = plain.mapping_form(site, decision, meshes, _donation(site))
-    wrapper = plain.wrapper_of(program, site, decision)
-    assert wrapper is not None
-    call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
-    text = spelling.laid_out(site.file, site.node, call)
-    rows = plain.row_edits(program, site, decision)
-    edits = (site.file.replace(site.node, text), *rows, *comments_above(site))
+    edits += (*plain.row_edits(program, site, decision), *plain.comments_above(site))
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 

@@ -67,6 +67,55 @@ def test_what_a_guard_hides_is_listed() -> None:
     assert skipped == ["jax.tree_map is guarded on line 2"]
 
 
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        (
+            "import jax.tools.colab_tpu\njax.tools.colab_tpu.setup_tpu()\nx = jax.devices()\n",
+            "import jax\nx = jax.devices()\n",
+        ),
+        (
+            "import jax\nif colab:\n    from jax.tools import colab_tpu\n"
+            "    colab_tpu.setup_tpu('tpu_driver')\n",
+            "import jax\nif colab:\n    pass\n",
+        ),
+        (
+            "import jax\nif colab:\n    import jax.tools.colab_tpu\n"
+            "    jax.tools.colab_tpu.setup_tpu()\nx = jax.devices()\n",
+            "import jax\nif colab:\n    pass\nx = jax.devices()\n",
+        ),
+        ("from jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = 1\n", "x = 1\n"),
+        ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
+        (
+            "import jax.numpy as jnp\nx = jnp.full(3, jnp.NINF) * jnp.NINF**2 + jnp.PZERO\n",
+            "import jax.numpy as jnp\nx = jnp.full(3, -jnp.inf) * (-jnp.inf)**2 + 0.0\n",
+        ),
+        (
+            "from jax.config import config\nconfig.FLAGS.jax_xla_backend = 'tpu_driver'\n"
+            "config.FLAGS.jax_enable_x64 = True\nprint(config.FLAGS.jax_enable_x64)\n",
+            "from jax import config\nconfig.update('jax_enable_x64', True)\n"
+            "print(config.jax_enable_x64)\n",
+        ),
+    ],
+)
+def test_without_successor_but_with_an_answer(text: str, after: str) -> None:
+    assert migrated(text, settings=Settings()) == after
+    assert migrated(after, settings=Settings()) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from jax.tools import colab_tpu\nready = colab_tpu.setup_tpu()\n",
+        "import jax\nwith jax.spmd_mode('allow_all'):\n    f()\n",
+        "from jax.numpy import NINF\nx = NINF\n",
+    ],
+)
+def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
+    assert migrated(text) == text
+    assert any(words in why for why in refused(rewrite, text) for words in ("delete it", "write"))
+
+
 @pytest.mark.parametrize("goal", Goal)
 @pytest.mark.parametrize(
     ("before", "after"),

@@ -149,3 +149,9 @@ def test_the_table_has_every_name_that_jax_itself_says_it_removed() -> None:
                 asked += 1
                 assert path in known or module.__name__ in known, path
     assert asked
+
+
+@pytest.mark.parametrize("row", [row for row in ALL if not row.successor], ids=lambda row: row.name)
+def test_a_name_without_successor_says_what_to_do_or_why(row: Removed) -> None:
+    verbs = ("delete it", "nothing replaces it: ", "write ", "use ", "place ", "set ", "read ")
+    assert row.note.startswith((*verbs, "copy "))

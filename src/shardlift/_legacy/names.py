@@ -99,6 +99,7 @@ MODULES: dict[str, tuple[Version, str]] = {
     "jax.abstract_arrays": ((0, 4, 17), "jax.core"),
     "jax.prng": ((0, 4, 24), "jax.extend.random"),
     "jax.api": ((0, 2, 21), "jax"),
+    "jax.experimental.array": ((0, 3, 19), "jax"),
     "jax.util": ((0, 8), "jax._src.util"),
 }
 

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from shardlift.check.successor_calls import is_rewritten_along, renamed_for, successor_call
+from shardlift.check.successor_calls import (
+    call_statement,
+    flag_edit,
+    is_rewritten_along,
+    renamed_for,
+    successor_call,
+    successor_value,
+)
 from shardlift.source.file import File
 from shardlift.source.guarded import guard_of
 from shardlift.source.imports import (
@@ -22,6 +29,7 @@ from shardlift.source.model import Edit, Match
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import ALL, Removed, can_call, is_gone, sentence
 from shardlift.source.settings import Settings
+from shardlift.source.statements import delete, is_only_statement
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
@@ -66,6 +74,9 @@ def fix(file: File, node: ast.AST, row: Removed) -> Fix:
         return _attribute_fix(file, node, row)
     statement = file.index.parents.get(node)
     assert isinstance(node, ast.alias)
+    if row.is_deleted:
+        assert isinstance(statement, ast.Import | ast.ImportFrom)
+        return _delete_import(file, statement, node, row), frozenset()
     if isinstance(statement, ast.ImportFrom):
         return _from_elsewhere(file, statement, node, row)
     assert isinstance(statement, ast.Import)
@@ -86,9 +97,45 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
     return any(a.name == "jax" and not a.asname for other in others for a in other.names)
 
 
+def _delete_import(
+    file: File, statement: ast.Import | ast.ImportFrom, alias: ast.alias, row: Removed
+) -> tuple[Edit, ...]:
+    """Delete an import, and the calls of what it binds, if it is used for nothing else."""
+    if isinstance(statement, ast.Import) and not alias.asname:  # it binds `jax`
+        inside = [n for n in file.index.nodes(ast.Attribute) if file.name(n) == row.name]
+        if any(call_statement(file, node) is None for node in inside):
+            return ()
+        others = [a for s in file.index.nodes(ast.Import) if s is not statement for a in s.names]
+        if not any(other.name == "jax" and not other.asname for other in others):
+            return (file.replace(alias, "jax"),)
+        return drop_names(file, statement, [alias])
+    calls = [call_statement(file, use) for use in uses_of(file, alias)]
+    if None in calls:
+        return ()
+    if calls and is_only_statement(file, statement, {statement, *calls}):
+        return (file.replace(statement, "pass"), *(delete(file, call) for call in calls if call))
+    dropped = drop_names(file, statement, [alias])
+    return (*dropped, *(delete(file, call) for call in calls if call))
+
+
+def _delete_call(file: File, statement: ast.stmt, row: Removed) -> tuple[Edit, ...]:
+    """Delete a call of a module whose import beside it is deleted, too."""
+    imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
+    if is_only_statement(file, statement, imports):
+        return (file.replace(statement, "pass"),)
+    return (delete(file, statement),)
+
+
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
         return _spell_successor(file, node, row)
+    if row.is_deleted:
+        statement = call_statement(file, node)
+        return (_delete_call(file, statement, row) if statement else ()), frozenset()
+    is_flag = row.name.startswith("jax.config.") and row.name.endswith(".FLAGS")
+    edit = flag_edit(file, node) if is_flag else successor_value(file, node, row)
+    if edit is not None:
+        return (edit,), frozenset()
     use = successor_call(file, node, row)
     if use is None or not use.successor:
         return (use.edits if use is not None else ()), frozenset()

@@ -15,6 +15,7 @@ from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.removed_names import Removed
 from shardlift.source.scopes import end
+from shardlift.source.statements import delete
 from shardlift.source.values import Result
 
 
@@ -35,6 +36,46 @@ def successor_call(file: File, name: ast.expr, row: Removed) -> SuccessorCall | 
     if any(isinstance(a, ast.Starred) for a in call.args) or any(not k.arg for k in call.keywords):
         return None
     return form(file, call)
+
+
+def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | None:
+    """The text that takes the place of a removed constant."""
+    if row.name not in _VALUES:
+        return None
+    text = _VALUES[row.name].format(file.text(node.value))
+    parent = file.index.parents.get(node)
+    is_bound = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow)
+    return file.replace(
+        node, f"({text})" if is_bound or isinstance(parent, ast.Attribute) else text
+    )
+
+
+def flag_edit(file: File, node: ast.Attribute) -> Edit | None:
+    """`config.FLAGS.name`, read or set, as `config.name` or `config.update("name", …)`."""
+    option = file.index.parents.get(node)
+    if not isinstance(option, ast.Attribute):
+        return None
+    config = file.text(node.value)
+    if isinstance(option.ctx, ast.Load):
+        return file.replace(option, f"{config}.{option.attr}")
+    statement = file.index.parents.get(option)
+    if not isinstance(statement, ast.Assign) or statement.targets != [option]:
+        return None
+    if option.attr in _OF_COLAB:
+        return delete(file, statement)
+    return file.replace(
+        statement, f"{config}.update({option.attr!r}, {file.text(statement.value)})"
+    )
+
+
+def call_statement(file: File, node: ast.AST) -> ast.stmt | None:
+    """The statement that calls a function of a module, and does nothing else: `m.f()`."""
+    parent = file.index.parents.get(node)
+    while isinstance(parent, ast.Attribute):
+        node, parent = parent, file.index.parents.get(parent)
+    statement = file.index.parents.get(parent) if isinstance(parent, ast.Call) else None
+    is_call = isinstance(parent, ast.Call) and parent.func is node
+    return statement if is_call and isinstance(statement, ast.Expr) else None
 
 
 def is_rewritten_along(file: File, name: ast.expr) -> bool:
@@ -133,6 +174,9 @@ def _before_bracket(file: File, call: ast.Call, text: str) -> Edit:
 
 
 _WIDE = 100
+# A driver for the TPUs of Colab that JAX no longer has.
+_OF_COLAB = ("jax_xla_backend", "jax_backend_target")
+_VALUES = {"jax.numpy.NINF": "-{}.inf", "jax.numpy.NZERO": "-0.0", "jax.numpy.PZERO": "0.0"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _FORMS: dict[str, Callable[[File, ast.Call], SuccessorCall | None]] = {
     "jax.core.axis_frame": _axis_frame,

@@ -8,9 +8,10 @@ those of the change logs; where a change log is silent, the releases themselves 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardlift.source.model import Version
+from shardlift.source.removed_internals import INTERNALS
 from shardlift.source.settings import Settings
 
 
@@ -25,6 +26,12 @@ class Removed:
     gone: Version
     successor: str = ""
     same: bool = False
+    note: str = ""  # what to do without a successor, or why nothing replaces it
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether calls of it can be deleted: they have nothing left to do."""
+        return self.note.startswith(DELETE)
 
 
 def _renames(gone: Version, old: str, new: str, pairs: str) -> tuple[Removed, ...]:
@@ -49,7 +56,7 @@ def _follow_successors(rows: tuple[Removed, ...]) -> tuple[Removed, ...]:
     """
     known = {row.name: row for row in ROWS}
     found: dict[str, Removed] = {}
-    for row in rows:
+    for row in (known[row.name] for row in rows):
         then = known.get(row.successor)
         found[row.name] = _compose(row, then, "") if then is not None else row
         for name, inner in known.items():
@@ -61,7 +68,7 @@ def _follow_successors(rows: tuple[Removed, ...]) -> tuple[Removed, ...]:
 
 def _compose(row: Removed, then: Removed, rest: str) -> Removed:
     same = row.same and then.same
-    return Removed(f"{row.name}{rest}", max(row.gone, then.gone), then.successor, same)
+    return Removed(f"{row.name}{rest}", max(row.gone, then.gone), then.successor, same, then.note)
 
 
 # What the successor can be called with where it takes less than the removed function did: how many
@@ -133,6 +140,14 @@ SHARDINGS = (
     *_renames((0, 4, 11), "jax.experimental", "jax.sharding", "PartitionSpec"),
     *_renames((0, 4, 11), "jax.experimental.pjit", "jax.sharding", "PartitionSpec NamedSharding"),
     *_renames((0, 4, 24), "jax.experimental.pjit", "jax.lax", "with_sharding_constraint"),
+    *_renames((0, 3, 16), "jax.experimental", "jax.lax", "with_sharding_constraint"),
+    *_renames(
+        (0, 3, 24),
+        "jax.experimental.pjit",
+        "jax.experimental.multihost_utils",
+        "global_array_to_host_local_array host_local_array_to_global_array",
+    ),
+    *_renames((0, 5, 3), "jax.sharding", "jax.sharding", "AxisTypes=AxisType"),
     *_without_successor((0, 4, 11), "jax.experimental.pjit", "FROM_GDA"),
     *_renames((0, 4, 11), "jax.interpreters.pxla", "jax.sharding", "PartitionSpec Mesh"),
     *_renames((0, 4, 31), "jax.experimental.maps", "jax.sharding", "Mesh"),
@@ -203,6 +218,15 @@ MODULES = (
         "jax.experimental.optimizers", (0, 3, 16), "jax.example_libraries.optimizers", same=True
     ),
     Removed("jax.experimental.loops", (0, 3, 16)),
+    Removed("jax.experimental.djax", (0, 3, 6)),
+    Removed("jax.experimental.array", (0, 3, 19), "jax"),
+    *_renames((0, 3, 19), "jax.experimental.array", "jax", "Array make_array_from_callback"),
+    Removed("jax.experimental.sharding", (0, 3, 19), "jax.sharding", same=True),
+    Removed("jax.interpreters.masking", (0, 3, 16)),
+    Removed("jax.interpreters.invertible_ad", (0, 3, 6)),
+    Removed("jax.experimental.compilation_cache.file_system_cache", (0, 3, 14)),
+    Removed("jax.experimental.compilation_cache.gfile_cache", (0, 4, 9)),
+    Removed("jax.experimental.compilation_cache.cache_interface", (0, 4, 9)),
     Removed("jax.experimental.optix", (0, 2, 5)),
     Removed("jax.experimental.vectorize", (0, 2, 1), "jax.numpy.vectorize"),
     Removed("jax.experimental.ann", (0, 3, 1), "jax.lax.approx_max_k"),
@@ -266,6 +290,12 @@ MODULES = (
     *_without_successor((0, 3, 2), "jax.test_util", "JaxTestCase JaxTestLoader with_config"),
     Removed("jax.cloud_tpu_init", (0, 11)),
     Removed("jax.tools.colab_tpu", (0, 10)),
+    *_without_successor(
+        (0, 4, 20),
+        "jax.config",
+        "FLAGS define_bool_state define_enum_state define_float_state define_int_state "
+        "define_string_state",
+    ),
     Removed("jax.experimental.control_deps", (0, 11, 1)),
     Removed("jax.experimental.shard_alike", (0, 12)),
 )
@@ -323,6 +353,16 @@ NUMPY = (
     *_without_successor((0, 8, 2), "jax.experimental", "saved_input_vjp si_vjp"),
     *_renames((0, 9), "jax.experimental", "jax", "MutableArray=Ref mutable_array=new_ref"),
     *_renames((0, 9), "jax", "jax", "ArrayRef=Ref array_ref=new_ref"),
+    *_renames((0, 9), "jax.ref", "jax", "ArrayRef=Ref array_ref=new_ref"),
+    *_renames((0, 3, 3), "jax", "jax.stages", "Compiled Lowered"),
+    *_renames((0, 3), "jax.lax", "jax.lax", "select_p=select_n_p"),
+    *_renames((0, 4, 17), "jax.extend.random", "jax.random", "wrap_key_data"),
+    *_renames(
+        (0, 7, 2),
+        "jax.experimental.pallas.tpu",
+        "jax.experimental.pallas.tpu",
+        "TPUCompilerParams=CompilerParams TPUMemorySpace=MemorySpace",
+    ),
     *_without_successor(
         (0, 3, 16), "jax.profiler", "trace_function", "jax.profiler.annotate_function"
     ),
@@ -506,6 +546,23 @@ CORE = (
         "padding_rules trace_to_jaxpr_dynamic2",
     ),
     *_renames((0, 9), "jax.interpreters.partial_eval", "jax.extend.core", "Jaxpr"),
+    *_renames((0, 4, 3), "jax.interpreters.ad", "jax.extend.core", "Literal Primitive"),
+    *_renames((0, 4, 3), "jax.interpreters.ad", "jax.core", "Tracer"),
+    *_renames((0, 4, 4), "jax.interpreters.batching", "jax.core", "Tracer"),
+    *_renames((0, 4, 3), "jax.interpreters.pxla", "jax.core", "ShapedArray"),
+    *_renames((0, 4, 8), "jax.interpreters.partial_eval", "jax.core", "ShapedArray Tracer"),
+    *_renames(
+        (0, 4, 8),
+        "jax.interpreters.partial_eval",
+        "jax.extend.core",
+        "ClosedJaxpr JaxprEqn Literal Primitive Var",
+    ),
+    *(
+        row
+        for module, releases in INTERNALS.items()
+        for release, listed in releases.items()
+        for row in _without_successor(release, module, listed)
+    ),
     *_without_successor(
         (0, 9),
         "jax.interpreters.partial_eval",
@@ -546,7 +603,88 @@ FLAX = (
     *_without_successor((0, 10, 5), "flax.nnx", "Jit Pmap Remat Scan Vmap"),
 )
 
+DELETE = "delete it"
+_INTERNAL = "nothing replaces it: it was a part of how JAX works inside"
+_AT = "write x.at[i].{}(y)"
+_TRACING = "nothing replaces it: the experiment ended"
+_NOTES = {
+    "jax.device_put_sharded": "place with jax.device_put and a NamedSharding",
+    "jax.device_put_replicated": "place with jax.device_put and a NamedSharding",
+    "jax.soft_pmap": "nothing replaces it: jax.vmap inside jax.pmap maps more rows than devices",
+    "jax.cloud_tpu_init": f"{DELETE}: JAX finds the TPU itself",
+    "jax.tools.colab_tpu": f"{DELETE}: JAX finds the TPU itself",
+    "jax.config.FLAGS": "use jax.config.update to set an option, jax.config.NAME to read it",
+    "jax.util": "copy what you need of it: safe_map, safe_zip, partial and split_list are short",
+    "jax.lax_reference": "use NumPy itself",
+    "jax.jaxpr_util": "nothing replaces it: walk jaxpr.eqns of jax.make_jaxpr",
+    "jax.experimental.loops": "write jax.lax.fori_loop or jax.lax.scan",
+    "jax.experimental.optix": "use the library optax",
+    "jax.experimental.gda_serialization": "use jax.experimental.array_serialization",
+    "jax.experimental.pjit.FROM_GDA": f"{DELETE}: jax.jit takes arrays as they are placed",
+    "jax.experimental.attrs": "use jax.new_ref for state that functions change",
+    "jax.experimental.custom_dce": _TRACING,
+    "jax.experimental.control_deps": "write jax.lax.optimization_barrier",
+    "jax.experimental.shard_alike": "write jax.lax.with_sharding_constraint",
+    "jax.experimental.saved_input_vjp": _TRACING,
+    "jax.experimental.si_vjp": _TRACING,
+    "jax.experimental.compilation_cache.compilation_cache.is_initialized": (
+        "read jax.config.jax_compilation_cache_dir"
+    ),
+    **{
+        f"jax.experimental.compilation_cache.{name}": "set jax_compilation_cache_dir instead"
+        for name in ("file_system_cache", "gfile_cache", "cache_interface")
+    },
+    **{
+        f"jax.core.{name}": "nothing replaces it: JAX has had no unit value since then; use None"
+        for name in ("AbstractUnit", "Unit", "UnitVar", "abstract_unit", "unit", "unitvar")
+    },
+    "jax.numpy.NINF": "write -jax.numpy.inf",
+    "jax.numpy.NZERO": "write -0.0",
+    "jax.numpy.PZERO": "write 0.0",
+    "jax.numpy.issubsctype": "write jax.numpy.issubdtype(x.dtype, y.dtype)",
+    "jax.ops.index_update": _AT.format("set"),
+    "jax.ops.index_add": _AT.format("add"),
+    "jax.ops.index_mul": _AT.format("multiply"),
+    "jax.ops.index_min": _AT.format("min"),
+    "jax.ops.index_max": _AT.format("max"),
+    "jax.lax.tie_in": "write its second argument: it has done nothing since JAX 0.2",
+    "jax.lax.prod": "write math.prod",
+    "jax.lax.pdot": "write jax.lax.psum of jax.lax.dot",
+    "jax.lax.xeinsum": "write jax.lax.psum of jax.numpy.einsum",
+    "jax.lax.infeed": "nothing replaces it: pass the data as an argument",
+    "jax.lax.outfeed": "use jax.experimental.io_callback",
+    "jax.dlpack.to_dlpack": "write x.__dlpack__(), or pass the array itself to from_dlpack",
+    "jax.dlpack.SUPPORTED_DTYPES": "nothing replaces it: from_dlpack raises for other dtypes",
+    "jax.errors.SimplifiedTraceback": f"{DELETE}: JAX filters tracebacks without it",
+    "jax.stages.OutInfo": "use jax.ShapeDtypeStruct",
+    "jax.custom_transpose": "use jax.custom_derivatives.linear_call",
+    "jax.enable_custom_vjp_by_custom_transpose": _TRACING,
+    "jax.spmd_mode": f"{DELETE}: arrays of several processes may be used everywhere",
+    "jax.mask": _TRACING,
+    "jax.shapecheck": _TRACING,
+    "jax.invertible": _TRACING,
+    "jax.custom_ivjp": _TRACING,
+    "jax.curry": "use functools.partial",
+    "jax.test_util.JaxTestCase": "use absl.testing.parameterized.TestCase",
+    "jax.test_util.JaxTestLoader": "use absl.testing.absltest.TestLoader",
+    "jax.test_util.with_config": "set the options with jax.config.update in setUp",
+    **{
+        f"flax.nnx.{name}": f"write flax.nnx.{name.lower()}"
+        for name in ("Jit", "Pmap", "Remat", "Scan", "Vmap")
+    },
+}
+
 ROWS = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
+
+
+def _with_note(row: Removed) -> Removed:
+    return row if row.successor else replace(row, note=_NOTES.get(row.name, _INTERNAL))
+
+
+PLACEMENT, TREES, SHARDINGS, FLAX = (
+    tuple(map(_with_note, rows)) for rows in (PLACEMENT, TREES, SHARDINGS, FLAX)
+)
+ROWS = tuple(map(_with_note, ROWS))
 PXLA, MODULES, NUMPY, CORE = map(_follow_successors, (PXLA, MODULES, NUMPY, CORE))
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
 ALL = (*TABLE, *FLAX)
@@ -565,9 +703,9 @@ def sentence(row: Removed) -> str:
         when = "does not exist"
     else:
         when = f"was removed in {library} {'.'.join(map(str, row.gone))}"
-    if not row.successor:
-        return f"{row.name} {when}"
-    return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"
+    if row.successor:
+        return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"
+    return f"{row.name} {when}: {row.note}"
 
 
 def names(rows: tuple[Removed, ...]) -> tuple[str, ...]:

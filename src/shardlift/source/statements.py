@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
@@ -57,10 +57,12 @@ def is_alone(file: File, statement: ast.stmt) -> bool:
     return _starts_line(file, statement) and (not rest or rest.startswith(b"#"))
 
 
-def is_only_statement(file: File, statement: ast.stmt) -> bool:
-    """Whether a statement is the only one of its block, which is not the module."""
+def is_only_statement(
+    file: File, statement: ast.stmt, deleted: Collection[ast.stmt | None] = ()
+) -> bool:
+    """Whether a block, but for what is deleted, has just this statement; never of a module."""
     in_module = isinstance(file.index.parents[statement], ast.Module)
-    return not in_module and len(_block(file, statement)) == 1
+    return not in_module and not set(_block(file, statement)) - {statement, *deleted}
 
 
 def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:

@@ -24,7 +24,7 @@ RULE = Rule(
     name="removed-module",
     level=Level.BROKEN,
     summary="a module of JAX or flax that is gone",
-    advice="See the message for what took its place.",
+    advice="Write what the message names.",
     explain=__doc__,
     reference=CHANGELOG,
     visit=visit,
@@ -35,6 +35,8 @@ RULE = Rule(
         "import jax.linear_util as lu  # SL107",
         "from jax.config import config  # SL107",
         "from flax import optim  # SL107",
+        "import jax.tools.colab_tpu  # SL107\njax.tools.colab_tpu.setup_tpu()  # SL107",
+        "from jax import cloud_tpu_init  # SL107",
         "import jax\nplatform = jax.lib.xla_bridge.get_backend().platform  # SL107",
     ),
     good=(

@@ -8,35 +8,6 @@ import numpy as np
 from jax import lax
 
 
-def spmd_map(fun, axis_name=None, *, donate_argnums=()):
-    """Map `fun` over the first axis of its arguments, one row per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
-    name = "_devices" if axis_name is None else axis_name
-
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        chosen = jax.devices()
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
-        count = max(shape[0] for shape in shapes if shape)
-        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
-
-        @jax.shard_map(
-            mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
-        )
-        def on_device(*block):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-        return on_device(args, kwargs)
-
-    return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-
-
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("batch",))
@@ -64,6 +35,17 @@ def first_row(x):
     return x[0]
 
 
+def per_row(f):
+    """`f` for blocks of one row: it sees the row alone, and returns one."""
+
+    @functools.wraps(f)
+    def on_block(*block):
+        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
+
+    return on_block
+
+
 STEPS, BATCH = 60, 64
 
 
@@ -85,7 +67,13 @@ def loss_fn(params, batch):
     return jnp.mean((predict(params, batch["x"]) - batch["y"]) ** 2)
 
 
-@functools.partial(spmd_map, axis_name="batch", donate_argnums=(0,))
+mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
+spec = jax.P("batch")
+
+
+@functools.partial(jax.jit, donate_argnums=(0,))
+@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+@per_row
 def train_step(params, batch):
     loss, grads = jax.value_and_grad(loss_fn)(params, batch)
     grads = lax.pmean(grads, axis_name="batch")

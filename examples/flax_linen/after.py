@@ -13,49 +13,15 @@ from flax.training import common_utils, train_state
 from jax import lax
 
 
-def _remember(make):
-    """Return what was made of the same function before: it compiles once."""
-    made = {}
+def per_row(f):
+    """`f` for blocks of one row: it sees the row alone, and returns one."""
 
-    @functools.wraps(make)
-    def find(fun=None, *args, **kwargs):
-        leaves, tree = jax.tree.flatten(kwargs)
-        key = (id(fun), args, tuple(leaves), tree)
-        if key not in made:
-            if len(made) >= 64:
-                made.pop(next(iter(made)), None)
-            made[key] = make(fun, *args, **kwargs)
-        return made[key]
+    @functools.wraps(f)
+    def on_block(*block):
+        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
-    return find
-
-
-@_remember
-def spmd_map(fun, axis_name=None, *, donate_argnums=()):
-    """Map `fun` over the first axis of its arguments, one row per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
-    name = "_devices" if axis_name is None else axis_name
-
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        chosen = jax.devices()
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
-        count = max(shape[0] for shape in shapes if shape)
-        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
-
-        @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-        def on_device(*block):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-        return on_device(args, kwargs)
-
-    return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
+    return on_block
 
 
 CLASSES, BATCH, STEPS = 4, 64, 24
@@ -117,8 +83,17 @@ def eval_step(state, batch):
     return lax.pmean({"accuracy": accuracy}, axis_name="batch")
 
 
+x_mesh = jax.sharding.Mesh(jax.devices(), ("x",))
 # Each device has batch statistics of its own while training: they are averaged before evaluation.
-cross_replica_mean = spmd_map(lambda x: lax.pmean(x, "x"), "x")
+cross_replica_mean = jax.jit(
+    jax.shard_map(
+        per_row(lambda x: lax.pmean(x, "x")),
+        mesh=x_mesh,
+        in_specs=jax.P("x"),
+        out_specs=jax.P("x"),
+        check_vma=False,
+    )
+)
 
 
 def sync_batch_stats(state):
@@ -139,8 +114,26 @@ def main():
     rng, dropout_rng = jax.random.split(jax.random.PRNGKey(0))
     state = jax_utils.replicate(create_train_state(rng))
     dropout_rngs = common_utils.shard_prng_key(dropout_rng)
-    p_train_step = spmd_map(train_step, axis_name="batch", donate_argnums=(0,))
-    p_eval_step = spmd_map(eval_step, axis_name="batch")
+    mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
+    p_train_step = jax.jit(
+        jax.shard_map(
+            per_row(train_step),
+            mesh=mesh,
+            in_specs=jax.P("batch"),
+            out_specs=jax.P("batch"),
+            check_vma=False,
+        ),
+        donate_argnums=(0,),
+    )
+    p_eval_step = jax.jit(
+        jax.shard_map(
+            per_row(eval_step),
+            mesh=mesh,
+            in_specs=jax.P("batch"),
+            out_specs=jax.P("batch"),
+            check_vma=False,
+        )
+    )
 
     train_metrics = []
     for _, batch in zip(range(STEPS), batches(seed=1)):

@@ -10,35 +10,6 @@ from flax import jax_utils, nnx
 from flax.training import common_utils
 
 
-def spmd_map(fun, axis_name=None, *, donate_argnums=()):
-    """Map `fun` over the first axis of its arguments, one row per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
-    name = "_devices" if axis_name is None else axis_name
-
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        chosen = jax.devices()
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
-        count = max(shape[0] for shape in shapes if shape)
-        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
-
-        @jax.shard_map(
-            mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
-        )
-        def on_device(*block):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-        return on_device(args, kwargs)
-
-    return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-
-
 def first_row(x):
     """`x[0]`, without a gather if `x` is an array with one row per device."""
     traced = isinstance(x, jax.core.Tracer)
@@ -47,6 +18,17 @@ def first_row(x):
         if block.shape == (1, *x.shape[1:]):
             return block.squeeze(0)
     return x[0]
+
+
+def per_row(f):
+    """`f` for blocks of one row: it sees the row alone, and returns one."""
+
+    @functools.wraps(f)
+    def on_block(*block):
+        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
+
+    return on_block
 
 
 STEPS, BATCH = 40, 64
@@ -67,7 +49,17 @@ graphdef = nnx.graphdef(Regressor(nnx.Rngs(params=0, dropout=1)))
 optimizer = optax.adam(1e-2)
 
 
-@spmd_map
+device_mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
+
+
+@jax.jit
+@jax.shard_map(
+    mesh=device_mesh,
+    in_specs=jax.P("_devices"),
+    out_specs=jax.P("_devices"),
+    check_vma=False,
+)
+@per_row
 def create(dropout_key):
     """The same parameters on every device, another key for dropout on each."""
     model = Regressor(nnx.Rngs(params=0, dropout=dropout_key))
@@ -78,7 +70,13 @@ def loss_fn(model, batch):
     return jnp.mean((model(batch["x"]) - batch["y"]) ** 2)
 
 
-@functools.partial(spmd_map, axis_name="batch", donate_argnums=(0, 1))
+mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
+spec = jax.P("batch")
+
+
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+@per_row
 def train_step(state, opt_state, batch):
     model = nnx.merge(graphdef, state)
     loss, grads = nnx.value_and_grad(loss_fn)(model, batch)

@@ -9,33 +9,6 @@ import numpy as np
 import optax
 
 
-def spmd_map(fun, axis_name=None, *, donate_argnums=()):
-    """Map `fun` over the first axis of its arguments, one row per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
-    name = "_devices" if axis_name is None else axis_name
-
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        chosen = jax.devices()
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
-        count = max(shape[0] for shape in shapes if shape)
-        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
-
-        @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-        def on_device(*block):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-        return on_device(args, kwargs)
-
-    return jax.jit(mapped, donate_argnums=donate_argnums, donate_argnames=())
-
-
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("i",))
@@ -63,6 +36,17 @@ def first_row(x):
     return x[0]
 
 
+def per_row(f):
+    """`f` for blocks of one row: it sees the row alone, and returns one."""
+
+    @functools.wraps(f)
+    def on_block(*block):
+        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
+
+    return on_block
+
+
 CLASSES, BATCH, STEPS = 4, 64, 30
 
 
@@ -85,13 +69,20 @@ def loss_fn(params, state, rng, batch):
     return optax.softmax_cross_entropy(logits, labels).mean(), state
 
 
-@functools.partial(spmd_map, axis_name="i")
+mesh = jax.sharding.Mesh(jax.devices(), ("i",))
+
+
+@jax.jit
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
+@per_row
 def init(rng, batch):
     params, state = net.init(rng, batch["x"], is_training=True)
     return params, state, optimizer.init(params)
 
 
-@functools.partial(spmd_map, axis_name="i", donate_argnums=(0, 1, 2))
+@functools.partial(jax.jit, donate_argnums=(0, 1, 2))
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
+@per_row
 def update(params, state, opt_state, rng, batch):
     rng, dropout_rng = jax.random.split(rng)
     grad_fn = jax.value_and_grad(loss_fn, has_aux=True)
@@ -101,7 +92,9 @@ def update(params, state, opt_state, rng, batch):
     return optax.apply_updates(params, updates), state, opt_state, rng, loss
 
 
-@functools.partial(spmd_map, axis_name="i")
+@jax.jit
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
+@per_row
 def accuracy(params, state, batch):
     logits, _ = net.apply(params, state, None, batch["x"], is_training=False)
     return jax.lax.pmean(jnp.mean(logits.argmax(-1) == batch["y"]), axis_name="i")

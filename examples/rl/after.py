@@ -9,33 +9,6 @@ import optax
 from jax import lax
 
 
-def spmd_map(fun, axis_name=None):
-    """Map `fun` over the first axis of its arguments, one row per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
-    name = "_devices" if axis_name is None else axis_name
-
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        chosen = jax.devices()
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
-        count = max(shape[0] for shape in shapes if shape)
-        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
-
-        @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-        def on_device(*block):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-        return on_device(args, kwargs)
-
-    return jax.jit(mapped)
-
-
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
@@ -51,6 +24,17 @@ def device_put_replicated(x, devices):
         return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
     return jax.tree.map(put, x)
+
+
+def per_row(f):
+    """`f` for blocks of one row: it sees the row alone, and returns one."""
+
+    @functools.wraps(f)
+    def on_block(*block):
+        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
+
+    return on_block
 
 
 ENVS, STEPS, UPDATES, EPOCHS = 16, 32, 25, 4  # environments on each device
@@ -121,7 +105,12 @@ def ppo_loss(params, poles, actions, old_log_probs, advantage, returns):
     return policy_loss + 0.5 * ((value - returns) ** 2).mean()
 
 
-@functools.partial(spmd_map, axis_name="devices")
+mesh = jax.sharding.Mesh(jax.devices(), ("devices",))
+
+
+@jax.jit
+@jax.shard_map(mesh=mesh, in_specs=jax.P("devices"), out_specs=jax.P("devices"), check_vma=False)
+@per_row
 def update(params, opt_state, key, poles):
     key, rollout_key = jax.random.split(key)
     poles, (seen, actions, log_probs, values, rewards, dones) = rollout(params, rollout_key, poles)

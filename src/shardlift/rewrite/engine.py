@@ -18,6 +18,7 @@ from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
 from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.rewrites import analyse, plan
 from shardlift.rewrite.drafts import finish
+from shardlift.rewrite.explicit_sites import PER_ROW
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helper_modules import helper_modules
 from shardlift.rewrite.home import Home, find_homes, no_home
@@ -118,6 +119,8 @@ class ProjectMigration:
                 drafts[path] = self._draft(stage, path, decisions)
             stage.project.trim()
         users = [path for path, draft in drafts.items() if draft.helpers]
+        if len(users) == 1 and {one.name for one in drafts[users[0]].helpers} == {PER_ROW}:
+            users = []  # too little for a module of its own
         homes = find_homes(users, self._layout, self._exists) if users else {}
         results: list[FileResult] = []
         for path, draft in drafts.items():

@@ -31,6 +31,7 @@ class CallForm:
     axis: str | None  # the axis name alone, if it is given
     name: str = PER_DEVICE
     is_jitted: bool = True  # jax.jit is around it
+    rows: str = ""  # what is around the function, so that it sees its row alone
 
 
 def form_of(levels: Sequence[Options], style: Style) -> CallForm:
@@ -62,6 +63,7 @@ def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = 
     """`jax.jit(shard_map_per_device(function, …), …)`; under a jit already, without another."""
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
+    function = CallText(form.rows, (function,)) if form.rows else function
     inner = CallText(form.name, (function, *axis, *form.inner))
     is_jitted = form.is_jitted and (form.outer or not under_jit)
     return CallText(f"{jax}.jit", (inner, *form.outer)) if is_jitted else inner

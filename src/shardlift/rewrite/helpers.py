@@ -72,12 +72,15 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
         by_name.setdefault(request.name, []).append(request)
     mapping = by_name.pop(spmd_map.NAME, [])
     texts = {name: _catalogue()[name] for name in by_name}
+    sites = [*mapping, *by_name.get("per_row", ())]
+    if not sites:
+        return texts
+    # One name for the axis: arrays that are placed have the type of those that are computed.
+    axis = _usual_axis(sites)
+    texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
     if not mapping:
         return texts
-    axis = _usual_axis(mapping)
     features = frozenset(spmd_map.Feature(word) for one in mapping for word in one.needs)
-    # One name for the axis: arrays that are placed have the type of those that are computed.
-    texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
     return {**texts, spmd_map.NAME: _spmd_map(features)}
 
 

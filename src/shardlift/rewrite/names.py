@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from shardlift.rewrite.helpers import catalogue, is_written
 from shardlift.rewrite.home import MODULE
@@ -35,6 +35,13 @@ def partial_name(file: File) -> tuple[str, frozenset[str]]:
             if of_it and bound[0].name == "partial":
                 return name, frozenset()
     return "functools.partial", frozenset({"import functools"})
+
+
+def first_free(file: File, candidates: Iterable[str], taken: set[str]) -> str:
+    """The first name that nothing in a file has."""
+    bound = {name for scope in file.index.opens.values() for name in scope.names} | taken
+    bound |= {node.id for node in file.index.nodes(ast.Name)}
+    return next(name for name in candidates if name.isidentifier() and name not in bound)
 
 
 def is_shadowed(file: File, node: ast.AST, name: str) -> bool:

@@ -84,7 +84,9 @@ class Rendering:
         self.changes += [self.change(file, match) for match in matches]
         self.imports |= {line for match in matches for line in match.imports}
         self.helpers |= {request for match in matches for request in match.helpers}
-        edits = [_with_line_ends(edit, self.text) for match in matches for edit in match.edits]
+        # Several matches may need the same line above them.
+        made = dict.fromkeys(edit for match in matches for edit in match.edits)
+        edits = [_with_line_ends(edit, self.text) for edit in made]
         if edits and self.raw is not None:
             needy = [match for match in matches if match.helpers or match.imports]
             cells = [edit.span.cell or 0 for match in needy for edit in match.edits]

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shardlift.rewrite.options import Options
+from shardlift.rewrite.scripts import MANY
 from shardlift.rewrite.spmd_map import Feature, features_of
 from shardlift.source.file import File
-from shardlift.source.scopes import FUNCTIONS, LOOPS
+from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Known
-
-# What is in one of these may run many times.
-MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def features_of_site(options: Options) -> frozenset[Feature]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from shardlift.rewrite import library_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
+from shardlift.rewrite.explicit_sites import PER_ROW, ExplicitSite, explicit_sites
 from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import is_test
@@ -53,16 +54,45 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     inside = tangled(file)
     done: set[ast.AST] = set()
     looked_into = _why_looked_into(file) if file.mentions else None
+    own = [m for m in file.mentions if m.path not in library_sites.LIBRARIES]
+    reasons = {mention: _why_not(file, mention, inside) or looked_into for mention in own}
+    explicit: Mapping[Mention, ExplicitSite] = {}
+    if goal is not Goal.FIX:
+        explicit = _explicit(file, [m for m in own if reasons[m] is None], style)
     for mention in file.mentions:
         if mention.path in library_sites.LIBRARIES:
             yield library_sites.rewrite_mention(file, mention)
+        elif reasons[mention] is not None:
+            yield Match(mention.node, reasons[mention] or "", kind=kind_of(mention))
+        elif mention in explicit:
+            yield _write_out(file, mention, explicit[mention], style)
         elif mention.name not in done:
-            reason = _why_not(file, mention, inside) or looked_into
-            if reason is not None:
-                yield Match(mention.node, reason, kind=kind_of(mention))
-            else:
-                yield _rewrite(file, mention, style, done)
+            yield _rewrite(file, mention, style, done)
     yield from _others(file)
+
+
+def _explicit(file: File, mentions: list[Mention], style: Style) -> Mapping[Mention, ExplicitSite]:
+    """The sites whose calls are written out; all of a file, or none."""
+    sites: dict[Mention, Options] = {}
+    for mention in mentions:
+        try:
+            levels, _ = _levels(file, mention)
+        except (UnsupportedError, NotLiteralError):
+            return {}
+        if len(levels) > 1 or has_comments(file, mention.node, levels[0].operand):
+            return {}
+        sites[mention] = levels[0]
+    return explicit_sites(file, sites, style)
+
+
+def _write_out(file: File, mention: Mention, site: ExplicitSite, style: Style) -> Match:
+    """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, and the mesh."""
+    operand = _levels(file, mention)[0][0].operand
+    edits = (*site.mesh, *edits_of(file, mention.node, operand, site.form, style))
+    helper = HelperRequest(PER_ROW, axis=site.axis)
+    return Match(
+        mention.node, "", edits, jax_name(file)[1], frozenset({helper}), kind=kind_of(mention)
+    )
 
 
 def kind_of(mention: Mention) -> Kind:
@@ -267,7 +297,10 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [
         *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
-        _apply(partial, form.name, (*names, *form.inner)),
+        _apply(partial, form.name, (*names, *form.inner))
+        if not form.rows
+        else CallText(form.name, form.inner),
+        *([form.rows] if form.rows else []),
     ]
     margin = file.margin(stack[0].lineno)
     texts = [

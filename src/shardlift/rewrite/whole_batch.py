@@ -16,7 +16,7 @@ from shardlift.rewrite import sites as shard_map_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style
 from shardlift.rewrite.device_axis.cells import NodePlace
 from shardlift.rewrite.device_axis.failures import blame
-from shardlift.rewrite.device_axis.mesh import Meshes, needs_helper, runs_at_import
+from shardlift.rewrite.device_axis.mesh import Meshes, needs_helper
 from shardlift.rewrite.device_axis.plain import comments_above
 from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.recordings import is_file
@@ -24,6 +24,7 @@ from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
+from shardlift.rewrite.scripts import runs_at_import
 from shardlift.source.file import File
 from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match

@@ -99,6 +99,10 @@ class ImportGraph:
         """The files of the project that a file imports."""
         return self._targets(path, self.imported(path))
 
+    def importers(self, path: str) -> list[str]:
+        """The files of the project that import a file."""
+        return [other for other in self._importers[path] if path in self.targets(other)]
+
     def find(self, parts: Parts, near: str) -> str | None:
         """The path of the module that an import in the file `near` refers to."""
         if not parts or parts[0] in LIBRARIES:

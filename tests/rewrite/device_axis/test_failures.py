@@ -107,7 +107,7 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
         f"{PACKAGE}.solve:_not_whole",
         f"{PACKAGE}.solve:_unproven",
         f"{PACKAGE}.solve:_of_site",
-        f"{PACKAGE}.mesh:Meshes._is_script",
+        f"{PACKAGE}.mesh:may_touch_devices",
         f"{PACKAGE}.mesh:Meshes._defined",
         f"{PACKAGE}.rewrites:_rewrite_site",
         f"{PACKAGE}.rewrites:_rewrite",

@@ -8,7 +8,6 @@ touched: there, the mesh comes from the helper `device_mesh`.
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -19,24 +18,14 @@ from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.forms import DEFAULT_NAME
-from shardlift.rewrite.names import jax_name
+from shardlift.rewrite.names import first_free, jax_name
+from shardlift.rewrite.scripts import may_touch_devices
 from shardlift.source.file import File
-from shardlift.source.mentions import is_decorator
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.statements import newline
 
 HELPER = "device_mesh"
 _TYPE = "from jax.sharding import AxisType"
-# What decides which devices there are: it has to run before one is touched.
-_SET_UP = re.compile(
-    r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
-    r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
-)
-_FLAGS = re.compile(r"flags_with_absl|config_with_absl")
-_ON_DEVICES = re.compile(
-    r"jax\.(numpy|random|nn|lax)\.\w+$|jax\.(device|local_device|process|make_mesh)"
-)
 
 
 class Meshes:
@@ -81,7 +70,7 @@ class Meshes:
         names = self._shardings.setdefault(file, {})
         if sharding not in names:
             candidates = (name, f"{name}_{axis}", *(f"sharding_{k}" for k in range(1, 99)))
-            names[sharding] = _first_free(file, candidates, {*names.values()})
+            names[sharding] = first_free(file, candidates, {*names.values()})
         return names[sharding]
 
     def is_variable(self, file: File, axis: str | None) -> bool:
@@ -109,30 +98,7 @@ class Meshes:
 
     def _may_touch_devices(self, file: File) -> bool:
         with blame(file):
-            return self._is_script(file)
-
-    def _is_script(self, file: File) -> bool:
-        """Whether a module may touch devices when it is run, before its first function needs it."""
-        if file.source.cells is not None:
-            return True  # nobody imports it, and what sets JAX up is in an earlier cell
-        limit = self._first[file].lineno
-        if any(_set_up_later(one, limit if one is file else None) for one in self._program.files):
-            return False
-        if any(_touches_devices(file, call) for call in file.index.nodes(ast.Call)):
-            return True
-        return _has_guard(file) and not self._is_imported(file)
-
-    def _is_imported(self, file: File) -> bool:
-        for other in self._program.files:
-            for alias in other.index.nodes(ast.alias) if other is not file else ():
-                statement = other.index.parents[alias]
-                base = ""
-                if isinstance(statement, ast.ImportFrom):
-                    base = other.resolver.imported_module(statement)
-                for dotted in (base, f"{base}.{alias.name}".strip(".")):
-                    if dotted and self._program.module(other, dotted) is file:
-                        return True
-        return False
+            return may_touch_devices(file, self._first[file].lineno)
 
 
 def axis_of(site: GlobalSite) -> tuple[str | None, str]:
@@ -167,51 +133,11 @@ def _default_axis(program: FollowedProgram) -> str:
     return named.most_common(1)[0][0] if named else DEFAULT_NAME
 
 
-def _set_up_later(file: File, limit: int | None) -> bool:
-    """Whether a file sets JAX up in a function, or at the top level from a line on."""
-    nodes: list[ast.Call | ast.Subscript] = [
-        *file.index.nodes(ast.Call),
-        *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
-    ]
-    for node in nodes:
-        text = ast.unparse(node.func if isinstance(node, ast.Call) else node.value)
-        if _FLAGS.search(text):
-            return True
-        is_later = limit is not None and node.lineno >= limit
-        if _SET_UP.search(text) and (is_later or file.index.function_around(node) is not None):
-            return True
-    return False
-
-
-def _touches_devices(file: File, call: ast.Call) -> bool:
-    """Whether a call makes or places an array while the module is imported."""
-    if not _ON_DEVICES.match(file.called(call) or ""):
-        return False
-    around = list(file.index.ancestors(call))
-    is_later = any(isinstance(node, FUNCTIONS) for node in around)
-    return not is_later and not any(_is_guard(node) for node in around)
-
-
-def _has_guard(file: File) -> bool:
-    return any(_is_guard(node) for node in file.index.root.body)
-
-
-def _is_guard(node: ast.AST) -> bool:
-    """`if __name__ == "__main__":`."""
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
-
-
 def _free_name(file: File, axis: str, taken: set[str]) -> str:
     """A name for a mesh that nothing in the file has."""
     own = [f"{axis}_mesh"] if axis.isidentifier() else []
     candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
-    return _first_free(file, candidates, taken)
-
-
-def _first_free(file: File, candidates: Iterable[str], taken: set[str]) -> str:
-    bound = {name for scope in file.index.opens.values() for name in scope.names} | taken
-    bound |= {node.id for node in file.index.nodes(ast.Name)}
-    return next(name for name in candidates if name.isidentifier() and name not in bound)
+    return first_free(file, candidates, taken)
 
 
 def _imports_type(file: File, names: Mapping[str, str], style: Style) -> bool:
@@ -241,9 +167,3 @@ def _definition(file: File, name: str, axis: str, imported: bool, style: Style) 
 def needs_helper(text: str) -> frozenset[HelperRequest]:
     """The helper that the expression of a mesh needs."""
     return frozenset({HelperRequest(HELPER)} if text.startswith(f"{HELPER}(") else ())
-
-
-def runs_at_import(file: File, node: ast.expr) -> bool:
-    """Whether a site is evaluated while its module is imported."""
-    at: ast.AST = file.index.parents[node] if is_decorator(file, node) else node
-    return file.index.function_around(at) is None

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText
 from shardlift.rewrite.device_axis.cells import CellRole, Point, find
-from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper, runs_at_import
+from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper
 from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.sites import GlobalSite
@@ -17,14 +17,14 @@ from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.device_axis.spelling import numpy_name
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.rewrite.scripts import runs_at_import, runs_once
 from shardlift.source.comments import comments_in
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Span
-from shardlift.source.scopes import FUNCTIONS, LOOPS, end, position, positional
+from shardlift.source.scopes import end, position, positional
 from shardlift.source.values import Known
 
 AT_CALL = "shard_map_at_call"
-_MANY = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _KEYS = (ast.Subscript, ast.Dict)  # a string there names no function
 _COUNTED = (CellRole.ROWS, CellRole.REPLICATE, CellRole.SHARD, CellRole.OUTPUT)
 
@@ -33,7 +33,7 @@ def not_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) ->
     """Why plain `jax.shard_map` cannot take the place of a site; None if it can."""
     if site.has_keywords:
         return obstacle(ObstacleKind.NO_KEYWORDS, Advice.BY_POSITION)
-    if _is_compiled_once(site) and not _runs_once(program, site.file, site.node):
+    if _is_compiled_once(site) and not runs_once(site.file, site.node):
         return obstacle(ObstacleKind.MAPPED_AGAIN, Advice.MAP_ONCE)
     if _row_edits(program, site, decision) is None:
         return obstacle(ObstacleKind.NO_ROWS, Advice.WRITE_OUT)
@@ -337,30 +337,3 @@ def _is_compiled_once(site: GlobalSite) -> bool:
     value = site.file.only(operand) if isinstance(operand, ast.Name) else None
     is_known = isinstance(value, Known) and value.node in value.file.index.root.body
     return is_known and site.file.index.function_around(site.node) is not None
-
-
-def _runs_once(program: FollowedProgram, file: File, node: ast.AST, depth: int = 4) -> bool:
-    """Whether a place runs once: at the top level, or in a function that is called once."""
-    for around in file.index.ancestors(node):
-        if isinstance(around, _MANY):
-            return False
-        if isinstance(around, FUNCTIONS):
-            called: ast.AST = around
-            if isinstance(around, ast.FunctionDef) and around.name == "__init__":
-                called = file.index.parents[around]  # the class: it makes an object
-            is_def = isinstance(called, (ast.FunctionDef, ast.ClassDef))
-            is_global = is_def and called in file.index.root.body
-            return is_global and depth > 0 and _is_called_once(program, called, depth)
-    return True
-
-
-def _is_called_once(program: FollowedProgram, function: ast.AST, depth: int) -> bool:
-    """Whether a program mentions a function at one place, which runs once, or starts with it."""
-    name = getattr(function, "name", "")
-    if getattr(function, "decorator_list", ()):
-        return False
-    uses: list[tuple[File, ast.AST]] = []
-    for one in program.files:
-        uses += [(one, node) for node in one.index.nodes(ast.Name) if node.id == name]
-        uses += [(one, node) for node in one.index.nodes(ast.Attribute) if node.attr == name]
-    return len(uses) <= 1 and all(_runs_once(program, *use, depth - 1) for use in uses)

@@ -1,0 +1,113 @@
+"""Which arrays have one row per device, as far as the text says it.
+
+pmap wants the same number of rows of all its arguments, so one of them is enough. Names are taken
+for what they are called, wherever they stand: `n = jax.local_device_count()` in one function
+makes `x.reshape(n, -1)` rows in another. Where that is wrong, the written code raises an error.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from shardlift.source.file import File
+from shardlift.source.scopes import all_arguments
+
+_COUNTS = frozenset({"jax.local_device_count", "jax.device_count"})
+_DEVICES = frozenset({"jax.local_devices", "jax.devices"})
+# Each of them makes one row per device unless it is given devices.
+_MAKERS = frozenset(
+    {"replicate", "shard", "shard_prng_key", "prefetch_to_device", "replicate_to_devices"}
+)
+# An argument of these may be the number of devices, or another one.
+_CHOICES = (ast.BoolOp, ast.IfExp, ast.FloorDiv, ast.Sub)
+_Binding = tuple[list[str], ast.AST]
+
+
+def has_row_per_device(file: File, arguments: Iterable[ast.expr]) -> bool:
+    """Whether one of some arguments has one row for each device."""
+    if _has_part_of_devices(file):
+        return False
+    names = _names_of_rows(file)
+    return any(_is_row(file, argument, names) for argument in arguments)
+
+
+def _has_part_of_devices(file: File) -> bool:
+    """Whether a file takes some of the devices: `jax.devices()[:4]`."""
+    parts = [node for node in file.index.nodes(ast.Subscript) if isinstance(node.slice, ast.Slice)]
+    return any("devices" in ast.unparse(node.value) for node in parts)
+
+
+def _names_of_rows(file: File) -> frozenset[str]:
+    """The names that stand for a number of devices, or for something made with it."""
+    if _names_of_rows not in file.memo:
+        bindings = list(_bindings(file))
+        names: frozenset[str] = frozenset()
+        while True:
+            made = {n for bound, value in bindings if _is_row(file, value, names) for n in bound}
+            if made <= names:
+                break
+            names |= made
+        file.memo[_names_of_rows] = names
+    found: frozenset[str] = file.memo[_names_of_rows]
+    return found
+
+
+def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
+    """Whether a number of devices, or what makes rows for all of them, is in an expression."""
+    nodes = list(ast.walk(expression))
+    if any(_identifier(node) in names for node in nodes):
+        return True
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    if any(_makes_rows(call) for call in calls):
+        return True
+    is_chosen = any(isinstance(node, _CHOICES) for node in nodes)
+    return not is_chosen and any(_counts_devices(file, call) for call in calls)
+
+
+def _makes_rows(call: ast.Call) -> bool:
+    others = [keyword.arg for keyword in call.keywords]
+    return _identifier(call.func) in _MAKERS and len(call.args) == 1 and "devices" not in others
+
+
+def _counts_devices(file: File, call: ast.Call) -> bool:
+    path = file.called(call)
+    return not call.args and not call.keywords and (path in _COUNTS or path in _DEVICES)
+
+
+def _bindings(file: File) -> Iterator[_Binding]:
+    """What is bound, and the expression that it comes from: variables, attributes, parameters."""
+    index = file.index
+    for assignment in index.nodes(ast.Assign):
+        yield [n for t in assignment.targets for n in _targets(t)], assignment.value
+    for annotated in index.nodes(ast.AnnAssign):
+        if annotated.value is not None:
+            yield list(_targets(annotated.target)), annotated.value
+    loops: list[ast.For | ast.comprehension] = [
+        *index.nodes(ast.For),
+        *index.nodes(ast.comprehension),
+    ]
+    for loop in loops:
+        yield list(_targets(loop.target)), loop.iter
+    functions = {node.name: node for node in index.nodes(ast.FunctionDef)}
+    for name, function in functions.items():
+        for returned in index.returns(function):
+            yield [name], returned
+    for call in index.nodes(ast.Call):
+        called = functions.get(_identifier(call.func) or "")
+        if called is not None:
+            named = [a.arg for a in all_arguments(called.args) if a.arg not in ("self", "cls")]
+            yield from (([name], value) for name, value in zip(named, call.args, strict=False))
+
+
+def _targets(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.Tuple, ast.List)):
+        for part in node.elts:
+            yield from _targets(part)
+    elif name := _identifier(node):
+        yield name
+
+
+def _identifier(node: ast.AST) -> str | None:
+    name: str | None = getattr(node, "attr", None) or getattr(node, "id", None)
+    return name if isinstance(node, (ast.Name, ast.Attribute)) else None

@@ -1,0 +1,172 @@
+"""`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))` at the site: where, how, and the same bits."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from tests.rewrite.test_programs import migrated
+
+HEAD = "import jax\nimport numpy as np\n\n\ndef step(x, y):\n    return x + jax.lax.psum(y, 'i')\n"
+ROWS = "x = np.arange(jax.local_device_count(), dtype=np.float32)"
+MAIN = """
+def main():
+    {rows}
+    {site}
+    return p_step(x, x)
+
+
+if __name__ == "__main__":
+    main()
+"""
+SITE_WRITTEN = """
+    def main():
+        x = np.arange(jax.local_device_count(), dtype=np.float32)
+        mesh = jax.sharding.Mesh(jax.devices(), ('i',))
+        p_step = jax.jit(
+            jax.shard_map(
+                per_row(step),
+                mesh=mesh,
+                in_specs=jax.P('i'),
+                out_specs=jax.P('i'),
+                check_vma=False,
+            )
+        )
+        return p_step(x, x)
+"""
+SITE = "p_step = jax.pmap(step, axis_name='i')"
+
+
+def program(site: str = SITE, rows: str = ROWS, main: str = MAIN) -> str:
+    return HEAD + "\n" + main.format(site=site, rows=rows)
+
+
+def after(text: str, path: str = "main.py", **others: str) -> str:
+    files = {path: text, **{f"{name}.py": other for name, other in others.items()}}
+    return migrated(files)[0][path]
+
+
+def run(text: str) -> Any:
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(text, "program.py", "exec"), names)
+    return jax.block_until_ready(names["main"]())
+
+
+def test_the_site_makes_its_mesh_and_writes_its_calls() -> None:
+    text = after(program())
+    assert textwrap.dedent(SITE_WRITTEN) in text
+    assert "spmd_map" not in text
+    assert after(text) == text
+
+
+SITES = {
+    "donated": "p_step = jax.pmap(step, axis_name='i', donate_argnums=(0,))",
+    "all axes are the first": "p_step = jax.pmap(step, 'i', in_axes=(0, 0), out_axes=0)",
+    "a lambda": "p_step = jax.pmap(lambda x, y: step(x, y), 'i')",
+    "a decorator": "@functools.partial(jax.pmap, axis_name='i')\n    def p_step(x, y):\n"
+    "        return step(x, y)",
+    "two axes": "mean = jax.pmap(lambda z: jax.lax.pmean(z, 'j'), 'j')\n"
+    "    p_step = jax.pmap(step, 'i', donate_argnums=0)\n    x = np.asarray(mean(x))",
+    "called at once": "p_step = lambda x, y: jax.pmap(step, 'i')(x, y)",
+    "in a branch": "if len(x):\n        # a comment\n        p_step = jax.pmap(step, 'i')",
+    "a tuple": "p_step = jax.pmap(lambda x, y: (step(x, y), {'z': y.sum()}), 'i')",
+}
+
+
+@pytest.mark.parametrize("site", SITES.values(), ids=list(SITES))
+def test_the_same_bits(site: str) -> None:
+    before = "import functools\n" + program(site)
+    text = after(before)
+    assert "jax.pmap" not in text
+    one, other = jax.tree.leaves(run(before)), jax.tree.leaves(run(text))
+    for left, right in zip(one, other, strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+
+
+def test_the_mesh_of_the_training_step_is_called_mesh() -> None:
+    text = after("import functools\n" + program(SITES["two axes"]))
+    assert "mesh = jax.sharding.Mesh(jax.devices(), ('i',))" in text
+    assert "j_mesh = jax.sharding.Mesh(jax.devices(), ('j',))" in text
+
+
+def test_a_comment_stays_with_its_statement() -> None:
+    lines = [line.strip() for line in after(program(SITES["in a branch"])).splitlines()]
+    at = lines.index("# a comment")
+    assert lines[at - 1].startswith("mesh = ")
+    assert lines[at + 1].startswith("p_step = ")
+
+
+HELPER = {
+    "rows that are not the devices": {"rows": "x = np.arange(4, dtype=np.float32)"},
+    "a part of the devices": {"rows": f"{ROWS}; n = len(jax.devices()[:2])"},
+    "a number that may be another": {
+        "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"
+    },
+    "an argument that is whole": {"site": "p_step = jax.pmap(step, 'i', in_axes=(0, None))"},
+    "devices": {"site": "p_step = jax.pmap(step, 'i', devices=jax.devices())"},
+    "a name that is computed": {"site": "p_step = jax.pmap(step, 'ij'[:1])"},
+    "keywords in a call": {"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")},
+    "it is handed on": {"main": MAIN.replace("p_step(x, x)", "max([p_step])(x, x)")},
+    "it is mapped again": {"main": MAIN.replace("    main()", "    main(), main()")},
+    "its names are taken": {"rows": f"{ROWS}; per_row = 1"},
+}
+
+
+@pytest.mark.parametrize("parts", HELPER.values(), ids=list(HELPER))
+def test_the_helper_is_for_what_needs_more(parts: dict[str, str]) -> None:
+    before = program(**parts)
+    text = after(before)
+    assert "per_row(" not in text
+    assert "spmd_map(step" in text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
+DECORATED = (
+    HEAD
+    + """
+
+@jax.pmap
+def double(x):
+    return 2 * x
+
+
+def main():
+    return double(np.arange(jax.device_count()))
+"""
+)
+GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
+TOUCHES = {
+    "a script": (DECORATED + GUARD, {}, True),
+    "a module": (DECORATED, {}, False),
+    "a script that is imported": (DECORATED + GUARD, {"other": "import main\n"}, False),
+    "workers import it again": (f"import multiprocessing\n{DECORATED}{GUARD}", {}, False),
+    "it sets JAX up later": (
+        DECORATED.replace("return double", "jax.config.update('a', 1)\n    return double") + GUARD,
+        {},
+        False,
+    ),
+    "it has arrays at the top": (f"{DECORATED}\n\nkey = jax.random.key(0)\n", {}, True),
+}
+
+
+@pytest.mark.parametrize(("text", "others", "explicit"), TOUCHES.values(), ids=list(TOUCHES))
+def test_a_module_touches_no_device_when_it_is_imported(
+    text: str, others: dict[str, str], explicit: bool
+) -> None:
+    written = after(text, **others)
+    assert ("\nmesh = jax.sharding.Mesh(" in written) is explicit
+    assert ("spmd_map" in written) is not explicit
+
+
+def test_many_sites_of_a_package_share_a_helper() -> None:
+    sites = "\n    ".join(f"p_{k} = jax.pmap(step, 'i')\n    p_{k}(x, x)" for k in range(6))
+    module = program(sites, main=MAIN.replace("    return p_step(x, x)\n", "")).split("if __name")[
+        0
+    ]
+    assert "spmd_map" in after(module, other="import main\nmain.main()\n")
+    assert "per_row" in after(program(sites, main=MAIN.replace("return p_step(x, x)", "pass")))

@@ -1,6 +1,6 @@
 """What the commands do to public projects: one row per project, as JSON and as one HTML page.
 
-    python -m bench.projects FOLDER... --out results/ [--imports] [--programs FILE] [--jobs N]
+    python -m bench.projects FOLDER... --out results/ [--execute] [--commands FILE] [--jobs N]
 
 Each folder is one project, as a plain tree. It is only read: what is rewritten, linted or
 imported is a copy. Rows are written to `rows.json` as they come, so a second call goes on where

@@ -22,19 +22,19 @@ def main(arguments: list[str]) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, default=Path("projects"), help="where results go")
-    parser.add_argument("--imports", action="store_true", help="also import modules of the copies")
-    parser.add_argument("--programs", type=Path, help="JSON: commands of projects to be run")
+    parser.add_argument("--execute", action="store_true", help="import modules, run own tests, too")
+    parser.add_argument("--commands", type=Path, help="JSON: folder to more commands to be run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--again", action="store_true", help="measure rows that are there, too")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "rows.json"
     rows: Rows = json.loads(path.read_text()) if path.exists() and not given.again else {}
-    programs = json.loads(given.programs.read_text()) if given.programs else {}
+    commands = json.loads(given.commands.read_text()) if given.commands else {}
     todo = [folder for folder in given.folders if _name(folder) not in rows]
     with ProcessPoolExecutor(given.jobs) as pool:
         futures = {
-            pool.submit(measure, folder, given.imports, programs.get(folder.name, [])): folder
+            pool.submit(measure, folder, given.execute, commands.get(folder.name, [])): folder
             for folder in sorted(todo, key=_size, reverse=True)
         }
         for number, future in enumerate(as_completed(futures), 1):

@@ -88,10 +88,11 @@ def _changed(rows: Sequence[Row], name: str) -> Iterator[str]:
 def _started(rows: Sequence[Row]) -> Iterator[str]:
     programs = [program for row in rows for program in row["programs"]]
     if programs:
-        run = {key: sum(not one[key] for one in programs) for key in ("plain", "run", "fixed")}
+        projects = sum(bool(row["programs"]) for row in rows)
+        run = {key: sum(one[key]["passed"] for one in programs) for key in ("plain", "run", "fix")}
         yield (
-            f"{count(len(programs), 'program')} started: {run['plain']} run as they are, "
-            f"{run['run']} under `shardlift run`, {run['fixed']} after `fix`."
+            f"Own tests that touch pmap were run in {projects}: {run['plain']} pass as they are, "
+            f"{run['run']} under shardlift, {run['fix']} after `fix`."
         )
 
 
@@ -180,9 +181,14 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
     ("new lint", lambda row: new_findings(row["migrate"]["findings"])),
     (
         "programs",
-        lambda row: ", ".join(p["run"] or "runs" for p in row["programs"]) or row["failure"],
+        lambda row: "; ".join(map(_tests, row["programs"])) or row["failure"],
     ),
 )
+
+
+def _tests(program: Row) -> str:
+    """Tests that pass: as they are, under shardlift, after fix."""
+    return "/".join(str(program[key]["passed"]) for key in ("plain", "run", "fix"))
 
 
 def _imported(row: Row) -> str:

@@ -10,6 +10,7 @@ from bench.projects import diff, tools
 from bench.projects.__main__ import main
 from bench.projects.imports import try_imports
 from bench.projects.page import page, totals
+from bench.projects.programs import own_tests, run_programs
 from bench.projects.row import measure
 
 from shardlift.rewrite.home import Home
@@ -39,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_a_project_is_measured_and_not_changed(project: Path) -> None:
-    row = measure(project, imports=False, programs=[])
+    row = measure(project, execute=False)
     assert row["failure"] == ""
     assert (row["project"], row["kind"], row["sites"]) == ("owner/proj", "library", 1)
     assert row["options"] == {"axis_name": 1}
@@ -57,7 +58,7 @@ def test_a_failure_is_a_row(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise ValueError("no")
 
     monkeypatch.setattr("bench.projects.row.rewrite_copy", fail)
-    row = measure(project, imports=False, programs=[])
+    row = measure(project, execute=False)
     assert row["failure"] == "ValueError: no"
     assert row["sites"] == 1
     assert "1 could not be measured to the end; the table has the reason." in totals([row])
@@ -72,6 +73,21 @@ def test_what_stops_an_import(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "tree_multimap" in plain["pkg/train.py"]
     assert plain["fine.py"] == ""
     assert try_imports(files, under_run=True) == dict.fromkeys(files, "")
+
+
+@pytest.mark.slow
+def test_own_tests_are_run_three_times(project: Path) -> None:
+    (project / "pkg/train_test.py").write_text(
+        "import jax\n"
+        "def test_a(): assert jax.device_put_replicated(1, jax.devices()).shape == (4,)\n"
+        "def test_b(): assert jax.local_device_count() == 4\n"
+    )
+    (program,) = run_programs(project, own_tests(project))
+    assert [(o.passed, o.failed) for o in (program.plain, program.run, program.fix)] == [
+        (1, 1),
+        (2, 0),
+        (2, 0),
+    ]
 
 
 def test_rows_are_kept_and_shown(
@@ -90,7 +106,7 @@ def test_rows_are_kept_and_shown(
 
 
 def test_a_hostile_name_is_escaped(project: Path) -> None:
-    row = measure(project, imports=False, programs=[])
+    row = measure(project, execute=False)
     row["project"] = "<script>alert(1)</script>"
     assert "<script>alert" not in page([row])
 
@@ -134,7 +150,7 @@ def test_the_tools_of_a_project(tmp_path: Path, file: str, text: str, names: lis
 @pytest.mark.slow
 @in_browser
 def test_the_table_is_sorted_and_filtered(project: Path, tmp_path: Path) -> None:
-    row = measure(project, imports=False, programs=[])
+    row = measure(project, execute=False)
     rows = [row | {"project": f"p{k}", "sites": sites} for k, sites in enumerate((2, 10, 3))]
     script = """
     document.querySelectorAll(".projects th button")[3].click();

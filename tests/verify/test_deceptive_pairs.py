@@ -11,41 +11,43 @@ from typing import NamedTuple
 
 import pytest
 
+from shardlift.recording.tape import taped_calls
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side, SiteVerdict
+from shardlift.verify.verdict_text import gap_lines
 from tests.verify.recording import compared, program
 
 pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
 
 
-class Steps(NamedTuple):
-    """The bodies of a step before and after, and how it is called."""
-
-    old: str
-    new: str
-    calls: str = "w = f(w, X)"
-    cause: str = ""
-    top: str = ""
-
-    def text(self, body: str, mapped: str) -> str:
-        lines = textwrap.indent(textwrap.dedent(body).strip(), "    ")
-        return f"""
+HEAD = """
 import collections, dataclasses
-from tests.verify.recording import on_rows
 X = np.random.default_rng(0).normal(size=(8, 4, 3)).astype("f4") + 0.1
 w = np.ones((8, 3), "f4")
 def grad(w, x): return jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
-{textwrap.dedent(self.top)}
-def step(w, x):
-{lines}
-f = {mapped}
-{textwrap.dedent(self.calls)}
 """
+
+
+class Programs(NamedTuple):
+    """Two programs, and the cause of their difference."""
+
+    old: str
+    new: str
+    cause: str = ""
 
     def compare(self) -> tuple[int, list[SiteVerdict]]:
         """The exit status of `verify`, and the verdicts."""
-        old, new = self.text(self.old, 'jax.pmap(step, "i")'), self.text(self.new, "on_rows(step)")
-        sites = compared(program(old), program(new))
+        old, new = (program(HEAD + textwrap.dedent(text)) for text in (self.old, self.new))
+        sites = compared(old, new)
         return ProgramVerdict(Side("before"), Side("after"), tuple(sites)).status, sites
+
+
+def steps(old: str, new: str, cause: str = "", calls: str = "w = f(w, X)") -> Programs:
+    """Programs that call one step, given by its body."""
+    texts = [
+        f"def step(w, x):\n{textwrap.indent(body, '    ')}\nf = {mapped}\n{calls}\n"
+        for body, mapped in ((old, 'jax.pmap(step, "i")'), (new, "on_rows(step)"))
+    ]
+    return Programs(*texts, cause)
 
 
 SIGN = "return w - 0.1 * jnp.sign({})"
@@ -56,71 +58,184 @@ PRINT = 'jax.debug.print("{}", g)\n'
 NORM = "norm = jnp.sqrt(jnp.sum(g * g))\n"
 
 WRONG = {
-    "a print before, a factor after": Steps(
+    "a print before, a factor after": steps(
         MEAN + PRINT + HALF, SUM + HALF, cause="8.000 times too large"
     ),
-    "a factor that looks like a mean": Steps(MEAN + HALF, SUM + HALF, cause="8.000 times too"),
-    "the norm is printed": Steps(
+    "a factor that looks like a mean": steps(MEAN + HALF, SUM + HALF, cause="8.000 times too"),
+    "the norm is printed": steps(
         MEAN + HALF, SUM + NORM + 'jax.debug.print("{}", norm)\n' + HALF, cause="8.000 times too"
     ),
-    "divided twice": Steps(
+    "divided twice": steps(
         MEAN + SIGN.format("g"), MEAN + SIGN.format("g / 8"), cause="8.000 times too small"
     ),
-    "normalised": Steps(
+    "normalised": steps(
         MEAN + NORM + "return w - 0.1 * g / norm",
         SUM + NORM + "return w - 0.1 * g / norm",
         cause="8.000 times too large",
     ),
-    "a sum of what is gathered": Steps(
+    "a sum of what is gathered": steps(
         MEAN + SIGN.format("g"),
         'g = jnp.sum(lax.all_gather(grad(w, x), "i"), 0)\n' + SIGN.format("g"),
         cause="8.000 times too large",
     ),
 }
 RIGHT = {
-    "a print": Steps(MEAN + HALF, MEAN + PRINT + HALF),
-    "a print before": Steps(MEAN + PRINT + HALF, MEAN + HALF),
-    "a mask of the norm": Steps(
+    "a print": steps(MEAN + HALF, MEAN + PRINT + HALF),
+    "a print before": steps(MEAN + PRINT + HALF, MEAN + HALF),
+    "a mask of the norm": steps(
         MEAN + HALF, MEAN + NORM + SIGN.format("0.125 * g * (norm < 100).astype(g.dtype)")
     ),
-    "a choice by the norm": Steps(
+    "a choice by the norm": steps(
         MEAN + HALF, MEAN + NORM + SIGN.format("0.125 * jnp.where(norm < 100, g, 0)")
     ),
-    "psum and a division": Steps(MEAN + HALF, SUM + "g = g / 8\n" + HALF),
-    "psum and two factors": Steps(MEAN + HALF, SUM + SIGN.format("0.015625 * g")),
-    "psum of the eighth": Steps(MEAN + HALF, 'g = lax.psum(grad(w, x) / 8, "i")\n' + PRINT + HALF),
-    "mean of what is gathered": Steps(
+    "psum and a division": steps(MEAN + HALF, SUM + "g = g / 8\n" + HALF),
+    "psum and two factors": steps(MEAN + HALF, SUM + SIGN.format("0.015625 * g")),
+    "psum of the eighth": steps(MEAN + HALF, 'g = lax.psum(grad(w, x) / 8, "i")\n' + PRINT + HALF),
+    "mean of what is gathered": steps(
         MEAN + HALF, 'g = jnp.mean(lax.all_gather(grad(w, x), "i"), 0)\n' + HALF
     ),
-    "a rate that is computed": Steps(
+    "a rate that is computed": steps(
         "rate = jnp.abs(w[0]) + 1\n" + MEAN + SIGN.format("rate * g"),
         "rate = (jnp.abs(w[0]) + 1) / 8\n" + SUM + SIGN.format("rate * g"),
     ),
-    "a mean that is only printed": Steps(
+    "a mean that is only printed": steps(
         MEAN + HALF, MEAN + 'jax.debug.print("{}", lax.pmean(jnp.sum(x), "i"))\n' + HALF
     ),
-    "the same mean twice": Steps(
+    "the same mean twice": steps(
         MEAN + "return w - 0.1 * jnp.sign(g) * jnp.tanh(g)",
         MEAN + 'return w - 0.1 * jnp.sign(g) * jnp.tanh(lax.pmean(grad(w, x), "i"))',
     ),
-    "a helper that is jitted": Steps(
+    "a helper that is jitted": steps(
         MEAN + HALF,
         "@jax.jit\ndef mean(t): return lax.psum(t, 'i') / 8\ng = mean(grad(w, x))\n" + HALF,
     ),
 }
 
 
-@pytest.mark.parametrize("steps", WRONG.values(), ids=WRONG)
-def test_wrong_pairs(steps: Steps) -> None:
-    status, sites = steps.compare()
+# A second program of the step: of a phase, of the last batch, of a step that is made again.
+PHASES = """
+def step(w, x, phase):
+    g = lax.pmean(grad(w, x), "i") if phase == "warmup" else lax.REDUCE(grad(w, x), "i")
+    return w - 0.1 * jnp.sign(g)
+f = functools.partial(MAPPED)
+for phase in ["warmup"] * 3 + ["main"] * 3:
+    w = f(w, X, phase)
+"""
+STATIC = {
+    "jax.pmap": 'jax.pmap(step, "i", static_broadcasted_argnums=2)',
+    "after": """jax.jit(lambda w, x, phase: jax.shard_map(
+    lambda w, x: step(w[0], x[0], phase)[None], mesh=Mesh(np.array(jax.devices()), ("i",)),
+    in_specs=P("i"), out_specs=P("i"), check_vma=False)(w, x), static_argnums=2)""",
+}
+LAST = """
+def step(w, x):
+    reduce = lax.pmean if x.shape[0] == 4 else lax.REDUCE
+    return w - 0.1 * jnp.sign(reduce(grad(w, x), "i"))
+f = MAPPED
+for x in [X, X, X, X[:, :2]]:
+    w = f(w, x)
+"""
+AGAIN = """
+def make(reduce):
+    def step(w, x):
+        return w - 0.1 * jnp.sign(reduce(grad(w, x), "i"))
+    return MAPPED
+for reduce in [lax.pmean, lax.pmean, lax.REDUCE]:
+    f = make(reduce)
+    for _ in range(3):
+        w = f(w, X)
+"""
+ROWS = "on_rows(step)"
+
+
+def second(text: str, new: str, wrong: bool) -> Programs:
+    """Programs whose second trace is right or wrong."""
+    old = STATIC["jax.pmap"] if new == STATIC["after"] else 'jax.pmap(step, "i")'
+    reduce = "psum" if wrong else "pmean"
+    cause = "8.000 times too large" if wrong else ""
+    return Programs(
+        text.replace("MAPPED", old).replace("REDUCE", "pmean"),
+        text.replace("MAPPED", new).replace("REDUCE", reduce),
+        cause,
+    )
+
+
+for name, text, new in (
+    ("a phase", PHASES, STATIC["after"]),
+    ("the last batch", LAST, ROWS),
+    ("a step that is made again", AGAIN, ROWS),
+):
+    WRONG[name], RIGHT[name] = second(text, new, True), second(text, new, False)
+
+NESTED = """
+def f(x):
+    return x - lax.pmean(x, "j") + lax.axis_index("i").astype(x.dtype)
+Y = np.arange(24, dtype="f4").reshape(2, 4, 3) ** 2
+"""
+MESH = """
+mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("i", "j"))
+jax.jit(jax.shard_map(lambda x: f(x[0, 0])[None, None], mesh=mesh,
+    in_specs=P("i", "j"), out_specs=P("i", "j"), check_vma=False))(Y)
+"""
+PMAPS = NESTED + 'jax.pmap(jax.pmap(f, "j"), "i")(Y)'
+RIGHT["nested maps and a mesh of two axes"] = Programs(PMAPS, NESTED + MESH)
+WRONG["nested maps, and the other axis of a mesh"] = Programs(
+    PMAPS, NESTED.replace('pmean(x, "j")', 'pmean(x, "i")') + MESH
+)
+WRONG["nested maps, and both axes of a mesh, under sign"] = Programs(
+    PMAPS.replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, "j"))'),
+    (NESTED + MESH).replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, ("i", "j")))'),
+)
+
+FUNCTIONS = """
+def train(w, x): return w - 0.1 * jnp.sign(lax.pmean(grad(w, x), "i"))
+def loss(w, x): return lax.pmean(jnp.mean((x @ w) ** 2), "i")
+def total(w, x): return jnp.sign(lax.psum(jnp.sum(x @ w), "i"))
+"""
+SEVERAL = (
+    FUNCTIONS
+    + """
+t, l, n = jax.pmap(train, "i"), jax.pmap(loss, "i"), jax.pmap(total, "i")
+for k in range(3): w = t(w, X); l(w, X); n(w, X)
+"""
+)
+ONE_LINE = (
+    FUNCTIONS
+    + """
+def spmd(fun):
+    def body(*block):
+        return jax.tree.map(lambda x: x[None], fun(*jax.tree.map(lambda x: x[0], block)))
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    return jax.jit(jax.shard_map(
+        body, mesh=mesh, in_specs=P("i"), out_specs=P("i"), check_vma=False))
+t, l, n = spmd(train), spmd(loss), spmd(total)
+for k in range(3): w = t(w, X); l(w, X); n(w, X)
+"""
+)
+RIGHT["several functions at one line"] = Programs(SEVERAL, ONE_LINE)
+WRONG["the last of several functions at one line"] = Programs(
+    SEVERAL, ONE_LINE.replace("lax.psum(jnp.sum", "lax.pmean(jnp.sum"), "8.000 times too small"
+)
+
+
+@pytest.mark.parametrize("pair", WRONG.values(), ids=WRONG)
+def test_wrong_pairs(pair: Programs) -> None:
+    status, sites = pair.compare()
     assert status == 1
     said = " ".join(cause for site in sites for cause in site.causes)
-    assert steps.cause in said, (said, sites)
+    assert pair.cause in said, (said, sites)
 
 
-@pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT)
-def test_right_pairs(steps: Steps) -> None:
-    status, sites = steps.compare()
+@pytest.mark.parametrize("pair", RIGHT.values(), ids=RIGHT)
+def test_right_pairs(pair: Programs) -> None:
+    status, sites = pair.compare()
     assert [site.verdict for site in sites] == ["identical"] * len(sites), sites
     assert status == 0
     assert not any(site.causes for site in sites)
+
+
+def test_programs_that_are_not_looked_at_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taped_calls, "MOST_PROGRAMS", 1)
+    status, (site,) = RIGHT["the last batch"].compare()
+    assert (status, site.verdict) == (1, "partly compared")
+    assert "of the program for float32[8,3], float32[8,2,3]" in gap_lines(site)[0]

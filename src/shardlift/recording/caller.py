@@ -75,8 +75,33 @@ def names_of(fun: Any) -> Iterator[str]:
         name = getattr(fun, "__name__", None)
         if isinstance(name, str) and name not in _NO_NAMES:
             yield name
-        inner = fun.func if isinstance(fun, functools.partial) else None
-        fun = inner or getattr(fun, "__wrapped__", None) or getattr(fun, "__func__", None)
+        inner = _wrapped(fun)
+        if inner is None and len(held := _held(fun)) == 1:  # the function of a helper
+            inner = held[0]
+        fun = inner
+
+
+def _wrapped(fun: Any) -> Any:
+    inner = fun.func if isinstance(fun, functools.partial) else None
+    return inner or getattr(fun, "__wrapped__", None) or getattr(fun, "__func__", None)
+
+
+def _held(fun: Any) -> list[Any]:
+    """The functions in the closure of a function."""
+    held = []
+    for cell in getattr(fun, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # it is empty
+            held.append(cell.cell_contents)
+    return [one for one in held if callable(one) and hasattr(one, "__name__")]
+
+
+def codes_of(fun: Any, depth: int = 4) -> tuple[Any, ...]:
+    """What tells functions apart that one line maps: their codes, and those that they hold."""
+    inner = _wrapped(fun)
+    if inner is not None and depth:
+        return codes_of(inner, depth - 1)
+    code = getattr(fun, "__code__", type(fun))
+    return (code, *(codes_of(held, depth - 1) for held in _held(fun) if depth))
 
 
 def assigned_name(file: str, line: int) -> str | None:

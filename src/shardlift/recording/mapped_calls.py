@@ -93,6 +93,10 @@ class MappedCall:
         """The same arguments with other leaves."""
         raise NotImplementedError
 
+    def structure(self) -> tuple[Any, dict[Any, Any]]:
+        """The tree of the arguments that are not static, and those that are."""
+        raise NotImplementedError
+
     def devices(self) -> Iterable[jax.Device]:
         """The devices of all processes, where the arrays only have those of this process."""
         return ()
@@ -234,6 +238,10 @@ class PmapCall(MappedCall):
         dynamic, named = jax.tree.unflatten(self.call.tree, leaves)
         return tuple(with_static(self.site.options, self.call.args, dynamic)), named
 
+    def structure(self) -> tuple[Any, dict[Any, Any]]:
+        """The tree of the arguments that are not static, and those that are."""
+        return self.call.tree, {k: self.call.args[k] for k in self.site.options.static}
+
     def devices(self) -> Iterable[jax.Device]:
         """The devices of all processes."""
         return tuple(self.mesh.devices.flat)
@@ -283,9 +291,8 @@ class PmapCall(MappedCall):
 
     def signature(self) -> Signature:
         """What decides which program the call needs."""
-        static = {k: self.call.args[k] for k in self.site.options.static}
         leaves = {path: leaf for path, leaf, _ in self.rows}
-        return signature(leaves, self.call.tree, static)
+        return signature(leaves, *self.structure())
 
     def traced(self, fitted: list[Any] | None) -> Any:
         """The program that ran, None where it cannot be asked without tracing it anew.
@@ -379,6 +386,11 @@ class JitCall(MappedCall):
         new = dict(zip(self._numbers, given, strict=True))
         args = tuple(new.get(k, arg) for k, arg in enumerate(self.args))
         return args, {**rest, **self._fixed}
+
+    def structure(self) -> tuple[Any, dict[Any, Any]]:
+        """The tree of the arguments that are not static, and those that are."""
+        static = {k: arg for k, arg in enumerate(self.args) if k not in self._numbers}
+        return self._tree, {**static, **self._fixed}
 
     def rows_of(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""

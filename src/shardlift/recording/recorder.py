@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import inspect
 import os
 import threading
 import time
@@ -35,7 +34,7 @@ from shardlift.mapping.placement import Fit
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import MappedFunction
 from shardlift.recording import compilations
-from shardlift.recording.caller import assigned_name, names_of, user_line
+from shardlift.recording.caller import assigned_name, codes_of, names_of, user_line
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.hooks import (
     ObservedFunction,
@@ -93,7 +92,7 @@ class Recorder:
         self._process_id = os.getpid()
         self._lock = threading.RLock()
         self._sites: dict[SiteKey, SiteRecord] = {}
-        self._lambdas: dict[SiteKey, list[Any]] = {}  # their codes
+        self._codes: dict[SiteKey, list[Any]] = {}  # of the functions of a line
         self._sites_left_out: set[SiteKey] = set()
         self._unsure = 0  # reads of an array that may come from several sites
         self._timeline = Timeline()
@@ -183,12 +182,12 @@ class Recorder:
         return recorded
 
     def _numbered(self, mapped: ObservedFunction) -> SiteKey:
-        """The key; each lambda of a line has its own if calls are compared, not only counted."""
+        """The key; each function of a line has its own if calls are compared, not only counted."""
         key = mapped.key
-        if not self._compared or key.function != "<lambda>":
+        if not self._compared:
             return key
-        codes = self._lambdas.setdefault(key, [])
-        code = getattr(inspect.unwrap(mapped.fun), "__code__", None)
+        codes = self._codes.setdefault(key, [])
+        code = codes_of(mapped.fun)
         if code not in codes:
             codes.append(code)
         return key._replace(number=codes.index(code))

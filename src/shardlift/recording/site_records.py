@@ -45,7 +45,7 @@ class SiteKey(NamedTuple):
     file: str
     line: int
     function: str
-    number: int = 0  # of several lambdas on one line, where calls are on tape
+    number: int = 0  # of several functions on one line, where calls are on tape
 
 
 class SiteRecord:
@@ -80,6 +80,9 @@ class SiteRecord:
         self.names: dict[str, None] = {}  # of the functions that are mapped, of the variable
         self.size = 0  # devices
         self.taped = 0  # calls that were begun
+        self.programs: Counter[str] = Counter()  # calls of each whose collectives are on tape
+        self.plans: set[str] = set()  # of these programs, without numbers
+        self.walks: dict[str, Any] = {}  # what was compiled for these programs
         self.forms: dict[tuple[ArrayForm, ...], int] = {}
         self.samples: list[Sample] = []
 

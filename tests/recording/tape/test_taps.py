@@ -30,7 +30,8 @@ def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
     )
-    held, hidden = taps.look(mapped, JitCall(JitFunction(body, {}), args or (X,), {}))
+    call = JitCall(JitFunction(body, {}), args or (X,), {})
+    held, hidden = taps.TracedProgram(mapped, call).look(call)
     return {(one.form.path, one.form.about): np.asarray(one.values) for one in held}, hidden
 
 
@@ -81,7 +82,8 @@ def test_the_uses_of_a_result(mean, returned, added, check_vma):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=ROWS, out_specs=ROWS, check_vma=check_vma)
     )
-    (held,), hidden = taps.look(mapped, JitCall(JitFunction(body, {}), (X,), {}))
+    call = JitCall(JitFunction(body, {}), (X,), {})
+    (held,), hidden = taps.TracedProgram(mapped, call).look(call)
     assert hidden == ""
     assert held.form.collective == "psum"
     np.testing.assert_array_equal(np.asarray(held.values)[0], SUM)
@@ -274,6 +276,7 @@ def test_nested_maps():
     mapped = jax.jit(
         jax.shard_map(outer, mesh=many, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
     )
-    held, _ = taps.look(mapped, JitCall(JitFunction(outer, {}), (X,), {}))
+    call = JitCall(JitFunction(outer, {}), (X,), {})
+    held, _ = taps.TracedProgram(mapped, call).look(call)
     shapes = {one.form.path: one.form.shape for one in held}
     assert shapes["psum #1, result"][0] == 2

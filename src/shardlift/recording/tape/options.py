@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["KEEP", "TAPPED", "TapeOptions"]
 
 KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
-TAPPED = 2  # calls of a site whose collectives are recorded
+TAPPED = 2  # calls of each program of a site whose collectives are recorded
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class TapeOptions:
     Args:
       keep: bytes of outputs, and of results of collectives, whose values are kept, in all sites.
       keep_inputs: the same for inputs.
-      tapped: calls of each site whose collectives are recorded.
+      tapped: calls of each program of a site whose collectives are recorded.
       kept_calls: calls of each site whose values are kept; None keeps those of all calls. Of the
         other calls, those arrays are kept that differ from the reference.
       replay: whether calls whose inputs differ are run again on those of the reference.

@@ -70,6 +70,11 @@ class ReferenceRun:
         known = {part for digest in values.digests for part in digest.split("/")}
         return [k for k, digest in enumerate(digests) if known.isdisjoint(digest.split("/"))]
 
+    def has_collectives(self, site: SiteRecord, number: int) -> bool:
+        """Whether the results of collectives in its call ``number`` are on tape."""
+        _, sample = self._call(site, number)
+        return sample is not None and sample.inside is not None and bool(sample.inside.digests)
+
     def _call(self, site: SiteRecord, number: int) -> tuple[int, Sample | None]:
         """The place of the same site in the other program, and its call ``number``."""
         if site.index not in self._partners:

@@ -34,6 +34,9 @@ class Reference(Protocol):
     ) -> list[int]:
         """The arrays of one side of a call that its call ``number`` does not have."""
 
+    def has_collectives(self, site: SiteRecord, number: int) -> bool:
+        """Whether the results of collectives in its call ``number`` are on tape."""
+
     def inputs(self, site: SiteRecord, number: int, call: MappedCall) -> list[Any] | None:
         """The leaves of its call ``number``; None if they are not available."""
 

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -13,12 +14,14 @@ import jax
 
 from shardlift import _compat
 from shardlift.capture.schema import Part, Sample, Values
-from shardlift.recording.compilations import here
+from shardlift.recording.compilations import here, type_name
 from shardlift.recording.hooks import ObservedFunction
 from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape import taps, votes
 from shardlift.recording.tape.tape import Tape
+
+MOST_PROGRAMS = 32  # of a site whose collectives are recorded
 
 
 def note_made(site: SiteRecord) -> None:
@@ -43,6 +46,8 @@ class TapedCalls:
         self._about, self._mapped = mapped, mapped.call
         self._tape, self._site, self._under = tape, site, under
         self._repeatable: bool | None = None  # not known yet
+        self._programs: dict[Any, taps.TracedProgram] = {}
+        self._looks: Counter[Any] = Counter()  # calls of each whose collectives are on tape
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and put the call on tape."""
@@ -136,18 +141,51 @@ class TapedCalls:
             inputs = tape.put(site, number, Part.INPUTS, arrays)
         except Exception as error:
             _note_fault(site, "inputs", error)
-        if number < tape.options.tapped:
+        if tape.options.tapped:
             inside, hidden = self._tap(number, call)
         return call, inputs, inside, hidden
 
     def _tap(self, number: int, call: MappedCall) -> tuple[Values | None, str]:
+        """The results of the collectives, in the first calls of each program of the site.
+
+        A call in which the other program has them is looked at too.
+        """
         if not self._about.traceable and jax.process_count() > 1:
             return None, "jax.pmap cannot be traced in a job of many processes"
+        site, key = self._site, _program_key(call)
         try:
-            arrays, hidden = taps.look(self._mapped, call)
+            program = self._program(key, call)
+            if not self._is_wanted(program, key, number):
+                return None, ""
+            if program.name not in site.programs and len(site.programs) >= MOST_PROGRAMS:
+                return None, "" if program.plan in site.plans else _beyond(call)
+            self._looks[key] += 1
+            site.programs[program.name] += 1
+            site.plans.add(program.plan)
+            arrays, hidden = program.look(call)
             return self._tape.put(self._site, number, Part.INSIDE, arrays), hidden
         except Exception as error:
             return None, _first_line(error)
+
+    def _program(self, key: Any, call: MappedCall) -> taps.TracedProgram:
+        if key not in self._programs:
+            program = taps.TracedProgram(self._mapped, call)
+            # What was compiled for a program that is written alike is used again.
+            program.walk = self._site.walks.setdefault(program.name, program.walk)
+            self._programs[key] = program
+        return self._programs[key]
+
+    def _is_wanted(self, program: taps.TracedProgram, key: Any, number: int) -> bool:
+        """Whether the collectives of a call are to be recorded."""
+        seen, most, reference = self._site.programs, self._tape.options.tapped, self._tape.reference
+        if reference is None:  # the other program may have another program in this call
+            is_new = program.name not in seen
+            return self._looks[key] < most and (is_new or seen.total() < most * MOST_PROGRAMS)
+        if reference.has_collectives(self._site, number):
+            return True
+        # Programs that differ in numbers only are compared where both have them.
+        is_known = program.name not in seen and program.plan in self._site.plans
+        return seen[program.name] < most and not is_known
 
     def _replay(self, number: int, call: MappedCall, inputs: Values, out: Any) -> Values | None:
         """The outputs for the inputs that the other program had in this call."""
@@ -174,6 +212,28 @@ class TapedCalls:
             if not self._repeatable:
                 self._site.unseen["replays: the function calls back to the host"] = None
         return self._repeatable
+
+
+def _program_key(call: MappedCall) -> Any:
+    """What decides which program a call of one function needs."""
+    tree, static = call.structure()
+    types = tuple(
+        (jax.typeof(leaf) if isinstance(leaf, jax.Array) else type_name(leaf))
+        for leaf in call.leaves
+    )
+    try:
+        key = tree, tuple(static.items()), types
+        hash(key)
+    except TypeError:  # a static argument that JAX takes by its repr is none of JAX's
+        return tree, repr(static), types
+    return key
+
+
+def _beyond(call: MappedCall) -> str:
+    """Why the collectives of a program are not recorded."""
+    static = [repr(value)[:40] for value in call.structure()[1].values()]
+    given = ", ".join([*static, *(type_name(leaf) for leaf in call.leaves[:3])])
+    return f"of the program for {given}, which is one of more than {MOST_PROGRAMS} of this function"
 
 
 def with_method(made: Any, name: str, method: Callable[..., Any]) -> Any:

@@ -9,7 +9,9 @@ computed from the index of the device, are kept too: they explain why numbers di
 
 from __future__ import annotations
 
+import hashlib
 import linecache
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,18 +40,31 @@ CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
 TURNS = 4  # of a loop that ends by a condition
 
 
-def look(mapped: Any, call: MappedCall) -> tuple[list[HostArray], str]:
-    """The results of the collectives of one call, and why some are missing, if any are."""
-    traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
-    if not has(traced.jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
-        return [], ""
-    if any("callback" in str(effect).lower() for effect in loud_effects(traced.jaxpr)):
-        return [], "the function calls back to the host, and is not run once more"
-    walk = Walk()
-    arrays = walk.run_whole(traced.jaxpr, traced.consts, jax.tree.leaves(call.leaves))
-    hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
-    inside = ", ".join(sorted(walk.unseen))
-    return hosts, f"those inside of {inside} are not followed" if inside else ""
+class TracedProgram:
+    """The program of a call, which is run once more to see the results of its collectives.
+
+    ``name`` is the same for programs that are written alike, ``plan`` for those that differ in
+    numbers only.
+    """
+
+    def __init__(self, mapped: Any, call: MappedCall) -> None:
+        self._traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
+        text = re.sub(r"0x[0-9a-f]+", "", str(self._traced.jaxpr))
+        self.name = hashlib.sha256(text.encode()).hexdigest()
+        self.plan = hashlib.sha256(re.sub(r"\d+\.\d*(e[+-]?\d+)?", "", text).encode()).hexdigest()
+        self.walk = Walk()
+
+    def look(self, call: MappedCall) -> tuple[list[HostArray], str]:
+        """The results of the collectives of one call, and why some are missing, if any are."""
+        jaxpr, walk = self._traced.jaxpr, self.walk
+        if not has(jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
+            return [], ""
+        if any("callback" in str(effect).lower() for effect in loud_effects(jaxpr)):
+            return [], "the function calls back to the host, and is not run once more"
+        arrays = walk.run_whole(jaxpr, self._traced.consts, jax.tree.leaves(call.leaves))
+        hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
+        inside = ", ".join(sorted(walk.unseen))
+        return hosts, f"those inside of {inside} are not followed" if inside else ""
 
 
 def calls_back(mapped: Any, call: MappedCall) -> bool:
@@ -128,6 +143,7 @@ class Walk:
         self.axes: tuple[Any, ...] = ()  # of the maps around
         self.calls: list[Any] = []  # of functions around
         self.uses = ResultUses()  # of the results of the jaxpr that is run
+        self._compiled: Any = None  # the jaxpr of a call
         self.dead = 0  # how many equations around are of no use to an output
 
     def run_whole(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -139,11 +155,14 @@ class Walk:
             self.about.clear()
             return self.body(jaxpr, consts, args)[1]
 
-        kept: list[Any] = jax.jit(run)(consts, args)
+        if self._compiled is None:
+            self._compiled = jax.jit(run)
+        kept: list[Any] = self._compiled(consts, args)
         return kept
 
     def _run_in_pieces(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """Run the call of a host-local pmap in a job of many processes, equation by equation."""
+        self.about.clear()
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
         kept: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -43,9 +44,11 @@ def merge_verdicts(
         return list(next(iter(verdicts.values())))
     by_site: dict[object, list[tuple[int, SiteVerdict]]] = {}
     for process, sites in verdicts.items():
+        same: Counter[object] = Counter()  # sites of one line
         for site in sites:
             key = _key(site.before), _key(site.after)
-            by_site.setdefault(key, []).append((process, site))
+            by_site.setdefault((key, same[key]), []).append((process, site))
+            same[key] += 1
     merged = [_merge(parts, len(verdicts)) for parts in by_site.values()]
     missing = [k for k in range(count) if k not in verdicts]
     return [_without_processes(site, missing, count) for site in merged] if missing else merged

@@ -323,7 +323,7 @@ class SiteComparison:
                 form.role is ArrayRole.RESULT for form in self._forms(number, other.inside)
             )
             if own.inside is None and not own.hidden and has_results:
-                what = f"{name}: this was not asked for"
+                what = f"{name}: call {own.call + 1} runs a program that is new in the other only"
                 self.gaps[GapKind.COLLECTIVES_NOT_RECORDED, what] += 1
 
     def _compare_collectives(

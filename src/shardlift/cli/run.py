@@ -203,6 +203,7 @@ def run_here(
         report_uncaught(error)
         raise Interrupted from None
     except BaseException as error:
+        session.error = error
         status = report_uncaught(error)[0]
         told.add_error(error)
     finally:
@@ -281,4 +282,5 @@ def explain(failure: Failure, processes: int) -> str:
         )
     if failure.traceback:
         lines += ["shardlift: its traceback:", failure.traceback.rstrip()]
+    lines += [f"shardlift: {advice}" for advice in failure.advice]
     return "\n".join(lines)

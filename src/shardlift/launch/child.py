@@ -65,8 +65,9 @@ def main(argument: str) -> None:
             control.tell(failed=error.code if isinstance(error.code, int) else 1, traceback="")
         raise
     except BaseException as error:
+        session.error = error
         status, text = report_uncaught(error)
-        control.tell(failed=status, traceback=text)
+        control.tell(failed=status, traceback=text, advice=session.advice())
         sys.exit(status)
     finally:
         control.tell_written(functools.partial(session.end, quiet=failed))

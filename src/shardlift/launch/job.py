@@ -58,6 +58,7 @@ class Failure:
     status: int
     traceback: str
     waiting_for: tuple[int, ...] = ()  # processes that never came to join the job
+    advice: tuple[str, ...] = ()
 
     @property
     def was_killed(self) -> bool:
@@ -334,7 +335,8 @@ class Job:
         said = json.loads(line)
         worker = self.workers[process]
         if "failed" in said:
-            failure = Failure(process, said["failed"], said["traceback"])
+            advice = tuple(said.get("advice", ()))
+            failure = Failure(process, said["failed"], said["traceback"], advice=advice)
             worker.failures.append((said["at"], failure))
         if "terminated" in said and worker.terminated is None:
             worker.terminated = time.monotonic()

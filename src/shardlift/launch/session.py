@@ -122,6 +122,7 @@ class RunSession:
         self.path = options.record  # in a job of many processes, that of a part
         self.joined = False  # is this process known to be one of a job?
         self.observer: RunRecorder | None = None
+        self.error: BaseException | None = None  # that ended the program
         self._writing = threading.Lock()
         self._ended = threading.Event()
         self.session = Session(
@@ -250,6 +251,18 @@ class RunSession:
 
     def lines(self) -> list[str]:
         """The lines that are printed at the end."""
+        return [*self.advice(), *self._summary()]
+
+    def advice(self) -> list[str]:
+        """What to do about the error that ended the program, if a removed name caused it."""
+        if self.error is None:
+            return []
+        from shardlift.launch.missing_name import find_missing_name
+
+        missing = find_missing_name(self.error)
+        return [] if missing is None else list(missing.lines(patch=self.options.patch))
+
+    def _summary(self) -> list[str]:
         jax: Any = sys.modules.get("jax")
         if jax is None:
             recorded = self.options.record is not None
@@ -257,7 +270,7 @@ class RunSession:
         random = [_OLD_RANDOM_NUMBERS] if self.uses.keys() & {*RANDOM_KEYS} else []
         if self.observer is not None:
             return [*random, *self.observer.summary().splitlines()]
-        if not self.options.patch:
+        if not self.options.patch or (self.error is not None and not self.uses):
             return []
         return [*random, *uses_text(self.uses, jax.__version__, self.program)]
 

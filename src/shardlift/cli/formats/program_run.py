@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from shardlift.cli.document import Item, document, item
 from shardlift.launch import Failure, Program
+from shardlift.launch.missing_name import find_missing_name
 from shardlift.launch.notebook_lines import cell_of
 
 _INSTALLED = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
@@ -49,6 +50,8 @@ class RunDocument:
         self.failures.append(
             item(last.partition(":")[0], last, process=failure.process, traceback=failure.traceback)
         )
+        if failure.advice:
+            self.failures[-1]["advice"] = " ".join(failure.advice)
 
     def text(self, code: object) -> str:
         """The document; `code` is what the program passed to `sys.exit`."""
@@ -77,4 +80,6 @@ def _failure(error: BaseException) -> Item:
         if (place := cell_of(path, line)) is not None:
             where |= dict(zip(("cell", "line"), place, strict=True))
     text = "".join(traceback.format_exception_only(error)).strip()
-    return item(type(error).__name__, text) | where
+    missing = find_missing_name(error)
+    advice = {"advice": " ".join(missing.lines(patch=True))} if missing else {}
+    return item(type(error).__name__, text) | where | advice

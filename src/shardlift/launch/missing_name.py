@@ -1,0 +1,179 @@
+"""What stopped a program, if that is something which JAX or flax no longer has."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shardlift._legacy.names import MODULES, rows
+from shardlift.source.old_libraries import oldest_working
+from shardlift.source.removed_names import ALL, Removed, sentence
+
+__all__ = ["MissingName", "find_missing_name"]
+
+_LIBRARIES = ("jax", "jaxlib", "flax")
+# Errors of module `__getattr__`s and of imports carry the name in their text only (Python 3.11).
+_IN_TEXT = (
+    re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'"),
+    re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"),
+    re.compile(r"^(?P<module>jax[\w.]*)\.(?P<name>\w+) (?:is|was|has been) (?:deprecated|removed)"),
+)
+# Errors of calls that JAX took once, and what to write.
+_CALLS = {
+    r"pjit\(\) got an unexpected keyword argument 'in_axis_resources'": "pjit has in_shardings in "
+    "place of in_axis_resources since JAX 0.4.14",
+    r"pjit\(\) got an unexpected keyword argument 'out_axis_resources'": "pjit has out_shardings "
+    "in place of out_axis_resources since JAX 0.4.14",
+    r"shard_map\(\) got an unexpected keyword argument 'check_rep'": "jax.shard_map has check_vma "
+    "in place of check_rep",
+    r"shard_map\(\) got an unexpected keyword argument 'auto'": "jax.shard_map has axis_names, the "
+    "other axes, in place of auto",
+    r"(log_)?softmax\(\) got an unexpected keyword argument 'initial'": "softmax has no initial= "
+    "since JAX 0.4.36: leave it out",
+    r"solve\(\) got an unexpected keyword argument 'sym_pos'": "solve has assume_a='pos' in place "
+    "of sym_pos since JAX 0.4.21",
+    r"'kind' argument to (arg)?sort is not supported": "sort and argsort have stable= in place of "
+    "kind= since JAX 0.4.28",
+    r"jit\(\) takes from \d to \d positional arguments": "jax.jit takes its options by keyword "
+    "only since JAX 0.7: static_argnums=...",
+    r"where\(\) got some positional-only arguments": "jnp.where takes its arguments by position "
+    "only since JAX 0.4.27",
+}
+# Names with something better to say than their successor, each with its page in docs/errors.
+_ADVICE = {
+    "jax.tools.colab_tpu": ("delete the lines, JAX finds the devices itself", "colab_tpu"),
+    "flax.optim": ("use optax with flax.training.train_state", "flax_optim"),
+    "jax.experimental.maps": ("use jax.shard_map", "xmap"),
+    "jax.soft_pmap": ("pmap over the devices, and vmap inside", "soft_pmap"),
+    "jax.experimental.host_callback": ("use jax.debug or jax.pure_callback", "host_callback"),
+}
+
+
+@dataclass(frozen=True)
+class MissingName:
+    """A name that is not there, or a call that is not taken any more, and who asked for it."""
+
+    name: str = ""  # jax.experimental.maps.xmap
+    call: str = ""  # what to write in place of a call
+    library: tuple[str, str] | None = None  # the installed distribution, and its version
+
+    def lines(self, *, patch: bool) -> Iterator[str]:
+        """What to tell; ``patch`` says whether removed names were restored."""
+        if self.name == "jax":
+            yield 'JAX is not installed in this environment: pip install "shardlift[jax]"'
+            return
+        if self.library is None:
+            what = self.call or f"{self._removal()}{self._way_out(patch)}"
+            yield f"the program stopped: {what}"
+            return
+        name, version = self.library
+        needed = f"needs {self.name}; {self._removal()}" if self.name else f"stopped: {self.call}"
+        yield f"{name} {version} {needed}"
+        yield _update(name)
+
+    def _removal(self) -> str:
+        row = self._row()
+        if row is None:
+            return f"JAX {_jax_version()} does not have it"
+        written = _ADVICE.get(row.name)
+        if written is None:
+            return sentence(row)
+        return f"{sentence(Removed(self.name, row.gone))}: {written[0]} ({_page(written[1])})"
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the table of removed names has it."""
+        return self._row() is not None
+
+    def _row(self) -> Removed | None:
+        """The row of the name, or of the module that it was in."""
+        rows = {row.name: row for row in ALL}
+        parts = self.name.split(".")
+        names = (".".join(parts[:k]) for k in range(len(parts), 1, -1))
+        return next((rows[name] for name in names if name in rows), None)
+
+    def _way_out(self, patch: bool) -> str:
+        if not patch and self.name in {*MODULES, *(row.name for row in rows())}:
+            return "; without --no-patch it is restored"
+        row = self._row()
+        return "; `shardlift fix` rewrites it" if row is not None and row.same else ""
+
+
+def _page(name: str) -> str:
+    return f"docs/errors/{name}.md"
+
+
+def find_missing_name(error: BaseException) -> MissingName | None:
+    """What an error says is missing; None if it is about something else."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    call = _call(str(error)) if isinstance(error, TypeError) else ""
+    name = "" if call else _missing_name(error)
+    if not call and (name.partition(".")[0] not in _LIBRARIES or _is_there(name)):
+        return None
+    missing = MissingName(name, call, _library(error))
+    known = call or name == "jax" or missing.library or missing.is_removed
+    return missing if known else None  # a name that never was: the traceback says it all
+
+
+def _call(text: str) -> str:
+    return next((advice for call, advice in _CALLS.items() if re.search(call, text)), "")
+
+
+def _missing_name(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return error.name or ""
+    if not isinstance(error, (ImportError, AttributeError)):
+        return ""
+    owner: Any = getattr(error, "obj", None)
+    if isinstance(owner, types.ModuleType):
+        return f"{owner.__name__}.{error.name}"
+    if owner is not None and owner is getattr(sys.modules.get("jax"), "config", None):
+        return f"jax.config.{error.name}"
+    matches = (pattern.search(str(error)) for pattern in _IN_TEXT)
+    return next((f"{match['module']}.{match['name']}" for match in matches if match), "")
+
+
+def _is_there(name: str) -> bool:
+    """Is it a half-imported module of JAX, and so another error?"""
+    return name in sys.modules and name != "jax"
+
+
+def _library(error: BaseException) -> tuple[str, str] | None:
+    """The installed package whose code raised it, other than JAX."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    packages = [_package(file) for file in files if "<frozen" not in file]
+    asked = [package for package in packages if package not in ("jax", "jaxlib", "shardlift")]
+    if not asked or not asked[-1]:
+        return None
+    try:
+        (name, *_) = importlib.metadata.packages_distributions()[asked[-1]]
+        return name, importlib.metadata.version(name)
+    except (KeyError, importlib.metadata.PackageNotFoundError):
+        return None
+
+
+def _package(file: str) -> str:
+    """The top package of an installed file; empty for a file of the program."""
+    match = re.search(r"(?:site|dist)-packages[/\\](\w+)", file)
+    return match[1] if match else ""
+
+
+def _update(name: str) -> str:
+    working = oldest_working(name, _jax_version())
+    if working is None:
+        return f"a newer {name} may work: pip install -U {name}"
+    return (
+        f"{name} {working.version} is the oldest release that works with JAX {_jax_version()} "
+        f"(tested {working.tested}): pip install '{name}>={working.version}'"
+    )
+
+
+def _jax_version() -> str:
+    return str(getattr(sys.modules.get("jax"), "__version__", ""))

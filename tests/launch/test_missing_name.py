@@ -18,18 +18,18 @@ STOPPED = "the program stopped: "
 # What a program does under `run`, and what it is told.
 PROGRAMS = {
     "from jax.experimental.maps import xmap": (
-        "jax.experimental.maps.xmap was removed in JAX 0.4.31: use jax.shard_map "
+        "jax.experimental.maps.xmap was removed in JAX 0.4.31: see jax.shard_map "
         "(docs/errors/xmap.md)"
     ),
     "import jax; jax.soft_pmap": (
-        "jax.soft_pmap was removed in JAX 0.3.18: pmap over the devices, and vmap inside "
-        "(docs/errors/soft_pmap.md)"
+        "jax.soft_pmap was removed in JAX 0.3.18: nothing replaces it: jax.vmap inside jax.pmap "
+        "maps more rows than devices (docs/errors/soft_pmap.md)"
     ),
     "import flax.optim": (
-        "flax.optim was removed in flax 0.6: use optax with flax.training.train_state "
-        "(docs/errors/flax_optim.md)"
+        "flax.optim was removed in flax 0.6: see optax (docs/errors/flax_optim.md)"
     ),
-    "import jax; jax.mask": "jax.mask was removed in JAX 0.3.16",
+    "import jax; jax.mask": "jax.mask was removed in JAX 0.3.16: nothing replaces it: the "
+    "experiment ended",
     "import jax; jax.jit(abs, (0,))": (
         "jax.jit takes its options by keyword only since JAX 0.7: static_argnums=..."
     ),
@@ -82,7 +82,7 @@ def test_without_jax():
 
 def test_every_page_is_there():
     pages = Path(__file__).parents[2] / "docs/errors"
-    assert all((pages / f"{page}.md").is_file() for _, page in missing_name._ADVICE.values())
+    assert all((pages / f"{page}.md").is_file() for page in missing_name._PAGES.values())
 
 
 TABLE = {

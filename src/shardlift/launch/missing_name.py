@@ -8,7 +8,7 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shardlift._legacy.names import MODULES, rows
@@ -45,13 +45,13 @@ _CALLS = {
     r"where\(\) got some positional-only arguments": "jnp.where takes its arguments by position "
     "only since JAX 0.4.27",
 }
-# Names with something better to say than their successor, each with its page in docs/errors.
-_ADVICE = {
-    "jax.tools.colab_tpu": ("delete the lines, JAX finds the devices itself", "colab_tpu"),
-    "flax.optim": ("use optax with flax.training.train_state", "flax_optim"),
-    "jax.experimental.maps": ("use jax.shard_map", "xmap"),
-    "jax.soft_pmap": ("pmap over the devices, and vmap inside", "soft_pmap"),
-    "jax.experimental.host_callback": ("use jax.debug or jax.pure_callback", "host_callback"),
+# Names with a page in docs/errors.
+_PAGES = {
+    "jax.tools.colab_tpu": "colab_tpu",
+    "flax.optim": "flax_optim",
+    "jax.experimental.maps": "xmap",
+    "jax.soft_pmap": "soft_pmap",
+    "jax.experimental.host_callback": "host_callback",
 }
 
 
@@ -81,10 +81,8 @@ class MissingName:
         row = self._row()
         if row is None:
             return f"JAX {_jax_version()} does not have it"
-        written = _ADVICE.get(row.name)
-        if written is None:
-            return sentence(row)
-        return f"{sentence(Removed(self.name, row.gone))}: {written[0]} ({_page(written[1])})"
+        page = f" (docs/errors/{_PAGES[row.name]}.md)" if row.name in _PAGES else ""
+        return f"{sentence(replace(row, name=self.name))}{page}"
 
     @property
     def is_removed(self) -> bool:
@@ -102,11 +100,8 @@ class MissingName:
         if not patch and self.name in {*MODULES, *(row.name for row in rows())}:
             return "; without --no-patch it is restored"
         row = self._row()
-        return "; `shardlift fix` rewrites it" if row is not None and row.same else ""
-
-
-def _page(name: str) -> str:
-    return f"docs/errors/{name}.md"
+        rewritten = row is not None and (row.same or row.is_deleted)
+        return "; `shardlift fix` rewrites it" if rewritten else ""
 
 
 def find_missing_name(error: BaseException) -> MissingName | None:

@@ -80,7 +80,6 @@ class ObstacleKind(Enum):
     AS_IT_IS = "it comes from `{text}` at {at}, as it is"
     # How it is used.
     ESCAPES = "it {escape}"
-    SAVED = "it {escape}{how}"
     PREFETCHED = "it is put on devices row by row at {at}"
     ROWS_READ = "rows of it are read at {at}"
     DONATED = "it is donated at {at}"

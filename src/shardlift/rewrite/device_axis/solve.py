@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 from shardlift.capture import schema
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point, find
-from shardlift.rewrite.device_axis.checkpoints import how_to_save
 from shardlift.rewrite.device_axis.failures import blame, or_failure
 from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
@@ -258,9 +257,6 @@ def _not_global(decision: Decision, root: Cell) -> Obstacle | None:
 
 def _escaped(escape: Escape, advice: Advice) -> Obstacle:
     """A use that is not followed."""
-    saved = how_to_save(escape)
-    if saved:
-        return obstacle(ObstacleKind.SAVED, None, escape=escape, how=saved)
     where = Advice.ALL_FILES if escape.outside else advice
     return obstacle(ObstacleKind.ESCAPES, where, escape=escape)
 

@@ -14,9 +14,9 @@ from typing import Any
 import jax
 
 from bench.steps import AXIS, CASES, Case
-from shardlift._replication.program import MappedProgram, trace_site
+from shardlift._replication.mapped_program import MappedProgram, trace_site
 from shardlift._replication.proof import prove
-from shardlift.mapping.options import check_options
+from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.site import MappedFunction
 
 TARGET = 0.1

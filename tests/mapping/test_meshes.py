@@ -8,7 +8,7 @@ import pytest
 from jax.sharding import AxisType, Mesh
 
 from shardlift.mapping import meshes
-from shardlift.mapping.options import check_options
+from shardlift.mapping.pmap_options import check_options
 
 DEVICES = tuple(jax.devices())
 

@@ -8,7 +8,7 @@ import pytest
 
 from shardlift.mapping import plan
 from shardlift.mapping.meshes import DeviceRows, make_mesh
-from shardlift.mapping.options import check_options
+from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.rows import row_counter
 
 X = np.ones((2, 1, 3), np.float32)

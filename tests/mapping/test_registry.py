@@ -10,7 +10,7 @@ import pytest
 
 import shardlift
 from shardlift.mapping import registry
-from shardlift.mapping.options import check_options
+from shardlift.mapping.pmap_options import check_options
 
 
 def options(fun, **given):

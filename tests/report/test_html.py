@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from shardlift.capture.schema import Capture, Distribution, Event, Times
 from shardlift.report.html import page
-from shardlift.report.html.layout import picture, words
+from shardlift.report.html.array_picture import picture, words
+from shardlift.report.html.call_chart import MOST_LANES
 from shardlift.report.html.markup import Markup, escape, join, tag
-from shardlift.report.html.timeline import MOST_LANES
 from shardlift.report.view import view_of
 from tests.capture.captures import NASTY, everything, leaf, process, site
 

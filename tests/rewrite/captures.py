@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from shardlift.capture.schema import Capture, Proof, SiteFacts
 from shardlift.capture.text_digest import digest
-from shardlift.rewrite.device_axis.sites import GlobalSite as Pmapped
-from shardlift.rewrite.device_axis.sites import find_program_sites
+from shardlift.rewrite.device_axis.global_sites import GlobalSite as Pmapped
+from shardlift.rewrite.device_axis.global_sites import find_program_sites
 from shardlift.source.project import Project
 from shardlift.source.text import read_source
 

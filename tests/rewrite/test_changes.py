@@ -9,7 +9,7 @@ import pytest
 from shardlift.facts import Capture
 from shardlift.rewrite import engine
 from shardlift.rewrite.changes import Change, ChangeId, Decisions
-from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration

@@ -9,14 +9,11 @@ from typing import Any
 import jax
 
 from shardlift import _compat
-from shardlift._replication import collectives, control
+from shardlift._replication import collectives, control_flow
 from shardlift._replication.equal_arguments import equal_leaves
 from shardlift._replication.interpreter import Interpreter
 from shardlift._replication.knowledge import Cause, MapScope, Value, Varying
-from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, SourceLine
-from shardlift._replication.partition import Space, along, members
-from shardlift._replication.processes import find_difference
-from shardlift._replication.program import (
+from shardlift._replication.mapped_program import (
     Computed,
     Map,
     MapOutput,
@@ -26,12 +23,15 @@ from shardlift._replication.program import (
     trace_function,
     trace_site,
 )
+from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, SourceLine
+from shardlift._replication.partition import Space, along, members
+from shardlift._replication.program_agreement import find_difference
 from shardlift.arrays.paths import leaf_paths
-from shardlift.mapping.options import check_options
+from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.registry import site_behind
 from shardlift.mapping.site import MappedFunction
 
-RULES = {**collectives.RULES, **control.RULES}
+RULES = {**collectives.RULES, **control_flow.RULES}
 
 
 def replication(
@@ -154,7 +154,7 @@ def _torn_results(maps: list[Map], values: list[list[Value]]) -> set[MapOutput]:
     for number, outputs in enumerate(values):
         space, specs = _space(maps[number]), maps[number].eqn.params["out_specs"]
         for k, (value, spec) in enumerate(zip(outputs, specs, strict=True)):
-            outside = control.leave_map(value, spec, Space(), space)
+            outside = control_flow.leave_map(value, spec, Space(), space)
             if outside is not None and outside.torn:
                 torn.add(MapOutput(number, k))
     return torn
@@ -168,7 +168,7 @@ def _input_value(
         return None
     space = _space(mapped)
     if isinstance(origin, int):
-        return control.enter_map(None, spec, Space(), space, Cause(origin))
+        return control_flow.enter_map(None, spec, Space(), space, Cause(origin))
     results = {origin} if isinstance(origin, MapOutput) else origin.results
     if results & torn or (isinstance(origin, Computed) and origin.unknown):
         why = "comes from a map that may leave different values where its out_specs say copies"
@@ -176,7 +176,7 @@ def _input_value(
     else:
         value = None
     cause = Cause(None, None, "is computed before the map")
-    return control.enter_map(value, spec, Space(), space, cause)
+    return control_flow.enter_map(value, spec, Space(), space, cause)
 
 
 def _outcome(

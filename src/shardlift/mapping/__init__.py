@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
+from shardlift.mapping.argument_placement import ReshardWarning
 from shardlift.mapping.divergence import DivergenceError
 from shardlift.mapping.errors import CATALOGUE, Hint, hint_for
 from shardlift.mapping.nesting import NeedsInner
-from shardlift.mapping.options import Reshard, View, check_options
-from shardlift.mapping.placement import ReshardWarning
+from shardlift.mapping.pmap_options import Reshard, View, check_options
 from shardlift.mapping.registry import remember, site_of
 from shardlift.mapping.site import MappedFunction
 

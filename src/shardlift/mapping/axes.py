@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from shardlift.mapping.options import flatten_axes
+from shardlift.mapping.pmap_options import flatten_axes
 
 Axis = int | None
 Path = tuple[Any, ...]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from shardlift.mapping.axes import Axis
-from shardlift.mapping.options import PmapOptions
+from shardlift.mapping.pmap_options import PmapOptions
 
 
 class Call(NamedTuple):

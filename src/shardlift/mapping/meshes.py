@@ -13,7 +13,7 @@ from jax.sharding import AxisType, Mesh
 
 from shardlift import _compat
 from shardlift.mapping.nesting import InnerAxes
-from shardlift.mapping.options import PmapOptions
+from shardlift.mapping.pmap_options import PmapOptions
 
 
 class DeviceRows(NamedTuple):

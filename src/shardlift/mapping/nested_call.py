@@ -14,8 +14,8 @@ from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.errors import hint_for
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.nesting import Frame, NeedsInner
-from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import Fun, map_block
+from shardlift.mapping.pmap_options import PmapOptions
 
 
 def call_inner(fun: Fun, options: PmapOptions, call: Call, frame: Frame | None) -> Any:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from shardlift.mapping.argument_placement import Fit
     from shardlift.mapping.call import Call
-    from shardlift.mapping.placement import Fit
     from shardlift.mapping.plan import Plan
     from shardlift.mapping.site import MappedFunction
 

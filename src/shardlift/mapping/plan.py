@@ -32,7 +32,7 @@ from shardlift.mapping.axes import (
 from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.meshes import spans_processes
 from shardlift.mapping.nesting import Frame, InnerAxes, enter_frame
-from shardlift.mapping.options import PmapOptions, flatten_axes
+from shardlift.mapping.pmap_options import PmapOptions, flatten_axes
 
 if TYPE_CHECKING:
     from shardlift.mapping.processes.bridge import Bridge

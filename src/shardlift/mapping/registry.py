@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from shardlift import _compat
-from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import Fun
+from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.site import MappedFunction
 
 

@@ -17,6 +17,7 @@ import jax
 
 from shardlift import _compat
 from shardlift.mapping import divergence, errors, nesting, observer
+from shardlift.mapping.argument_placement import fit_leaves
 from shardlift.mapping.axes import (
     argument_names,
     leaf_axes,
@@ -39,9 +40,8 @@ from shardlift.mapping.meshes import (
 )
 from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
-from shardlift.mapping.options import PmapOptions
-from shardlift.mapping.placement import fit_leaves
 from shardlift.mapping.plan import Fun, Plan, make_plan
+from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.rows import Counter, row_counter
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from shardlift.mapping import registry
 from shardlift.recording.caller import is_users, user_line
 from shardlift.recording.mapped_calls import JitCall, JitFunction, MappedCall, PmapCall
 from shardlift.recording.process import name_of, site_behind
-from shardlift.recording.shard_maps import ShardMapCall, ShardMapped, UndecidedJit
+from shardlift.recording.shard_map_calls import ShardMapCall, ShardMapped, UndecidedJit
 from shardlift.recording.site_records import SiteKey
 
 

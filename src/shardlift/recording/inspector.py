@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from shardlift.capture.schema import Move, MovedBy, Process, Untried, WholeBatchTrial
-from shardlift.recording import whole_batch
+from shardlift.recording import whole_batch_trial
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.completion_times import Waiter
 from shardlift.recording.hooks import Fault, ObservedFunction
@@ -102,8 +102,8 @@ class Inspector:
         if not is_due or not mapped.traceable or not isinstance(look, PmapCall):
             return
         try:
-            look.held = whole_batch.hold(look)
-        except whole_batch.UntriedError as error:
+            look.held = whole_batch_trial.hold(look)
+        except whole_batch_trial.UntriedError as error:
             record.whole_batch = WholeBatchTrial(error.reason)
 
     def after(
@@ -211,12 +211,15 @@ class Inspector:
         assert look.held is not None
         with _apart_from_the_program():
             try:
-                if max((one.seconds for one in record.compiles), default=0.0) > whole_batch.SLOWEST:
-                    raise whole_batch.UntriedError(Untried.TOO_SLOW)
+                if (
+                    max((one.seconds for one in record.compiles), default=0.0)
+                    > whole_batch_trial.SLOWEST
+                ):
+                    raise whole_batch_trial.UntriedError(Untried.TOO_SLOW)
                 traced = look.traced(fitted)
                 if traced is not None:
-                    record.whole_batch = whole_batch.try_whole_batch(look, traced, look.held)
-            except whole_batch.UntriedError as error:
+                    record.whole_batch = whole_batch_trial.try_whole_batch(look, traced, look.held)
+            except whole_batch_trial.UntriedError as error:
                 record.whole_batch = WholeBatchTrial(error.reason)
             except Exception as error:  # whatever the step raises on a batch of another size
                 first_line = f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -14,7 +14,7 @@ import shardlift
 from shardlift import _compat
 from shardlift.capture.schema import Process
 from shardlift.mapping import pmap, registry
-from shardlift.mapping.options import check_options
+from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.site import MappedFunction
 
 MOST_DEVICES = 1024  # that are named

@@ -35,7 +35,7 @@ def proofs(
     ``owners`` has the position of the argument that each input belongs to, None for one that is
     given by name; ``seen`` are the positions of the arguments that were equal when looked at.
     """
-    from shardlift._replication.program import MappedProgram
+    from shardlift._replication.mapped_program import MappedProgram
     from shardlift._replication.proof import prove
 
     program = MappedProgram("the program", jaxpr, list(names), output, ())

@@ -29,8 +29,8 @@ from shardlift.capture.schema import (
     SiteKind,
 )
 from shardlift.mapping import nesting, observer
+from shardlift.mapping.argument_placement import Fit
 from shardlift.mapping.call import Call
-from shardlift.mapping.placement import Fit
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import MappedFunction
 from shardlift.recording import compilations
@@ -45,7 +45,7 @@ from shardlift.recording.hooks import (
 )
 from shardlift.recording.inspector import Inspector, is_compiled
 from shardlift.recording.mapped_calls import nbytes
-from shardlift.recording.output_reads import observed_reads
+from shardlift.recording.observed_reads import observed_reads
 from shardlift.recording.placements import placement_by
 from shardlift.recording.process import job_name, kind_of_trace, process_facts
 from shardlift.recording.site_records import SiteKey, SiteRecord, clip

@@ -15,7 +15,7 @@ from shardlift.check.rules import all_rules
 from shardlift.rewrite.changes import Change, Decisions
 from shardlift.rewrite.device_axis.dead_code import drop_dead_code
 from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
-from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.rewrites import analyse, plan
 from shardlift.rewrite.drafts import finish
 from shardlift.rewrite.explicit_sites import PER_ROW

@@ -16,11 +16,11 @@ from shardlift.rewrite import sites as shard_map_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style
 from shardlift.rewrite.device_axis.cells import NodePlace
 from shardlift.rewrite.device_axis.failures import blame
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, needs_helper
-from shardlift.rewrite.device_axis.plain import comments_above
-from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.recordings import is_file
-from shardlift.rewrite.device_axis.sites import GlobalSite
+from shardlift.rewrite.device_axis.shard_map_text import comments_above
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name

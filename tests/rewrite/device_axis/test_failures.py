@@ -96,11 +96,11 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
 @pytest.mark.parametrize(
     "where",
     [
-        f"{PACKAGE}.sites:_sites_in",
+        f"{PACKAGE}.global_sites:_sites_in",
         f"{PACKAGE}.rewrites:_cannot_be_written",
         f"{PACKAGE}.visitor:Visitor.block",
         f"{PACKAGE}.dynamic:_named",
-        f"{PACKAGE}.exposure:_other_callers",
+        f"{PACKAGE}.outside_access:_other_callers",
         f"{PACKAGE}.connections:_connect_call",
         f"{PACKAGE}.connections:_pick",
         f"{PACKAGE}.connections:_join_calls",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shardlift.capture.schema import Capture, SiteFacts
-from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.rewrites import analyse
-from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision, decide, findings
 from shardlift.source.project import Project
 from shardlift.source.text import Source

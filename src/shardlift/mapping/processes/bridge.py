@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from shardlift import _compat
 from shardlift.arrays.resharding import is_key
 from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of, without_static
-from shardlift.mapping.options import PmapOptions
+from shardlift.mapping.pmap_options import PmapOptions
 
 MEMORY = "_shardlift_global"  # the attribute by which a local view remembers its global array
 MAX_TREES = 1000  # more trees than this, and a bridge forgets what it knows of them

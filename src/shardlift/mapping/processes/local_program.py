@@ -18,7 +18,7 @@ from shardlift.arrays.resharding import is_key
 from shardlift.mapping import observer
 from shardlift.mapping.axes import shape_of
 from shardlift.mapping.call import dynamic_args, with_static
-from shardlift.mapping.options import PmapOptions
+from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.processes.bridge import Bridge, Views
 
 MAX_SHORTCUTS = 256  # more trees or shapes than this, and a program forgets its shortcuts

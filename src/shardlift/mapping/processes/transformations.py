@@ -17,8 +17,8 @@ from jax.interpreters import ad, batching, mlir
 
 from shardlift.mapping.axes import Axis, prefix_leaves
 from shardlift.mapping.call import Call, with_static
-from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import Plan
+from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.processes.bridge import Bridge
 
 

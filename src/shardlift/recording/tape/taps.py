@@ -22,7 +22,7 @@ import jax
 from jax.sharding import PartitionSpec
 
 from shardlift import _compat
-from shardlift._replication.control import CALLS, called_jaxpr
+from shardlift._replication.control_flow import CALLS, called_jaxpr
 from shardlift.capture.schema import DEAD_USE, ArrayRole, ResultUse
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import MappedCall

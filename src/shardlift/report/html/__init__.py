@@ -13,9 +13,9 @@ from importlib import resources
 from shardlift.capture.schema import Capture
 from shardlift.report.comparison import pairs_of, rows
 from shardlift.report.html.bars import stacked_bar
+from shardlift.report.html.call_chart import timeline
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.html.sites import MOST_DETAILED, site_card
-from shardlift.report.html.timeline import timeline
+from shardlift.report.html.site_sections import MOST_DETAILED, site_card
 from shardlift.report.numbers import count, moving_share, percent, total_parts
 from shardlift.report.view import View, about, decisions_text, overhead
 

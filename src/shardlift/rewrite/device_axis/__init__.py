@@ -3,20 +3,20 @@
 A class of values loses the axis only if every place that makes its values and every place that
 uses them is understood. All other values stay stacked, as with `--to shard_map`.
 
-cells        values, in classes that must have one layout, and what is known of each class
-sites        the pmaps of a program, and what a recorded run proved of them
-idioms       how pmap code makes stacked arrays, and how it reads them
-program      names, functions and classes of all files, each with its cell
-visitor      one visitor over the syntax trees; its functions are in `expressions`, `calls` and
-             `statements`
-failures     one file or site that cannot be followed never turns off the rest
-dynamic      names that are reached without being written: `globals()`, `importlib`, `import *`
-exposure     what code outside of the program, or not understood, may see
-connections  calls and the pmapped functions that they call
-keywords     calls with keyword arguments become calls by position
-solve        the layout of each class: whole, global or stacked
-reasons      why an axis or a helper is kept, and what to change by hand
-spelling     the new text of each place; `rewrites`: the edits of all files
-plain        the text of a site, its specs and its comments; `mesh`: its mesh
-process_arrays  arrays of which each of many processes has a part
+cells           values, in classes that must have one layout, and what is known of each class
+global_sites    the pmaps of a program, and what a recorded run proved of them
+stacked_arrays  how pmap code makes stacked arrays, and how it reads them
+followed_program  names, functions and classes of all files, each with its cell
+visitor         one visitor over the syntax trees; its functions are in `visit_expressions`,
+                `visit_calls` and `visit_statements`
+failures        one file or site that cannot be followed never turns off the rest
+dynamic         names that are reached without being written: `globals()`, `importlib`, `import *`
+outside_access  what code outside of the program, or not understood, may see
+connections     calls and the pmapped functions that they call
+keyword_calls   calls with keyword arguments become calls by position
+solve           the layout of each class: whole, global or stacked
+reasons         why an axis is kept, and what to change by hand
+array_text      the new text of each place; `rewrites`: the edits of all files
+shard_map_text  the text of a site, its specs and its comments; `mesh`: its mesh
+process_arrays  global arrays of many processes, each of which has a part
 """

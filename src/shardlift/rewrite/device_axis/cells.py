@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shardlift.rewrite.device_axis.sites import GlobalSite
+    from shardlift.rewrite.device_axis.global_sites import GlobalSite
     from shardlift.source.file import File
 
 EACH = "*"

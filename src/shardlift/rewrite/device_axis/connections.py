@@ -24,10 +24,10 @@ from shardlift.rewrite.device_axis.cells import (
     unify,
 )
 from shardlift.rewrite.device_axis.failures import blame
-from shardlift.rewrite.device_axis.keywords import by_position
-from shardlift.rewrite.device_axis.program import FollowedProgram, Indexed, PendingCall
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram, Indexed, PendingCall
+from shardlift.rewrite.device_axis.global_sites import GlobalSite, OutputKind
+from shardlift.rewrite.device_axis.keyword_calls import by_position
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.sites import GlobalSite, OutputKind
 from shardlift.source.outputs import is_scalar
 
 

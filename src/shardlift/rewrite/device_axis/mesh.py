@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
 from shardlift.rewrite.device_axis.failures import blame
-from shardlift.rewrite.device_axis.program import FollowedProgram
-from shardlift.rewrite.device_axis.sites import GlobalSite
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.forms import DEFAULT_NAME
 from shardlift.rewrite.names import first_free, jax_name

@@ -15,10 +15,10 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.rewrite.device_axis.cells import CellRole, NodePlace, find
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, axis_of
-from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.names import jax_name
 from shardlift.source.file import File

@@ -22,7 +22,7 @@ from shardlift.rewrite.device_axis.reasons import Advice, ObstacleKind, obstacle
 from shardlift.source.mentions import is_decorator
 
 if TYPE_CHECKING:
-    from shardlift.rewrite.device_axis.sites import GlobalSite
+    from shardlift.rewrite.device_axis.global_sites import GlobalSite
     from shardlift.source.file import File
 
 

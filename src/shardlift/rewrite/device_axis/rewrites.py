@@ -15,23 +15,23 @@ from shardlift.rewrite.changes import ChangeId, Decisions, notebook_id
 
 # The functions of the visitor register themselves when their modules are imported.
 from shardlift.rewrite.device_axis import (  # noqa: F401
-    calls,
-    expressions,
+    array_text,
     mesh,
-    plain,
     process_arrays,
-    spelling,
-    statements,
+    shard_map_text,
+    visit_calls,
+    visit_expressions,
+    visit_statements,
 )
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point, WeakTypes
 from shardlift.rewrite.device_axis.connections import connect
-from shardlift.rewrite.device_axis.exposure import expose
 from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
-from shardlift.rewrite.device_axis.keywords import unnamed_calls, unnamed_operand
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
+from shardlift.rewrite.device_axis.keyword_calls import unnamed_calls, unnamed_operand
 from shardlift.rewrite.device_axis.mesh import Meshes
-from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.outside_access import expose
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import (
     AxisLayout,
     Decision,
@@ -172,7 +172,7 @@ def _is_rewritten(program: FollowedProgram, site: GlobalSite, decision: Decision
     is_changed = decision.is_changed(site)
     if not is_changed and (site.file.many_processes or not decision.may_be_plain(site)):
         return False
-    reason = plain.not_plain(program, site, decision)
+    reason = shard_map_text.not_plain(program, site, decision)
     if reason is not None and is_changed:
         raise _LeftError({site: reason})
     return reason is None
@@ -197,7 +197,7 @@ def _rewrite_site(
 
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
     file = site.file
-    for name in (jax_name(file)[0], plain.AT_CALL, mesh.HELPER):
+    for name in (jax_name(file)[0], shard_map_text.AT_CALL, mesh.HELPER):
         if is_shadowed(file, site.node, name):
             at = NodePlace(file, site.node)
             yield obstacle(ObstacleKind.NAME_TAKEN, Advice.RENAME, name=name, at=at)
@@ -222,15 +222,15 @@ def _rewrite(
     if role is CellRole.REPLICATE and layout is AxisLayout.WHOLE:
         return _replicated(root, point, meshes)
     if role is CellRole.SHARD:
-        edits = spelling.unsharded(point)
+        edits = array_text.unsharded(point)
     elif role in (CellRole.FIRST, CellRole.INDEX):
         is_shared = point.at.file.many_processes
-        edits, imports = spelling.first(point, _is_given_away(program, root, point), is_shared)
+        edits, imports = array_text.first(point, _is_given_away(program, root, point), is_shared)
     elif role is CellRole.METRICS:
-        edits, imports = spelling.metrics(point)
+        edits, imports = array_text.metrics(point)
     elif role is CellRole.PREFETCH and not prefetch_splits(point.at.file.project.settings):
-        edits = spelling.prefetched(point)
-        helpers = frozenset({HelperRequest(spelling.PREFETCH)})
+        edits = array_text.prefetched(point)
+        helpers = frozenset({HelperRequest(array_text.PREFETCH)})
     else:
         return None
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
@@ -242,9 +242,9 @@ def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
     axis = _axis_name(root) or meshes.default_axis
     written = Style.of(file.source.text).string(axis)
     sharding = meshes.sharding(file, axis, written, split=False)
-    if not spelling.fits_on_a_line(point, sharding, weak_types):
+    if not array_text.fits_on_a_line(point, sharding, weak_types):
         sharding = meshes.named(file, axis, sharding, "replicated")
-    edits, imports = spelling.placed(point, sharding, weak_types)
+    edits, imports = array_text.placed(point, sharding, weak_types)
     helpers = mesh.needs_helper(meshes.text(file, axis, written))
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
 
@@ -264,7 +264,7 @@ def _is_given_away(program: FollowedProgram, root: Cell, point: Point) -> bool:
         return False
     if program.is_last_use(root, point.at.file, point.at.node):
         return False
-    return not (spelling.assigns_to_itself(point) and program.has_one_name(root, point.at))
+    return not (array_text.assigns_to_itself(point) and program.has_one_name(root, point.at))
 
 
 def _is_donated(root: Cell) -> bool:
@@ -286,11 +286,14 @@ def _plain_site(
 ) -> Match:
     """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
-    form, helpers = plain.plain_form(site, decision, meshes, _donation(site))
+    form, helpers = shard_map_text.plain_form(site, decision, meshes, _donation(site))
     edits = shard_map_sites.edits_of(
         file, site.node, site.options.operand, form, style, unnamed_operand(site)
     )
-    edits += (*plain.row_edits(program, site, decision), *plain.comments_above(site))
+    edits += (
+        *shard_map_text.row_edits(program, site, decision),
+        *shard_map_text.comments_above(site),
+    )
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 

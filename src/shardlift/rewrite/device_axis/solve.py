@@ -14,13 +14,13 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from shardlift.capture import schema
+from shardlift.rewrite.device_axis.array_text import in_the_way
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point, find
 from shardlift.rewrite.device_axis.failures import blame, or_failure
-from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.recordings import Doubt
-from shardlift.rewrite.device_axis.sites import GlobalSite
-from shardlift.rewrite.device_axis.spelling import in_the_way
 
 
 class AxisLayout(StrEnum):

@@ -21,7 +21,7 @@ from shardlift.rewrite.device_axis.cells import (
     part,
     unify,
 )
-from shardlift.rewrite.device_axis.program import Called, FollowedProgram
+from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import DEFINITIONS, after_definition, within_scope
 from shardlift.source.scopes import FUNCTIONS, Function, Scope

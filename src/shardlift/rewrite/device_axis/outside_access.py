@@ -11,7 +11,7 @@ import re
 from shardlift.rewrite.device_axis.cells import CellRole, Escape, NodePlace, Point, add_made, escape
 from shardlift.rewrite.device_axis.dynamic import Reach, find_reaches
 from shardlift.rewrite.device_axis.failures import blame
-from shardlift.rewrite.device_axis.program import FollowedProgram
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.modules import module_parts
 from shardlift.source.scopes import FUNCTIONS, Function

@@ -14,8 +14,8 @@ from jax.sharding import AxisType, NamedSharding
 
 from shardlift.arrays.resharding import move, rewrap
 from shardlift.mapping.axes import Axis
-from shardlift.mapping.options import Reshard
 from shardlift.mapping.plan import Plan
+from shardlift.mapping.pmap_options import Reshard
 
 _CONTEXTLIB = contextlib.__file__
 Names = Callable[[], Iterable[str]]

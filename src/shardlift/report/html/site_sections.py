@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from shardlift.capture.schema import LeafFacts, MovedBy, SiteFacts
 from shardlift.report.compile_reasons import all_reasons
 from shardlift.report.findings import ReportItem, timed
+from shardlift.report.html.array_picture import layout_row
 from shardlift.report.html.bars import stacked_bar
-from shardlift.report.html.layout import layout_row
 from shardlift.report.html.markup import Markup, join, tag
 from shardlift.report.numbers import TIMES, amount, count, list_names, seconds
 from shardlift.report.view import SiteView

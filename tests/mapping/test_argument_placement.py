@@ -8,10 +8,10 @@ import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from shardlift.mapping.argument_placement import Fit, fit_leaves
 from shardlift.mapping.meshes import DeviceRows, make_mesh
-from shardlift.mapping.options import check_options
-from shardlift.mapping.placement import Fit, fit_leaves
 from shardlift.mapping.plan import make_plan
+from shardlift.mapping.pmap_options import check_options
 
 DEVICES = np.array(jax.devices())
 MESH = make_mesh(DeviceRows(tuple(DEVICES), 8), "i", ())

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from shardlift.rewrite.device_axis.cells import CellRole
-from shardlift.rewrite.device_axis.idioms import Idiom, idiom
+from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 

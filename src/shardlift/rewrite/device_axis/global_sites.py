@@ -11,9 +11,9 @@ from functools import cached_property
 from shardlift.capture import schema
 from shardlift.rewrite.device_axis.cells import Cell, Key
 from shardlift.rewrite.device_axis.failures import blame
-from shardlift.rewrite.device_axis.idioms import all_devices
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.recordings import Doubt, assign_facts
+from shardlift.rewrite.device_axis.stacked_arrays import all_devices
 from shardlift.rewrite.nested import tangled
 from shardlift.rewrite.options import (
     NotLiteralError,

@@ -15,7 +15,7 @@ from jax.experimental import io_callback
 import shardlift
 from shardlift.capture.schema import Untried, WholeBatchTrial
 from shardlift.facts import Recorder
-from shardlift.recording import whole_batch
+from shardlift.recording import whole_batch_trial as whole_batch
 
 N = 8
 ROWS = np.random.default_rng(0).normal(size=(N, 4, 3)).astype(np.float32)

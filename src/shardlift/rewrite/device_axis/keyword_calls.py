@@ -10,8 +10,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from shardlift.rewrite.device_axis.program import PendingCall
-from shardlift.rewrite.device_axis.sites import GlobalSite
+from shardlift.rewrite.device_axis.followed_program import PendingCall
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.sites import has_long_strings
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match

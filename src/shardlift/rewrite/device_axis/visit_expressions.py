@@ -14,7 +14,7 @@ from shardlift.rewrite.device_axis.cells import (
     tree,
     unify,
 )
-from shardlift.rewrite.device_axis.program import Indexed
+from shardlift.rewrite.device_axis.followed_program import Indexed
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
 from shardlift.source.file import File
 from shardlift.source.values import Known

@@ -19,7 +19,7 @@ from shardlift.rewrite.device_axis.cells import (
     find,
     unify,
 )
-from shardlift.rewrite.device_axis.sites import GlobalSite, find_program_sites
+from shardlift.rewrite.device_axis.global_sites import GlobalSite, find_program_sites
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.source.values import External, Known

@@ -19,8 +19,8 @@ from shardlift.rewrite.device_axis.cells import (
     tree,
     unify,
 )
-from shardlift.rewrite.device_axis.idioms import Idiom, idiom
-from shardlift.rewrite.device_axis.program import PendingCall
+from shardlift.rewrite.device_axis.followed_program import PendingCall
+from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
 from shardlift.rewrite.options import NotLiteralError, literal
 from shardlift.source.libraries import TREE_MAPS

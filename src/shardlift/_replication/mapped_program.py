@@ -10,15 +10,15 @@ import jax
 from jax.sharding import AbstractMesh, AxisType
 
 from shardlift import _compat
-from shardlift._replication.control import CALLS, called_jaxpr
+from shardlift._replication.control_flow import CALLS, called_jaxpr
 from shardlift._replication.primitives import is_jax_primitive
 from shardlift.mapping.axes import argument_names
 from shardlift.mapping.call import Call, with_static
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import given_local_devices, in_context_mesh
 from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
-from shardlift.mapping.options import PmapOptions
 from shardlift.mapping.plan import map_block
+from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.site import MappedFunction
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText
+from shardlift.rewrite.device_axis.array_text import numpy_name
 from shardlift.rewrite.device_axis.cells import CellRole, Point, find
+from shardlift.rewrite.device_axis.followed_program import FollowedProgram
+from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper
-from shardlift.rewrite.device_axis.program import FollowedProgram
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.device_axis.spelling import numpy_name
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.rewrite.scripts import runs_at_import, runs_once

@@ -25,6 +25,7 @@ html_theme = "furo"
 html_title = "shardlift"
 html_static_path = ["_static"]
 html_css_files = ["shardlift.css"]
+html_js_files = ["copy.js"]
 html_theme_options = {"source_edit_link": "", "navigation_with_keys": True}
 html_copy_source = False
 smartquotes = False  # they make a dash of --option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -108,3 +109,38 @@ def test_a_file_that_names_jax_in_capitals_only_is_looked_at(project: Path) -> N
     (project / "train.py").write_text(text)
     assert _run("--write").exit_code == 0
     assert "SHMAP" not in (project / "train.py").read_text()
+
+
+STOPS = """\
+import jax
+from jax.experimental import host_callback
+
+
+def later(x):
+    return jax.xla_computation(x)
+
+
+def main(x):
+    host_callback.id_print(jax.tree_map(abs, x))
+"""
+
+
+def test_a_result_that_does_not_run_is_called_that_first(project: Path) -> None:
+    (project / "a.py").write_text(STOPS)
+    (project / "b.py").write_text(STOPS)
+    result = _run("--write", "--pr", "pr.md")
+    first, name = result.stdout.splitlines()[:2]
+    assert first == "Does not run yet on JAX 0.10 or newer:"  # as train.py needs that
+    assert name.startswith("- 2 files need jax.experimental.host_callback: use jax.debug.print")
+    assert name.endswith("(a.py, b.py)")
+    assert "xla_computation" not in "".join(result.stdout.splitlines()[:2])  # only when called
+    text = (project / "pr.md").read_text()
+    assert text.index("## Does it run?") < text.index("Does not run yet") < text.index("## What")
+    document = json.loads(_run("--format", "json").output)
+    assert [one["name"] for one in document["does_not_run"]] == ["jax.experimental.host_callback"]
+
+
+def test_a_result_whose_names_exist_is_called_that(project: Path) -> None:
+    assert _run("--write").stdout.startswith(
+        "Every import and name of JAX at module level exists on JAX 0.12."
+    )

@@ -48,7 +48,7 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
     for node, row in _uses(file, rows):
         if guard_of(file, node, row.name, row.successor) is None:
             text = sentence(row) + (f"; {why}" if why else "")
-            yield Match(node, text, *fix(file, node, row))
+            yield Match(node, text, *fix(file, node, row), name=row.name)
 
 
 def guarded_uses(

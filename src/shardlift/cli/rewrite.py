@@ -148,7 +148,9 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     if goal is not Goal.FIX:
         remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
     raised = requirements.to_raise(config, settings, migration)
-    request = PullRequest(migration, raised, remaining, verified, options.verify or "", goal)
+    request = PullRequest(
+        migration, raised, remaining, verified, options.verify or "", goal, settings.target
+    )
     if asked.pr is not None:
         _describe(request, asked.pr)
     if asked.style == "json":
@@ -157,6 +159,8 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     if diff:
         _show(migration)
     if not asked.quiet:
+        for line in formats.readiness(migration, settings.target):
+            _say(line, diff)
         _summary(migration, diff, asked.verbose)
         for line in pull_request.facts(request):
             _say(line, diff)

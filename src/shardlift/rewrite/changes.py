@@ -37,6 +37,8 @@ class Change:
     # The first and last lines, in the text before, of what maps a function by this change.
     sites: tuple[tuple[int, int], ...] = ()
     reason: str = ""
+    name: str = ""  # the removed name that it is about
+    on_import: bool = False  # whether importing the module executes it
 
 
 @dataclass(frozen=True)

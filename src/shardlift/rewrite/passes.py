@@ -20,6 +20,7 @@ from shardlift.rewrite.repairs import is_repair
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
+from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.text import Source, read_source
 
 # What is done to each file, in this order; where two want the same text the outer one has it,
@@ -101,14 +102,18 @@ class Rendering:
         """The change that a match in the current text is, with its place in the text before."""
         if self.raw is not None:  # its cells are counted as they are now
             span, identity = file.span(match.node), notebook_id(file.path)
-            return Change(identity, match.kind, span, file.brief(match.node), (), match.message)
+            return Change(
+                identity, match.kind, span, file.brief(match.node), (), *_about(file, match)
+            )
         span = self._moved(file.span(match.node))
         identity = ChangeId(file.path, span.line, span.column, match.kind)
         maps = match.kind in (Kind.SITE, Kind.VALUE)
         nodes: tuple[ast.AST, ...] = (match.node, *match.sites) if maps else ()
         spans = [self._moved(file.span(node)) for node in nodes]
         lines = tuple((one.line, one.end_line) for one in spans)
-        return Change(identity, match.kind, span, file.brief(match.node), lines, match.message)
+        return Change(
+            identity, match.kind, span, file.brief(match.node), lines, *_about(file, match)
+        )
 
     def identity(self, file: File, match: Match) -> ChangeId | None:
         """The identity of a match; None if it stands in text that an earlier pass wrote."""
@@ -162,6 +167,12 @@ def one_pass(
             else:
                 (wanted if match.edits else refused).append(match)
     return _without_overlaps(file, keep_aligned(file, wanted)), refused
+
+
+def _about(file: File, match: Match) -> tuple[str, str, bool]:
+    """The reason, the removed name, and whether importing the module executes the place."""
+    deferred = any(isinstance(node, FUNCTIONS) for node in file.index.ancestors(match.node))
+    return match.message, match.name, not deferred
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:

@@ -79,14 +79,17 @@ def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
     if goal is Goal.SHIM:
         if not is_free(file, node, "shardlift", "shardlift"):
             return Match(
-                node, f"{path}: `shardlift` is another thing in this file", kind=Kind.PLACEMENT
+                node,
+                f"{path}: `shardlift` is another thing in this file",
+                kind=Kind.PLACEMENT,
+                name=path,
             )
         edit = file.replace(node, f"shardlift.{name}")
         return Match(
             node, "", (edit,), imports=frozenset({"import shardlift"}), kind=Kind.PLACEMENT
         )
     if not is_free(file, node, name, path):
-        return _match(node, f"{path}: the file has a `{name}` of its own")
+        return _match(node, f"{path}: the file has a `{name}` of its own", name=path)
     helpers = frozenset({HelperRequest(name)})
     return _match(node, "", (file.replace(node, name),), helpers=helpers)
 
@@ -109,7 +112,7 @@ def _imported(
         uses = _uses(file, bound_name(alias), path)
         name = SUBSTITUTES[path]
         if not all(is_free(file, use, name, path) for use in uses):
-            yield _match(alias, f"{path}: the file has a `{name}` of its own")
+            yield _match(alias, f"{path}: the file has a `{name}` of its own", name=path)
         elif all(_fits(file, use, goal) for use in uses):
             gone.append(alias)
             helpers.add(HelperRequest(name))

@@ -8,6 +8,7 @@ from shardlift.rewrite.changes import Change
 from shardlift.rewrite.home import Home, is_test
 from shardlift.source.model import HelperRequest, Kind, Version
 from shardlift.source.processes import Evidence
+from shardlift.source.removed_names import ALL, Removed
 
 # The oldest JAX for which the new text of sites is tested: older ones lack `jax.P` or
 # `jax.shard_map`, or (0.8, 0.9) fail to lower it without a mesh.
@@ -44,6 +45,14 @@ class ProcessChoice:
 
 
 @dataclass(frozen=True)
+class MissingName:
+    """A name that the target no longer has, and the files that need it as they are imported."""
+
+    row: Removed
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Migration:
     """What came of a project: its files that have something to say, and its modules of helpers."""
 
@@ -62,6 +71,18 @@ class Migration:
     def needed_jax(self) -> Version | None:
         """The oldest JAX that runs the new text; None if it is as it was: new names alone do."""
         return WRITTEN_FOR if any(_is_newer(file) for file in self.files) else None
+
+    @property
+    def missing(self) -> tuple[MissingName, ...]:
+        """The removed names because of which a module cannot be imported, most files first."""
+        paths: dict[str, set[str]] = {}
+        for file in self.files:
+            for change in file.refused:
+                if change.name and change.on_import:
+                    paths.setdefault(change.name, set()).add(file.path)
+        rows = {row.name: row for row in ALL}
+        names = (MissingName(rows[name], tuple(sorted(files))) for name, files in paths.items())
+        return tuple(sorted(names, key=lambda one: (-len(one.paths), one.row.name)))
 
     @property
     def changes_program(self) -> bool:

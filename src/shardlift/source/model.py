@@ -101,6 +101,7 @@ class Match:
     imports: frozenset[str] = frozenset()
     helpers: frozenset[HelperRequest] = frozenset()
     kind: Kind = Kind.NAME
+    name: str = ""  # the removed name that it is about
     skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
     # Other nodes that the edits are for; of a finding, the nodes to rewrite instead of its own.
     sites: tuple[ast.AST, ...] = ()

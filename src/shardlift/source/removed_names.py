@@ -29,6 +29,11 @@ class Removed:
     note: str = ""  # what to do without a successor, or why nothing replaces it
 
     @property
+    def answer(self) -> str:
+        """What to write instead; or why nothing replaces it."""
+        return f"{'use' if self.same else 'see'} {self.successor}" if self.successor else self.note
+
+    @property
     def is_deleted(self) -> bool:
         """Whether calls of it can be deleted: they have nothing left to do."""
         return self.note.startswith(DELETE)
@@ -237,7 +242,7 @@ MODULES = (
     Removed("jax.experimental.shard", (0, 7), "jax.sharding"),
     Removed("jax.experimental.x64_context", (0, 10), "jax.enable_x64"),
     Removed("jax.experimental.custom_dce", (0, 10)),
-    Removed("jax.experimental.host_callback", (0, 8), "jax.experimental.io_callback"),
+    Removed("jax.experimental.host_callback", (0, 8)),
     Removed("jax.experimental.global_device_array", (0, 4, 7), "jax.Array"),
     Removed("jax.experimental.sharded_jit", (0, 3, 18), "jax.jit"),
     Removed("jax.experimental.export", (0, 4, 36), "jax.export"),
@@ -618,6 +623,10 @@ _NOTES = {
     "jax.lax_reference": "use NumPy itself",
     "jax.jaxpr_util": "nothing replaces it: walk jaxpr.eqns of jax.make_jaxpr",
     "jax.experimental.loops": "write jax.lax.fori_loop or jax.lax.scan",
+    "jax.experimental.host_callback": (
+        "use jax.debug.print for id_print, jax.debug.callback for id_tap, "
+        "jax.pure_callback for call"
+    ),
     "jax.experimental.optix": "use the library optax",
     "jax.experimental.gda_serialization": "use jax.experimental.array_serialization",
     "jax.experimental.pjit.FROM_GDA": f"{DELETE}: jax.jit takes arrays as they are placed",
@@ -703,9 +712,7 @@ def sentence(row: Removed) -> str:
         when = "does not exist"
     else:
         when = f"was removed in {library} {'.'.join(map(str, row.gone))}"
-    if row.successor:
-        return f"{row.name} {when}: {'use' if row.same else 'see'} {row.successor}"
-    return f"{row.name} {when}: {row.note}"
+    return f"{row.name} {when}: {row.answer}"
 
 
 def names(rows: tuple[Removed, ...]) -> tuple[str, ...]:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.formats.diff import diff_of
+from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.results import FileResult, ProcessChoice
+from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.model import Version
 
 if TYPE_CHECKING:
     from shardlift.cli.formats.pull_request import PullRequest
     from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
 
+_SHOWN = 3  # files with the same missing name
 WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
 
 
@@ -46,6 +48,28 @@ def processes(choice: ProcessChoice, quote: Callable[[str], str] = str) -> str:
     return f"{written}, because of {quote(f'{line.path}:{line.line}')}: {quote(line.text)}"
 
 
+def readiness(
+    migration: Migration, target: Version, quote: Callable[[str], str] = str
+) -> list[str]:
+    """Whether every name of JAX that modules need as they are imported exists on the target."""
+    if not migration.missing and not migration.changed:
+        return []
+    if not migration.missing:
+        return [f"Every import and name of JAX at module level exists on JAX {_number(target)}."]
+    gone = [one.row.gone for one in migration.missing if one.row.name.startswith("jax.")]
+    since = min(gone, default=target)
+    lines = [f"Does not run yet on JAX {_number(migration.needed_jax or since)} or newer:"]
+    for one in migration.missing:
+        files = f"{count(len(one.paths), 'file')} need{'s' * (len(one.paths) == 1)}"
+        shown = ", ".join(map(quote, one.paths[:_SHOWN])) + ", ..." * (len(one.paths) > _SHOWN)
+        lines.append(f"- {files} {quote(one.row.name)}: {one.row.answer} ({shown})")
+    return lines
+
+
+def _number(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
 WAYS_ON = (
     "jax.pmap takes 2 to 2.8 times as long per call there as shardlift.pmap. Two ways on: "
     "--to global --facts RUN.json, for arrays of all processes; "
@@ -60,6 +84,10 @@ def machine(
     migration, verified = request.migration, request.verified
     files = (*migration.helper_modules, *migration.files)
     more: dict[str, Any] = {"verify": _verify(verified)} if verified is not None else {}
+    more["does_not_run"] = [
+        {"name": one.row.name, "paths": one.paths, "answer": one.row.answer}
+        for one in migration.missing
+    ]
     return document(
         request.tool.split()[1],
         status,

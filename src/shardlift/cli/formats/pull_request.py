@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardlift.cli.formats.migration import WAYS_ON, processes
+from shardlift.cli.formats.migration import WAYS_ON, processes, readiness
 from shardlift.cli.formats.places import place
 from shardlift.cli.leftovers import Leftover
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration
-from shardlift.source.model import Kind
-from shardlift.source.target import Pin
+from shardlift.source.model import Kind, Version
+from shardlift.source.target import NEWEST, Pin
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
@@ -45,6 +45,7 @@ class PullRequest:
     verified: VerifiedMigration | None = None
     command: str = ""  # what --verify ran
     goal: Goal = Goal.SHARD_MAP
+    target: Version = NEWEST
 
     @property
     def tool(self) -> str:
@@ -79,6 +80,7 @@ def _counted(request: PullRequest) -> str:
 def markdown(request: PullRequest) -> str:
     """The description."""
     sections = {
+        "Does it run?": readiness(request.migration, request.target, code),
         "What changes": _changes(request),
         "What it needs": _needs(request),
         "What stays as it is": _refused(request.migration),

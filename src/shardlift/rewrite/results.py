@@ -45,7 +45,7 @@ class ProcessChoice:
 
 
 @dataclass(frozen=True)
-class MissingName:
+class NeededName:
     """A name that the target no longer has, and the files that need it as they are imported."""
 
     row: Removed
@@ -73,7 +73,7 @@ class Migration:
         return WRITTEN_FOR if any(_is_newer(file) for file in self.files) else None
 
     @property
-    def missing(self) -> tuple[MissingName, ...]:
+    def missing(self) -> tuple[NeededName, ...]:
         """The removed names because of which a module cannot be imported, most files first."""
         paths: dict[str, set[str]] = {}
         for file in self.files:
@@ -81,7 +81,7 @@ class Migration:
                 if change.name and change.on_import:
                     paths.setdefault(change.name, set()).add(file.path)
         rows = {row.name: row for row in ALL}
-        names = (MissingName(rows[name], tuple(sorted(files))) for name, files in paths.items())
+        names = (NeededName(rows[name], tuple(sorted(files))) for name, files in paths.items())
         return tuple(sorted(names, key=lambda one: (-len(one.paths), one.row.name)))
 
     @property

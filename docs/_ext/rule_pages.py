@@ -8,6 +8,7 @@ from pathlib import Path
 from shardlift.check.page import page
 from shardlift.check.rules import all_rules
 from shardlift.cli.rule import FAMILIES
+from shardlift.rewrite.use_instead import use_instead
 from shardlift.source.model import Rule
 
 ERRORS = Path(__file__).parent.parent / "errors"
@@ -23,10 +24,10 @@ def pages() -> dict[str, str]:
 
 def _page(rule: Rule, errors: list[tuple[str, str]]) -> str:
     # In the sidebar of every page they would take most of the time of a build.
-    text = "---\norphan: true\n---\n\n" + page(rule)
+    text = "---\norphan: true\n---\n\n" + page(rule, use_instead(rule))
     if errors:
         listed = "\n".join(f"- [{title}](../errors/{file})" for file, title in errors)
-        text = text.replace("\n## Reported\n", f"\nSeen as:\n\n{listed}\n\n## Reported\n", 1)
+        text = text.replace("\nReference: ", f"\nSeen as:\n\n{listed}\n\nReference: ", 1)
     return text
 
 

@@ -13,8 +13,8 @@ MEANING = {
 }
 
 
-def page(rule: Rule) -> str:
-    """The page as Markdown, with prose wrapped at 79 columns."""
+def page(rule: Rule, instead: str = "") -> str:
+    """The page as Markdown, with prose wrapped at 79 columns; `instead` is what to write."""
     since = "" if rule.since == (0,) else f", since JAX {'.'.join(map(str, rule.since))}"
     parts = [
         f"# {rule.code} {rule.name}",
@@ -22,6 +22,7 @@ def page(rule: Rule) -> str:
         *(_wrap(part) for part in rule.explain.strip().split("\n\n")),
         _wrap(f"What to do: {rule.advice}"),
         f"Reference: <{rule.reference}>",
+        *(["## Use instead", instead] if instead else []),
         "## Reported",
         *(_block(example) for example in rule.bad),
         "## Left alone",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -11,6 +12,7 @@ from shardlift.check.rules import all_rules
 from shardlift.cli.console import console as make_console
 from shardlift.cli.formats.terminal import COLOURS
 from shardlift.cli.stop import stop
+from shardlift.rewrite.use_instead import use_instead
 from shardlift.source.model import Rule
 
 FAMILIES = {
@@ -41,7 +43,7 @@ def rule_command(code: str | None, quiet: bool, verbose: bool) -> None:
     rules = all_rules()
     if code is None:
         if verbose:
-            click.echo("\n".join(page(rule) for rule in rules.values()))
+            _show("\n".join(page(rule, use_instead(rule)) for rule in rules.values()))
         else:
             _list(rules, quiet)
         return
@@ -54,9 +56,19 @@ def rule_command(code: str | None, quiet: bool, verbose: bool) -> None:
     if not wanted or not matching:
         stop(f"no rule {code}; `shardlift rule` lists all rules")
     if len(matching) == 1:
-        click.echo(page(next(iter(matching.values()))), nl=False)
+        (rule,) = matching.values()
+        _show(page(rule, use_instead(rule)))
     else:
         _list(matching, quiet)
+
+
+def _show(text: str) -> None:
+    """Markdown: laid out on a terminal, as it is elsewhere."""
+    console = make_console(piped=80)
+    if console.is_terminal:
+        console.print(Markdown(text, code_theme="ansi_dark"))
+    else:
+        click.echo(text, nl=False)
 
 
 def _list(rules: dict[str, Rule], quiet: bool) -> None:

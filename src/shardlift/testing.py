@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import jax
 
-from shardlift.capture.layouts import together
+from shardlift.capture.layouts import same_digest, together
+from shardlift.capture.leaf_pairs import pair_leaves
 from shardlift.capture.schema import ArrayForm
 from shardlift.recording.tape.host_arrays import HostArray, read_array
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import Tolerance, distance, within
 from shardlift.verify.compare.leaf_comparison import identical, structure, words
-from shardlift.verify.compare.pairs import pair_leaves
 
 __all__ = ["assert_same_as_pmap"]
 
@@ -90,10 +90,13 @@ def _outputs(tree: Any) -> list[HostArray]:
 def _differences(
     before: Sequence[HostArray], after: Sequence[HostArray], tolerance: Tolerance
 ) -> Iterator[_Difference]:
-    pairs, missing, more = pair_leaves([x.form for x in before], [x.form for x in after])
-    yield from (_Difference(path, "only pmap returns it") for path in missing)
-    yield from (_Difference(path, "pmap does not return it") for path in more)
-    for i, j in pairs:
+    def same(i: int, j: int) -> bool:
+        return same_digest(before[i].digest, after[j].digest)
+
+    paired = pair_leaves([x.form for x in before], [x.form for x in after], same)
+    yield from (_Difference(before[k].form.path, "only pmap returns it") for k in paired.before)
+    yield from (_Difference(after[k].form.path, "pmap does not return it") for k in paired.after)
+    for i, j in paired.pairs:
         difference = _difference(before[i], after[j], tolerance)
         if difference is not None:
             yield difference

@@ -217,6 +217,52 @@ WRONG["the last of several functions at one line"] = Programs(
     SEVERAL, ONE_LINE.replace("lax.psum(jnp.sum", "lax.pmean(jnp.sum"), "8.000 times too small"
 )
 
+TREES = """
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    step: jax.Array
+    params: dict
+    mu: jax.Array
+Metrics = collections.namedtuple("Metrics", "loss acc")
+def numbers(w, x):
+    loss, g = jax.value_and_grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+    loss, acc = lax.pmean((loss, jnp.mean((x @ w > 0).astype(x.dtype))), "i")
+    g = lax.pmean(g, "i")
+    return w - 0.1 * g, 0.9 * g, jnp.int32(1), loss, acc
+def step(w, x):
+    w, mu, k, loss, acc = numbers(w, x)
+    return RETURNED
+f = MAPPED
+f(w, X)
+"""
+
+
+def returned(old: str, new: str, cause: str = "") -> Programs:
+    """Programs whose step returns other trees."""
+    texts = [TREES.replace("RETURNED", tree) for tree in (old, new)]
+    maps = 'jax.pmap(step, "i")', "on_rows(step)"
+    return Programs(*(t.replace("MAPPED", m) for t, m in zip(texts, maps, strict=True)), cause)
+
+
+STATE = "State(k, {'w': w}, mu), Metrics(loss, acc)"
+RIGHT |= {
+    "a namedtuple and a dict": returned("w, Metrics(loss, acc)", "w, dict(loss=loss, acc=acc)"),
+    "a state and a tuple": returned(STATE, "k, w, mu, loss, acc"),
+    "a state and a tuple in another order": returned(STATE, "loss, mu, w, k, acc"),
+    "a dict and a tuple": returned("{'w': w, 'k': k, 'loss': loss}", "w, k, loss"),
+    "names of another spelling": returned(
+        STATE, "dict(Params=dict(w=w), Mu=mu, Step=k), [loss, acc]"
+    ),
+    "other nesting": returned("w, (loss, acc)", "(w, loss), acc"),
+}
+WRONG |= {
+    "metrics exchanged": returned(STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)"),
+    "an output more": returned("w, loss", "w, acc, loss"),
+    "an output less": returned("w, acc, loss", "w, loss"),
+    "a state whose step is missing": returned(STATE, "w, mu, loss, acc"),
+}
+
 
 @pytest.mark.parametrize("pair", WRONG.values(), ids=WRONG)
 def test_wrong_pairs(pair: Programs) -> None:

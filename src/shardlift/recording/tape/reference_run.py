@@ -25,6 +25,7 @@ from shardlift.capture.layouts import (
     root,
     same_arrays,
 )
+from shardlift.capture.leaf_pairs import pair_leaves
 from shardlift.capture.schema import ArrayForm, Capture, Part, Sample, Values
 from shardlift.capture.site_pairs import best_match
 from shardlift.recording.mapped_calls import MappedCall
@@ -91,12 +92,14 @@ class ReferenceRun:
         if sample is None or sample.inputs is None:
             return None
         forms = self.capture.sites[index].forms[sample.inputs.forms]
-        if len(forms) != len(call.leaves):
+        paired = pair_leaves(forms, [_form(*row) for row in call.rows])
+        if paired.before or paired.after:
             site.unseen["replays: the two functions take different arguments"] = None
             return None
+        places = {j: i for i, j in paired.pairs}
         leaves = [
-            self._leaf(index, sample, k, form, leaf)
-            for k, (form, leaf) in enumerate(zip(forms, call.leaves, strict=True))
+            self._leaf(index, sample, places[j], forms[places[j]], leaf)
+            for j, leaf in enumerate(call.leaves)
         ]
         if any(leaf is None for leaf in leaves):
             site.unseen["replays of calls whose inputs were not kept or do not fit"] = None
@@ -111,6 +114,11 @@ class ReferenceRun:
         least = bits.view(numpy_dtype(form.dtype))
         array = fit_shape(from_root(least, form.shape, form.axis), form, _data_shape(leaf))
         return None if array is None else place_like(array, leaf)
+
+
+def _form(path: str, leaf: Any, axis: int | None) -> ArrayForm:
+    dtype = leaf.dtype if isinstance(leaf, jax.Array) else np.asarray(leaf).dtype
+    return ArrayForm(path, str(dtype), _data_shape(leaf), axis)
 
 
 def read_reference(path: str) -> ReferenceRun:

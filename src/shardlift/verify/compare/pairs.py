@@ -89,24 +89,6 @@ def _first_outputs(site: SiteFacts) -> tuple[ArrayForm, ...] | None:
     return None if outputs is None else site.forms[outputs.forms]
 
 
-def pair_leaves(
-    before: Sequence[ArrayForm], after: Sequence[ArrayForm]
-) -> tuple[Pairs, list[str], list[str]]:
-    """Pairs of leaves, and the paths that only one side has.
-
-    Leaves are paired by path; those that are left are paired in order if both sides have the same
-    number of them.
-    """
-    places = {form.path: k for k, form in enumerate(after)}
-    pairs = [(k, places[form.path]) for k, form in enumerate(before) if form.path in places]
-    used = {i for i, _ in pairs}, {j for _, j in pairs}
-    left = [k for k in range(len(before)) if k not in used[0]]
-    right = [k for k in range(len(after)) if k not in used[1]]
-    if len(left) == len(right):
-        return sorted([*pairs, *zip(left, right, strict=True)]), [], []
-    return pairs, [before[k].path for k in left], [after[k].path for k in right]
-
-
 def pair_by_line(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Pairs:
     """Pairs of arrays inside of calls: by source line, and by order within a line."""
     return _pair_by(_numbered(before), _numbered(after), lambda form: (form.path, form.about))

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from shardlift.capture.layouts import Array, same_arrays, same_digest, together
+from shardlift.capture.leaf_pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample, SiteKind, Values
 from shardlift.verify.compare import causes, key_and_index_checks
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance, distance, within
@@ -30,7 +31,7 @@ from shardlift.verify.compare.leaf_comparison import (
     structure,
     words,
 )
-from shardlift.verify.compare.pairs import pair_collectives, pair_leaves
+from shardlift.verify.compare.pairs import pair_collectives
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
@@ -74,6 +75,7 @@ class SiteComparison:
         self.devices = max(site.axis_size for site in self.sites)
         self.findings: dict[tuple[Part, str], LeafDifference] = {}
         self.notes: dict[str, None] = {}
+        self._output_pairs: dict[tuple[int, int], LeafPairs] = {}
         self.gaps: Counter[tuple[GapKind, str]] = Counter()
         self.leaves = self.collectives = self.differing = self.calls = 0
         self.collective_calls = 0
@@ -204,7 +206,8 @@ class SiteComparison:
             return
         forms = self._forms(0, before), self._forms(1, after)
         old, new = before.digests, after.digests
-        moved = [(i, j) for i, j in pair_leaves(*forms)[0] if not same_digest(old[i], new[j])]
+        pairs = pair_leaves(*forms).pairs
+        moved = [(i, j) for i, j in pairs if not same_digest(old[i], new[j])]
         for (i, j), (k, n) in combinations(moved, 2):
             if same_digest(old[i], new[n]) and same_digest(old[k], new[j]):
                 paths = f"{forms[0][i].path} and {forms[0][k].path}"
@@ -216,16 +219,18 @@ class SiteComparison:
     def _compare_outputs(self, left: Sample, right: Sample, part: Part, values: Values) -> bool:
         assert left.outputs is not None
         forms = self._forms(0, left.outputs), self._forms(1, values)
-        pairs, missing, more = pair_leaves(*forms)
-        for i, j in pairs:
+        paired = self._pair_outputs(left.outputs.forms, values.forms)
+        for i, j in paired.pairs:
             if forms[0][i].path != forms[1][j].path:
                 renamed = f"{forms[0][i].path} before is compared with {forms[1][j].path} after"
-                self.notes[f"outputs have other names: {renamed}"] = None
-        for paths, which in ((missing, "before"), (more, "after")):
-            for path in paths:
-                self._add(LeafDifference(path, left.call, part, f"this output is only {which}"))
-        bad = bool(missing or more)
-        for i, j in pairs:
+                by_order = ", by their order" * ((i, j) in paired.by_order)
+                self.notes[f"outputs have other names: {renamed}{by_order}"] = None
+        alone = [("before", forms[0][k].path) for k in paired.before]
+        alone += [("after", forms[1][k].path) for k in paired.after]
+        for which, path in alone:
+            self._add(LeafDifference(path, left.call, part, f"this output is only {which}"))
+        bad = bool(alone)
+        for i, j in paired.pairs:
             digests = left.outputs.digests[i], values.digests[j]
             pair_forms = forms[0][i], forms[1][j]
             finding = self._compare_leaf((left, right), part, (i, j), pair_forms, digests)
@@ -233,6 +238,23 @@ class SiteComparison:
                 self._add(finding)
                 bad = bad or not finding.close
         return bad
+
+    def _pair_outputs(self, before: int, after: int) -> LeafPairs:
+        """Pair the outputs of all calls that have these forms; equal are those that always are."""
+        if (before, after) not in self._output_pairs:
+            digests = [
+                (left.outputs.digests, right.outputs.digests)
+                for left, right in zip(*(site.samples for site in self.sites), strict=False)
+                if left.outputs is not None and left.outputs.forms == before
+                if right.outputs is not None and right.outputs.forms == after
+            ]
+
+            def same(i: int, j: int) -> bool:
+                return all(same_digest(old[i], new[j]) for old, new in digests)
+
+            forms = self.sites[0].forms[before], self.sites[1].forms[after]
+            self._output_pairs[before, after] = pair_leaves(*forms, same)
+        return self._output_pairs[before, after]
 
     def _compare_leaf(
         self,
@@ -458,7 +480,7 @@ class SiteComparison:
         if self.clues.inputs or left.inputs is None or right.inputs is None:
             return
         forms = self._forms(0, left.inputs), self._forms(1, right.inputs)
-        for i, j in pair_leaves(*forms)[0]:
+        for i, j in pair_leaves(*forms).pairs:
             pair_forms = forms[0][i], forms[1][j]
             digests = left.inputs.digests[i], right.inputs.digests[j]
             if structure(*pair_forms, self.maps) or identical(pair_forms, digests, self.maps):

@@ -86,7 +86,6 @@ def _refused(text: str | bytes) -> str:
         ({"used": [1]}, "used should be an object"),
         ({"used": {"a": 1.5}}, r"used\.a should be a count"),
         ({"patched": 1}, "patched should be true or false"),
-        ({"timeline": [{"site": 7, "start": 0, "seconds": 0}]}, "names site 7"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], message: str) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from shardlift.capture import files
-from shardlift.capture.schema import HOST, Event, LeafFacts, Move, MovedBy, Proof
+from shardlift.capture.schema import HOST, LeafFacts, Move, MovedBy, Proof
 from shardlift.capture.schema import Capture as Whole
 from shardlift.facts import Capture, merge
 
@@ -22,7 +22,6 @@ def job(*leaves: LeafFacts) -> list[Capture]:
             seconds=10.0,
             processes=(process(k, len(leaves)),),
             sites=(site(arguments=(one,), processes=(k,)),),
-            timeline=(Event(0, 1.0, 0.5, k),),
             used={"x": 1},
             sources={"a.py": "digest", "b.py": f"digest of {k}"},
         )
@@ -42,7 +41,6 @@ def test_counts_times_and_bytes_are_added() -> None:
     assert [p.index for p in both.processes] == [0, 1]
     assert both.used == {"x": 2}
     assert both.sources == {"a.py": "digest", "b.py": ""}  # each process read another b.py
-    assert [(e.process, e.start) for e in both.timeline] == [(0, 1.0), (1, 2.0)]
 
 
 def test_the_order_of_the_files_does_not_matter() -> None:
@@ -72,17 +70,11 @@ def test_what_is_seen_by_one_process_only_is_kept() -> None:
     two = dataclasses.replace(
         two,
         sites=(extra, dataclasses.replace(two.sites[0], moves=moves)),
-        timeline=(Event(0, 1.0, 0.5, 1), Event(1, 2.0, 0.5, 1)),
         unseen=("this",),
     )
     both = merge([one, two])
     assert [s.function for s in both.sites] == ["train_step", "only_here"]
     assert both.sites[0].moves == moves
-    assert [both.sites[e.site].function for e in both.timeline] == [
-        "train_step",
-        "only_here",
-        "train_step",
-    ]
     assert both.unseen == ("this",)
 
 

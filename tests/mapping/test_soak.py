@@ -40,6 +40,5 @@ def test_nothing_grows_while_recording(monkeypatch):
         capture = watching.capture()
     assert sum(site.calls for site in capture.sites) > CALLS
     assert len(capture.sites) == 3
-    assert len(capture.timeline) < 1200
     assert any("sites: a capture holds" in text for text in capture.unseen)
     assert len(files.dumps(capture)) < 1.5 * early + 20_000

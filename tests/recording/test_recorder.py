@@ -471,8 +471,6 @@ def test_ten_thousand_calls_make_a_small_capture(recorder, tmp_path):
     capture = read(path)
     assert capture.sites[0].calls == 10_000
     assert path.stat().st_size < 100 * 1024
-    assert 512 <= len(capture.timeline) <= 1152
-    assert capture.stride >= 8
 
 
 @pytest.mark.slow

@@ -11,10 +11,9 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlift.capture.schema import Capture, Distribution, Event, Times
+from shardlift.capture.schema import Capture, Distribution, Times
 from shardlift.report.html import page
 from shardlift.report.html.array_picture import picture, words
-from shardlift.report.html.call_chart import MOST_LANES
 from shardlift.report.html.markup import Markup, escape, join, tag
 from shardlift.report.view import view_of
 from tests.capture.captures import NASTY, everything, leaf, process, site
@@ -118,20 +117,12 @@ def test_times_that_are_not_known():
 
 
 def test_the_parts_of_the_time_are_to_scale():
-    html = page(view_of(Capture(sites=(site(),), stride=7), "run.json"))
+    html = page(view_of(Capture(sites=(site(),)), "run.json"))
     assert 'aria-label="waiting 33 %, dispatch 50 %, moving 17 %"' in html
     widths = re.findall(r'class="part (\w+)" style="flex-grow:([\d.]+)"', html)[:3]
     assert widths == [("waiting", "0.33333"), ("dispatch", "0.50000"), ("moving", "0.16667")]
     assert "<dt>axis</dt><dd>i = 8</dd>" in html
     assert "<dt>compiling \N{MULTIPLICATION SIGN}1</dt><dd>800 ms</dd>" in html
-    assert "The timeline shows one call in 7." in html
-
-
-def test_the_timeline_has_the_most_expensive_sites():
-    sites = tuple(site(line=k) for k in range(MOST_LANES + 1))
-    events = (Event(0, 0.0, 0.1), Event(MOST_LANES, 0.2, 0.1))
-    html = page(view_of(Capture(sites=sites, timeline=events), "run.json"))
-    assert html.count('class="called"') == 1
 
 
 def test_before_and_after():
@@ -141,10 +132,9 @@ def test_before_and_after():
 
 
 def test_a_large_capture_makes_a_page_of_bounded_size():
-    events = tuple(Event(0, k * 0.01, 0.005) for k in range(1152))
     leaves = tuple(leaf(f"state[{k}]") for k in range(256))
     sites = tuple(site(line=k, arguments=leaves, outputs=leaves) for k in range(20))
-    capture = Capture(processes=(process(),), sites=sites, timeline=events)
+    capture = Capture(processes=(process(),), sites=sites)
     assert len(page(view_of(capture, "run.json"))) < 2_000_000
 
 

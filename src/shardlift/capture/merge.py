@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from shardlift.capture.histogram import added
 from shardlift.capture.schema import (
     Capture,
-    Event,
     LeafFacts,
     Overhead,
     Process,
@@ -37,15 +36,12 @@ def merge(captures: Iterable[Capture]) -> Capture:
     for capture in parts:
         for site in capture.sites:
             sites.setdefault(site.key, []).append(site)
-    order = {key: k for k, key in enumerate(sites)}
     return dataclasses.replace(
         parts[0],
         started=min(part.started for part in parts),
         seconds=max(part.seconds for part in parts),
         processes=tuple(sorted((p for part in parts for p in part.processes), key=_index)),
         sites=tuple(_site(group) for group in sites.values()),
-        timeline=_timeline(parts, order),
-        stride=max(part.stride for part in parts),
         used=_sum(part.used for part in parts),
         overhead=_overhead([part.overhead for part in parts]),
         unseen=_all(part.unseen for part in parts),
@@ -64,20 +60,6 @@ def _same(sides: Sequence[dict[str, str]]) -> dict[str, str]:
         for path, digest in side.items():
             merged[path] = digest if merged.get(path, digest) == digest else ""
     return merged
-
-
-def _timeline(captures: Sequence[Capture], order: dict[Any, int]) -> tuple[Event, ...]:
-    start = min(capture.started for capture in captures)
-    events = [
-        dataclasses.replace(
-            event,
-            site=order[capture.sites[event.site].key],
-            start=event.start + capture.started - start,
-        )
-        for capture in captures
-        for event in capture.timeline
-    ]
-    return tuple(sorted(events, key=lambda event: event.start))
 
 
 def _site(sites: Sequence[SiteFacts]) -> SiteFacts:

@@ -392,17 +392,6 @@ class SiteFacts:
 
 
 @dataclass(frozen=True)
-class Event:
-    """A call in the timeline; times in seconds since the start of the run."""
-
-    site: int
-    start: float
-    seconds: float
-    process: int = 0
-    compiled: bool = False
-
-
-@dataclass(frozen=True)
 class Overhead:
     """The time that recording itself took."""
 
@@ -424,8 +413,6 @@ class Capture:
     seconds: float = 0.0
     processes: tuple[Process, ...] = ()
     sites: tuple[SiteFacts, ...] = ()
-    timeline: tuple[Event, ...] = ()
-    stride: int = 1
     used: dict[str, int] = field(default_factory=dict)
     overhead: Overhead = field(default_factory=Overhead)
     unseen: tuple[str, ...] = ()

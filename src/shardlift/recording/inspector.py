@@ -23,7 +23,6 @@ from shardlift.recording.origins import Origins
 from shardlift.recording.process import process_facts
 from shardlift.recording.programs import collectives
 from shardlift.recording.site_records import PROBES, SiteRecord, clip
-from shardlift.recording.timeline import Timeline
 
 EARLY = 8  # looks at a site that are always made
 SHARE = 0.01  # of the time of the run, that the looks after those may take
@@ -34,8 +33,8 @@ _clock = time.perf_counter
 class Inspector:
     """Decides which calls are inspected, and keeps what was found in the records of their sites."""
 
-    def __init__(self, began: float, timeline: Timeline, fault: Fault) -> None:
-        self._began, self._timeline, self._fault = began, timeline, fault
+    def __init__(self, began: float, fault: Fault) -> None:
+        self._began, self._fault = began, fault
         self._late = 0.0  # seconds of looks that need not have been made
         self.looking = 0.0  # seconds of all looks
         self.sites = 0  # that share the budget
@@ -119,7 +118,6 @@ class Inspector:
         entered, left = span
         took = left - entered
         compiled = is_compiled(running, mapped)
-        self._timeline.add(record.index, [span], compiled)
         try:
             if look is not None and not compiled and look.comparing:
                 jax.block_until_ready(out)  # its outputs are going to be read: time that

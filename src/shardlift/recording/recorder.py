@@ -22,7 +22,6 @@ from shardlift import _compat
 from shardlift.capture import files
 from shardlift.capture.schema import (
     Capture,
-    Event,
     Overhead,
     Read,
     ReadBy,
@@ -51,7 +50,6 @@ from shardlift.recording.process import job_name, kind_of_trace, process_facts
 from shardlift.recording.site_records import SiteKey, SiteRecord, clip
 from shardlift.recording.sources import sources
 from shardlift.recording.summary import summarise
-from shardlift.recording.timeline import Timeline
 
 if TYPE_CHECKING:
     from shardlift.recording.tape.tape import Tape
@@ -95,8 +93,7 @@ class Recorder:
         self._codes: dict[SiteKey, list[Any]] = {}  # of the functions of a line
         self._sites_left_out: set[SiteKey] = set()
         self._unsure = 0  # reads of an array that may come from several sites
-        self._timeline = Timeline()
-        self._inspector = Inspector(self._began, self._timeline, self._faulty)
+        self._inspector = Inspector(self._began, self._faulty)
         self._used: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
         self._own = 0.0
@@ -240,7 +237,7 @@ class Recorder:
                 inspector.after(record, mapped, running, look, out, (entered, left))
             else:
                 here.spare = running
-                record.pending.append((entered, left))
+                record.pending.append(left - entered)
                 if left >= waiter.next:
                     inspector.sample(record, out, left)
                 if len(record.pending) >= BATCH:
@@ -255,13 +252,12 @@ class Recorder:
         return recorded
 
     def _count(self, record: SiteRecord) -> None:
-        """Move pending calls into the histogram and the timeline."""
+        """Move pending calls into the histogram."""
         with self._lock:  # a capture may be taken in another thread while the program runs
             count = len(record.pending)
-            spans = record.pending[:count]
+            durations = record.pending[:count]
             del record.pending[:count]  # not a new list: a call may be about to append to this one
-            record.plain.add_all([end - start for start, end in spans])
-            self._timeline.add(record.index, spans)
+            record.plain.add_all(durations)
 
     def _site(self, key: SiteKey, kind: SiteKind) -> SiteRecord | None:
         """The record of a site; None beyond the bound of a capture."""
@@ -367,11 +363,6 @@ class Recorder:
             seconds=_clock() - began,
             processes=(process,),
             sites=tuple(record.freeze(process.index) for record in records),
-            timeline=tuple(
-                Event(site, max(0.0, start - began), end - start, process.index, compiled)
-                for site, start, end, compiled in self._timeline.calls()
-            ),
-            stride=self._timeline.stride,
             used=dict(self._used),
             overhead=Overhead(calls, self._own, self._inspector.looking, annotation_cost()),
             unseen=tuple(self._unseen()),

@@ -57,7 +57,7 @@ class SiteRecord:
         self.next_look = 0
         self.next_compare = math.inf  # a time
         self.transformed: Counter[str] = Counter()
-        self.pending: list[tuple[float, float]] = []  # when calls began and ended, to be counted
+        self.pending: list[float] = []  # seconds of calls that are to be counted
         self.plain, self.call, self.dispatch = Histogram(), Histogram(), Histogram()
         self.moving, self.conversion, self.compiling = Histogram(), Histogram(), Histogram()
         self.probes, self.waiting = Histogram(), Histogram()

@@ -22,6 +22,6 @@ def summarise(capture: Capture, path: str) -> list[str]:
         listed = ", ".join(f"{name} ({count})" for name, count in names[:_NAMES])
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         lines.append(f"restored names that were used: {listed}{more}")
-    if path and (capture.sites or capture.timeline):
+    if path and capture.sites:
         lines.append(f"next: shardlift report {shlex.quote(path)}")
     return lines

@@ -13,7 +13,6 @@ from importlib import resources
 from shardlift.capture.schema import Capture
 from shardlift.report.comparison import pairs_of, rows
 from shardlift.report.html.bars import stacked_bar
-from shardlift.report.html.call_chart import timeline
 from shardlift.report.html.markup import Markup, join, tag
 from shardlift.report.html.site_sections import MOST_DETAILED, site_card
 from shardlift.report.numbers import count, moving_share, percent, total_parts
@@ -26,7 +25,6 @@ def page(view: View, after: Capture | None = None) -> str:
         _hero(view),
         _decisions(view),
         _comparison(view.capture, after) if after is not None else "",
-        timeline(view),
         tag("h2", "Sites, by cost") if view.sites else "",
         *(site_card(site, rank) for rank, site in enumerate(view.sites)),
         _unseen(view),
@@ -137,5 +135,3 @@ def _sentences(view: View) -> Iterator[str]:
     )
     if len(view.sites) > MOST_DETAILED:
         yield f"The {MOST_DETAILED} sites that cost most have details."
-    if view.capture.stride > 1:
-        yield f"The timeline shows one call in {view.capture.stride}."

@@ -67,7 +67,7 @@ def test_it_is_well_formed_and_shows_everything():
     reader = read(page(view_of(everything(), "run.json")))
     assert set(reader.tags) <= ALLOWED
     text = " ".join(reader.text)
-    for words_ in ("of step time is moving data", "Calls over time", "Not seen", "To decide",
+    for words_ in ("of step time is moving data", "Not seen", "To decide",
                    "shardlift rule SL503", "eval_step", "Layout of arguments",
                    "Recording cost"):  # fmt: skip
         assert words_ in text

@@ -42,6 +42,7 @@ def pair_leaves(
     rest.take_by_key(_names)
     rest.take_by_key(_last_name)
     if same is not None:
+        rest.take_only_choice(lambda i, j: before[i].path == after[j].path and same(i, j))
         rest.take_only_choice(lambda i, j: same(i, j) and rest.fits(i, j))
     if len(before) == len(after):
         rest.take_by_key(lambda form: form.path)

@@ -92,19 +92,27 @@ class ReferenceRun:
         if sample is None or sample.inputs is None:
             return None
         forms = self.capture.sites[index].forms[sample.inputs.forms]
-        paired = pair_leaves(forms, [_form(*row) for row in call.rows])
-        if paired.before or paired.after:
+        if len(forms) != len(call.leaves):
             site.unseen["replays: the two functions take different arguments"] = None
             return None
-        places = {j: i for i, j in paired.pairs}
-        leaves = [
-            self._leaf(index, sample, places[j], forms[places[j]], leaf)
-            for j, leaf in enumerate(call.leaves)
-        ]
+        in_order = range(len(forms))
+        leaves = self._leaves(index, sample, in_order, call)
+        if any(leaf is None for leaf in leaves):  # in another order, perhaps
+            pairs = pair_leaves(forms, [_form(*row) for row in call.rows]).pairs
+            places = {j: i for i, j in pairs}
+            leaves = self._leaves(index, sample, [places[j] for j in in_order], call)
         if any(leaf is None for leaf in leaves):
             site.unseen["replays of calls whose inputs were not kept or do not fit"] = None
             return None
         return leaves
+
+    def _leaves(
+        self, index: int, sample: Sample, places: Sequence[int], call: MappedCall
+    ) -> list[Any]:
+        assert sample.inputs is not None
+        forms = self.capture.sites[index].forms[sample.inputs.forms]
+        pairs = zip(places, call.leaves, strict=True)
+        return [self._leaf(index, sample, k, forms[k], leaf) for k, leaf in pairs]
 
     def _leaf(self, index: int, sample: Sample, number: int, form: ArrayForm, leaf: Any) -> Any:
         bits = self.arrays.get(array_archive.name_of(index, sample.call, Part.INPUTS, number))

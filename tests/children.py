@@ -75,7 +75,7 @@ class Child(subprocess.Popen[str]):
         if self.returncode is None:
             kill(generations([self.pid]))
         # The number of a process that was waited for may be another's by now. It is not while
-        # there is somebody in its group.
+        # its group has members.
         if self.returncode is None or self.pid not in parents():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -36,7 +36,7 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
-SLOW = 900  # seconds that a slow test has; others have those of pyproject.toml
+SLOW = 900  # seconds that a slow test has; pyproject.toml has the limit of others
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

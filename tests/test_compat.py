@@ -94,7 +94,7 @@ def test_no_runner_without_the_private_names(missing):
     """Then calls convert their arrays: `tests/processes/test_local_program.py` runs both ways."""
 
     class Without:
-        """Its attributes are those of another object, and below, but for one."""
+        """It has the attributes of another object, at every depth, but for one."""
 
         def __init__(self, whole):
             self.whole = whole

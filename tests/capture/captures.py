@@ -65,7 +65,7 @@ def leaf(path: str = "state['w']", **changes: Any) -> LeafFacts:
 
 
 def site(**changes: Any) -> SiteFacts:
-    """A training step: 10 calls of 4 ms, of which 1 ms is moving by pmap; 2 ms until ready."""
+    """A training step: 10 calls of 4 ms, 1 ms of it moving by pmap; 2 ms until ready."""
     plain = SiteFacts(
         "train.py",
         12,

@@ -51,7 +51,7 @@ def test_two_steps_on_a_terminal(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_the_whole_demo_in_a_pipe(tmp_path: Path) -> None:
-    # A user's own settings of JAX must not matter, nor what lies around the folder.
+    # A user's own settings of JAX must not matter, nor the files around the folder.
     (tmp_path / "pyproject.toml").write_text('[tool.shardlift]\nignore = ["SL"]\n')
     env = {**os.environ, "JAX_ENABLE_X64": "1", "FORCE_COLOR": "1"}
     done = children.run([sys.executable, "-c", COMPILING + PLAY], cwd=tmp_path, env=env)

@@ -41,7 +41,7 @@ def run(folder: Path, *command: str, path: str = "", **options: Any) -> tuple[in
     env = {**os.environ, "PYTHONPATH": path or str(SOURCE), "JAX_PLATFORMS": "cpu"}
     env["JAX_ENABLE_COMPILATION_CACHE"] = "0"  # where files cannot be written, it warns
     env |= options.pop("env", {})
-    # Not by preexec_fn: that forks, of which JAX warns.
+    # Not by preexec_fn: that forks, and JAX warns of forks.
     shell = ["sh", "-c", f'{options.pop("first", ":")}; exec "$@"', "sh"]
     done = children.run(
         [*shell, sys.executable, *options.pop("flags", ()), "-m", "shardlift", *command],

@@ -18,7 +18,7 @@ from shardlift.cli.transaction import FOLDER, Replacement, WriteError
 from tests import children
 from tests.cli.interrupting import NEW, OLD, fresh, replacements, tree, write
 
-# Migrates, and gets a signal in front of the given rename; the first is that of the journal.
+# Migrates, and gets a signal in front of the given rename; the first is the journal's.
 KILLED = """
 import os, signal, sys
 from shardlift.cli import main

@@ -249,7 +249,7 @@ class Writer:
         return name
 
     def site(self) -> None:
-        """A function that is called once, and uses of what it returns."""
+        """A function that is called once, and uses of its result."""
         tree = random_tree(self.rng)
         call = f"{self.mapped(tree)}(X)"
         out = call

@@ -133,7 +133,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 @contextlib.contextmanager
 def running_slurm(folder: Path) -> Iterator[Slurm]:
-    """A Slurm, for as long as somebody is inside."""
+    """A running Slurm, as a context manager."""
     for name in (*_DAEMONS, "srun"):
         find_tool(name)
     slurm = Slurm(folder)

@@ -1,4 +1,4 @@
-"""``shardlift run`` in each process of a job that somebody else started."""
+"""``shardlift run`` in each process of a job that a scheduler started."""
 
 from __future__ import annotations
 

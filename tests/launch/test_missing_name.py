@@ -105,7 +105,7 @@ TABLE = {
 
 
 def install_old_library(folder: Path) -> Path:
-    """A library of which JAX has what it needs no more, as pip installs it."""
+    """An installed library that needs a name that JAX has removed."""
     site = folder / "site-packages"
     (site / "oldlib").mkdir(parents=True)
     (site / "oldlib/__init__.py").write_text("import jax\njax.config.define_what_never_was\n")

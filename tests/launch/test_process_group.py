@@ -21,7 +21,7 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
 def test_what_a_process_has_left_behind_is_ended():
     with children.Child([sys.executable, "-c", LEAVES_A_CHILD]) as leader:
         leader.finish(check=True)
-        os.killpg(leader.pid, 0)  # there is somebody left
+        os.killpg(leader.pid, 0)  # a member is left
         signal_group(leader, signal.SIGKILL)
         assert_gone([leader.pid])
 

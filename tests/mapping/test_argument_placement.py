@@ -1,4 +1,4 @@
-"""fit_leaves: which arrays are used as they are, rewrapped, copied, moved or refused."""
+"""fit_leaves: which arrays are used unchanged, rewrapped, copied, moved or refused."""
 
 from __future__ import annotations
 

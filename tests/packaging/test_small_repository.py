@@ -56,7 +56,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Somebody's repository."""
+    """The repository of a user."""
     folder = tmp_path / "theirs"
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "old.py").write_text(OLD)

@@ -410,7 +410,7 @@ def test_the_pmap_of_jax_is_observed(recorder):
     assert "x" in {move.path for move in site.moves}
 
 
-def test_a_pmap_of_somebody_elses_is_timed(recorder):
+def test_a_pmap_of_another_library_is_timed(recorder):
     def fake(fun, axis_name, in_axes):
         return jax.vmap(fun, axis_name=axis_name)
 

@@ -95,7 +95,7 @@ def with_noise(params, batch):
 
 
 def masked(params, batch):
-    """The mean over the rows that count, of which the devices have different numbers."""
+    """The mean over the rows that count; devices have different numbers of them."""
     weight = (batch["x"][:, :1] > 0).astype(jnp.float32)
     error = (model(params, batch["x"]) - batch["y"]) ** 2
     return jnp.sum(error * weight) / (jnp.sum(weight) + 1)

@@ -29,7 +29,7 @@ def test_every_primitive_that_jax_exports_was_looked_at():
 
 
 def test_no_name_is_a_mistake():
-    """Each name is that of a primitive of one of the two JAX lines."""
+    """Each name is a primitive in one of the two JAX lines."""
     alive = {p.name for p in gc.get_objects() if isinstance(p, jex.Primitive)}
     only_new = {"log2", "one_minus_square", "polynomial", "xla_metadata_call", "xla_metadata_value"}
     only_old = {"call", "closed_call"}

@@ -75,7 +75,7 @@ _numbers = itertools.count()
 
 
 def program(text: str) -> Callable[[], Any]:
-    """A program from its text, whose lines are known as those of a file are."""
+    """A program from its text; its lines are known like the lines of a file."""
     text = _HEAD + textwrap.dedent(text)
     name = f"/generated/{next(_numbers)}.py"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)

@@ -18,7 +18,7 @@ from shardlift._escape import escape_control
 from shardlift._files import replace_file
 from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, ArrayForm, Capture, Values
 
-LARGEST_STREAM = 256 * 2**20  # bytes that are read of what is no file
+LARGEST_STREAM = 256 * 2**20  # bytes that are read from a pipe
 LARGEST_NUMBER = 2**63
 
 
@@ -189,7 +189,7 @@ def _enum_decoder(words: type[StrEnum]) -> Callable[[Any], Any]:
 
 def _text(value: Any) -> str:
     _demand(isinstance(value, str), "text")
-    return escape_control(value)  # whoever shows it need not think of what a terminal would obey
+    return escape_control(value)  # so that showing it is safe on a terminal
 
 
 def _flag(value: Any) -> bool:

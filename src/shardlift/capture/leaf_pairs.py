@@ -19,12 +19,12 @@ _PART = re.compile(r"\.(\w+)|\[(?:'([^']*)'|\"([^\"]*)\"|(?:<flat index )?(\d+)>
 
 
 class LeafPairs(NamedTuple):
-    """Pairs of leaves, and those of each side that have no partner."""
+    """Pairs of leaves, and the leaves of each side without a partner."""
 
     pairs: Pairs
     before: list[int]
     after: list[int]
-    by_order: Pairs  # those of the pairs that nothing else tells
+    by_order: Pairs  # pairs by position alone
 
 
 def pair_leaves(

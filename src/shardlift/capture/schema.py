@@ -328,7 +328,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Sample:
-    """One call, with digests of what went in, what came out and what was exchanged."""
+    """One call, with digests of its inputs, its outputs and the results of its collectives."""
 
     call: int
     failed: bool = False

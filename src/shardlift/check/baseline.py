@@ -61,12 +61,12 @@ class Baseline:
         return new
 
     def fixed(self, found: Baseline, coverage: Coverage) -> int:
-        """How many known findings of what was covered are no longer found."""
+        """How many known findings in covered files are no longer found."""
         gone = self.known - found.known
         return sum(number for key, number in gone.items() if coverage.includes(key))
 
     def updated(self, found: Baseline, coverage: Coverage) -> Baseline:
-        """What was found, and the known findings of what was not covered."""
+        """What was found, and the known findings in files that were not covered."""
         kept = {key: number for key, number in self.known.items() if not coverage.includes(key)}
         return Baseline(found.known + Counter(kept))
 

@@ -41,7 +41,7 @@ def find_suppressions(text: str, excused: Collection[str] = ()) -> list[Suppress
 
 
 def by_line(suppressions: Iterable[Suppression]) -> dict[int, Suppression]:
-    """The comments by their lines, each of which has at most one."""
+    """The comments by their lines: a line has at most one."""
     return {getattr(one.node, "lineno", 0): one for one in suppressions}
 
 

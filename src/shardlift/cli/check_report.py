@@ -39,7 +39,7 @@ class Report:
 
     @property
     def broken_cells(self) -> list[FileReport]:
-        """The notebooks of which cells could not be looked at."""
+        """The notebooks with cells that could not be parsed."""
         return [file for file in self.files if file.broken_cells]
 
     @property

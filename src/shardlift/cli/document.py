@@ -19,7 +19,7 @@ def item(code: str, message: str, path: str = "", span: Span | None = None, **mo
 
 
 def place(span: Span | None) -> dict[str, int]:
-    """A span as it is written: lines and columns start at 1; only a notebook has a cell."""
+    """A span in the document: lines and columns start at 1; only a notebook has a cell."""
     if span is None:
         return {}
     cell = {} if span.cell is None else {"cell": span.cell}

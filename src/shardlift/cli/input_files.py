@@ -1,4 +1,4 @@
-"""Reading a file of somebody else's: all of it, or an OSError that says why not."""
+"""Read a user's file completely, or raise OSError."""
 
 from __future__ import annotations
 

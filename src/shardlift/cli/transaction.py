@@ -139,7 +139,7 @@ def _write_journal(folder: str, given: dict[str, Replacement]) -> str:
 
 
 def _put_back(folder: str) -> list[str]:
-    """The old texts again, if there is a journal; returns the files that somebody else changed."""
+    """Restore the old texts, if there is a journal; returns the files that changed meanwhile."""
     edited = []
     for number, entry in enumerate(_read_journal(folder)[1]):
         path = os.path.join(os.path.dirname(folder), entry["path"])

@@ -43,7 +43,7 @@ _TICK = 0.05  # how often the processes are looked at, in seconds
 _SETTLE = 0.3  # how long after the first failure others may tell of an earlier one
 _NOTICED = 0.2  # how long before the launcher, at most, others may notice that a process is gone
 _DUMP = 1.0  # how long processes have to write their stacks, in seconds
-# How long a process has to end by itself when somebody has sent it SIGTERM: a JAX program may save
+# How long a process has to end by itself after a SIGTERM: a JAX program may save
 # its state at the next step that all processes agree on. Then it is taken to be inside XLA.
 _TERMINATED = 5.0
 _WRITING = 20.0  # how long a process that is to end has to write its record
@@ -99,11 +99,11 @@ def launch(
         grace: seconds that processes have to end when they are told to, before they are killed.
         start_timeout: seconds in which all processes must have imported JAX.
         options: what is restored in each process, and recorded of it; nothing by default.
-        environ: the environment of the processes; that of this one by default.
+        environ: the environment of the processes; by default, this process's own.
         when_stuck: what to do when no process uses the CPU or prints; nothing by default.
 
     Returns:
-        Status 0, or that of the first process that failed: the others are ended then; 2 if a
+        Status 0, or the status of the first process that failed: the others are ended then; 2 if a
         record could not be written. SIGINT and SIGTERM end all processes, and so does SIGTERM to
         one of them.
     """
@@ -133,7 +133,7 @@ class _Worker:
     gone: float | None = None  # since when, if it is
     writing: bool = False  # is it writing its record?
     unwritten: bool = False  # could it not?
-    terminated: float | None = None  # when it was sent SIGTERM by somebody
+    terminated: float | None = None  # when it was sent SIGTERM
     dump: list[str] = field(default_factory=list)
     failures: list[tuple[float, Failure]] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""One process of a job that somebody else started: Slurm, MPI, Kubernetes, or people.
+"""One process of a job that Slurm, MPI, Kubernetes or a person started.
 
 Each process writes its part of the record beside FILE: when the program ends, when SIGTERM comes,
 and from time to time before, so that a process that is killed leaves what it had seen. When all

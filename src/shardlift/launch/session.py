@@ -119,7 +119,7 @@ class RunSession:
         """Begins at once."""
         self.options, self.program = options, program
         self.process = os.getpid()
-        self.path = options.record  # in a job of many processes, that of a part
+        self.path = options.record  # in a job of many processes, the path of this part
         self.joined = False  # is this process known to be one of a job?
         self.observer: RunRecorder | None = None
         self.error: BaseException | None = None  # that ended the program
@@ -357,7 +357,7 @@ def uses_text(uses: Uses, version: str, program: Program) -> list[str]:
         changed and f"as before JAX changed their meaning: {_list(changed)}",
         "jax.pmap" in uses and f"jax.pmap ({uses['jax.pmap']}) ran as before 0.8",
     ]
-    # The folder: a script is often only the launcher of what is beside it.
+    # The folder: a script is often only a launcher.
     folder = "" if program.module else os.path.dirname(program.target)
     where = shlex.quote(folder or ".")
     lines = ["; ".join(part for part in parts if part)] if any(parts) else []

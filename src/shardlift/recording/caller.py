@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-# Frames of these are passed over: they call pmap, or read outputs, on somebody's behalf.
+# Frames of these are skipped: they call pmap, or read outputs, for the program.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
 # So do the functions that `shardlift migrate` writes into programs.
 _WRITTEN = ("spmd_map", "_remember", "shard_map_per_device", "filter_spmd_map", "nnx_spmd_map")

@@ -26,7 +26,7 @@ class ObservedFunction(NamedTuple):
     fun: Any
     kind: SiteKind
     key: SiteKey
-    program: str  # the name of what is compiled
+    program: str  # the name of the compiled program
     # None: its calls cannot be taken apart.
     take_apart: Callable[[tuple[Any, ...], dict[str, Any]], MappedCall] | None = None
     static: Collection[int] = ()  # the positions of static arguments

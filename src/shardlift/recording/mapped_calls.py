@@ -56,7 +56,7 @@ class ArgumentLeaf(NamedTuple):
 class HeldCall(NamedTuple):
     """The arguments of a call, kept until after it: the call may free those that it is given."""
 
-    leaves: list[Any]  # a row of what is the same on all devices, else all rows
+    leaves: list[Any]  # one row of an argument that is equal on all devices, else all rows
     joined: frozenset[int | None]  # positions of the arguments whose rows differ
 
 
@@ -76,7 +76,7 @@ class MappedCall:
     mesh: Mesh
     axis_name: str  # of the mapped axis, as the user gave it
     label: str  # of the mapped axis in the mesh
-    copies: int  # devices that hold a copy of what is not split
+    copies: int  # devices that hold a copy of an argument that is not split
     comparing = False  # whether the rows of its leaves are compared
     seconds = 0.0  # that the inspection took before the call
     held: HeldCall | None = None  # the arguments, for a trial after the call
@@ -98,7 +98,7 @@ class MappedCall:
         raise NotImplementedError
 
     def devices(self) -> Iterable[jax.Device]:
-        """The devices of all processes, where the arrays only have those of this process."""
+        """The devices of all processes; arrays may only name the devices of this one."""
         return ()
 
     def rows_of(self, out: Any) -> Rows:
@@ -106,7 +106,7 @@ class MappedCall:
         raise NotImplementedError
 
     def placed_rows_of(self, out: Any) -> Rows:
-        """The same, with the axis along which each output lies on the devices."""
+        """The same, with the axis that is split over the devices."""
         return self.rows_of(out)
 
     def about(self) -> dict[str, Any]:
@@ -364,7 +364,7 @@ class JitFunction:
 
 
 class JitCall(MappedCall):
-    """One call of jit or shard_map, of which only the arrays themselves know how they lie."""
+    """One call of jit or shard_map: only the arrays themselves know their layout."""
 
     def __init__(
         self, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Where arrays lie, as the capture says it."""
+"""Placements of arrays, in the words of the capture."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from shardlift.capture.schema import HOST, Placement, PlacementKind
 
 
 def placement_of(leaf: Any) -> Placement:
-    """Where a leaf of the arguments lies."""
+    """The placement of a leaf of the arguments."""
     return placement_by(leaf.sharding) if isinstance(leaf, jax.Array) else HOST
 
 
 def placement_by(sharding: Sharding) -> Placement:
-    """Where an array of this sharding lies."""
+    """The placement of an array with this sharding."""
     devices = devices_text(sharding.device_set)
     if len(sharding.device_set) == 1:
         return Placement(PlacementKind.ONE_DEVICE, devices)

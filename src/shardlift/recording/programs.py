@@ -27,7 +27,7 @@ class _Found(NamedTuple):
 
 
 def collectives(jaxpr: Any) -> tuple[Collective, ...]:
-    """The collectives of one call, by kind and axes; those of a backward pass on their own.
+    """The collectives of one call, by kind and axes, separately for a backward pass.
 
     A collective of a backward pass is the transpose of one in the function that is
     differentiated (or stands in its custom rule): the gradient goes through it.

@@ -65,7 +65,7 @@ def proofs(
 
 
 def _varying(paths: Sequence[Any], verdicts: Sequence[Any]) -> dict[str, tuple[str, ...]]:
-    """For each part of the output of which a half is proven: the other half, by its keys."""
+    """For each part of the output that is half proven: the other half, by its keys."""
     halves: dict[str, dict[str, bool]] = {}
     for path, verdict in zip(paths, verdicts, strict=True):
         inner = halves.setdefault("output" + keystr(path[:1]), {})

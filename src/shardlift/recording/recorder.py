@@ -1,6 +1,6 @@
 """The recorder: counts and times the calls of mapped functions, and inspects some of them.
 
-The program is left as it is. An error inside the recorder is counted and never reaches the program.
+The program is not changed. An error inside the recorder is counted and never reaches the program.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Recorder:
     ) -> None:
         self._command = tuple(command)
         self._patched, self._facts, self._tape = patched, facts, tape
-        # Whether calls are compared with those of another run, and not only kept beside the facts.
+        # Whether calls are compared with another run, and not only kept beside the facts.
         self._compared = tape is not None and (tape.options.jit or not facts)
         self._began = _clock()
         self._started = time.time()
@@ -346,7 +346,7 @@ class Recorder:
     # ---- what was recorded
 
     def capture(self) -> Capture:
-        """The capture of what was seen so far."""
+        """The capture of the run so far."""
         with self._lock:
             records = list(self._sites.values())
         for record in records:

@@ -1,7 +1,7 @@
 """Functions of ``jax.jit`` that call ``jax.shard_map``: sites that are no pmaps any more.
 
 So that a program can be recorded before and after its migration. Whether a jitted function is
-one shows when it is first traced; all others are left as they are.
+one shows when it is first traced; all others are unchanged.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class ShardMapCall(JitCall):
         return None if spec is None else NamedSharding(self.mesh, spec)
 
     def placed_rows_of(self, out: Any) -> Rows:
-        """Path, leaf and the axis of every output that lies along the first axis of the mesh."""
+        """Path, leaf and mapped axis of every output, by its sharding."""
         return [(path, leaf, _axis(_spec_of(leaf))) for path, leaf, _ in self.rows_of(out)]
 
     def spec_of_output(self, leaf: Any, axis: int | None) -> PartitionSpec:  # noqa: ARG002

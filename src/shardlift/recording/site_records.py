@@ -177,7 +177,7 @@ class SiteRecord:
             seconds=read.seconds + (old.seconds if old else 0.0),
         )
 
-    # ---- as it is written
+    # ---- the record in the capture
 
     def freeze(self, process: int) -> SiteFacts:
         """The site as a part of a capture."""
@@ -206,7 +206,7 @@ class SiteRecord:
             forms=tuple(self.forms),
             samples=tuple(self.samples),
             whole_batch=self.whole_batch,
-            # A program of which nothing is known may do anything.
+            # A program that was not analysed may do anything.
             proofs=(self.proofs or ()) if self.proved == self.compile_count else (),
         )
 

@@ -189,7 +189,7 @@ class _Verdict(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """An array that the devices computed, and that of the whole batch."""
+    """An array that the devices computed, and the same of the whole batch."""
 
     at: str
     group: str  # arrays whose sums are of terms of one size
@@ -230,7 +230,7 @@ def _precision(dtype: Any) -> float:
 
 
 def _pairs(look: PmapCall, traced: Any, held: HeldCall) -> Iterable[_Pair]:
-    """What the devices exchange and return, each with that of the whole batch."""
+    """What the devices exchange and return, each beside the same of the whole batch."""
     returned, exchanged = _on_devices(look, traced, held)
     outputs, results = _on_whole_batch(look, held)
     if exchanged.keys() != results.keys() or len(returned) != len(outputs):

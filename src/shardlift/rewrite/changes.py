@@ -34,7 +34,7 @@ class Change:
     kind: Kind
     span: Span  # in the text before
     text: str  # what stands there, shortened
-    # The first and last lines, in the text before, of what maps a function by this change.
+    # The first and last lines of the pmap that this change replaces, in the text before.
     sites: tuple[tuple[int, int], ...] = ()
     reason: str = ""
     name: str = ""  # the removed name that it is about

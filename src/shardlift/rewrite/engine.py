@@ -110,7 +110,7 @@ class ProjectMigration:
             self._lose(error)
 
     def _render(self, decisions: Decisions) -> tuple[Migration, NotFollowedError | None]:
-        """The new texts, and the failure because of which the files do not fit together."""
+        """The new texts, and the failure that keeps the files from fitting together."""
         stage = self._stage(decisions)
         unreadable = [*self._unreadable, *stage.unreadable]
         drafts: dict[str, Rendering] = {}

@@ -98,7 +98,7 @@ def explicit_sites(
 def _groups(
     file: File, sites: Mapping[Mention, Options], style: Style
 ) -> list[tuple[_MeshKey, list[Mention]]]:
-    """The sites that share a mesh, those of a training step first."""
+    """The sites that share a mesh, training steps first."""
     shared = {
         _key(file, mention, options, style)
         for mention, options in sites.items()
@@ -159,7 +159,7 @@ def _is_simple(file: File, mention: Mention, options: Options) -> bool:
 
 
 def _calls(file: File, mention: Mention) -> Iterator[tuple[File, ast.Call | None]]:
-    """The calls of what a site maps; None for a use that is not a call."""
+    """The calls of a mapped function; None for a use that is not a call."""
     parent = file.index.parents.get(mention.node)
     if isinstance(parent, ast.Call) and parent.func is mention.node:
         yield file, parent

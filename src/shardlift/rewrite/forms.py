@@ -105,7 +105,7 @@ def _nested_specs(levels: Sequence[object], names: Sequence[str], jax: str) -> s
 
 
 def _nested_spec(axes: Sequence[object], names: Sequence[str], jax: str) -> str:
-    """Where each level's axis lies in the whole array: inner ones count without the outer."""
+    """The position of each level's axis in the whole array: inner ones count without the outer."""
     entries: list[str] = []
     taken: list[int] = []
     for axis, name in zip(reversed(axes), reversed(names), strict=True):

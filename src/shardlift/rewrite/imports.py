@@ -286,7 +286,7 @@ def _file(text: str) -> File:
 
 
 def _guarded(file: File) -> list[Import]:
-    """The imports of JAX, and of what needs it, without those for types."""
+    """The imports of JAX, and of modules that need it, without imports for types."""
     needing = [one for one in file.index.imports if _tops(one) & _NEED_JAX]
     return [one for one in needing if not _is_for_types(file, one)]
 

@@ -218,6 +218,6 @@ def _upwards(path: str) -> list[str]:
 
 
 def _is_like(folder: str, name: str) -> bool:
-    """Whether a checkout of this name may be that of a package: `proj_1`, `Proj-main`."""
+    """Whether a folder of this name may be the checkout of a package: `proj_1`, `Proj-main`."""
     first, second = (re.sub(r"[^a-z0-9]", "", word.lower()) for word in (folder, name))
     return bool(second) and first.startswith(second)

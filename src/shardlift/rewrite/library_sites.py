@@ -1,7 +1,7 @@
 """`equinox.filter_pmap` and `flax.nnx.pmap`: each name becomes that of a helper.
 
 The helpers do what these functions do by default: every array is split along its first axis.
-A site that gives other axes, or donates, stays as it is.
+A site that gives other axes, or donates, is not changed.
 """
 
 from __future__ import annotations

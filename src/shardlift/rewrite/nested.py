@@ -68,7 +68,7 @@ def tangled(file: File) -> dict[ast.AST, str]:
 
 
 def _calls_from(file: File, function: ast.AST) -> Iterator[ast.Call]:
-    """The calls in a function, and in those of the file that it calls."""
+    """The calls in a function, and in the functions of the file that it calls."""
     reached = [function]
     for one in reached:
         for call in file.index.within(one, ast.Call):

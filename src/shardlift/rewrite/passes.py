@@ -176,7 +176,7 @@ def _about(file: File, match: Match) -> tuple[str, str, bool]:
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:
-    """An edit whose lines end as those of the text do."""
+    """An edit with the line endings of the text."""
     if "\n" not in edit.replacement or "\r\n" not in text:
         return edit
     return replace(edit, replacement=re.sub(r"(?<!\r)\n", "\r\n", edit.replacement))

@@ -92,7 +92,7 @@ def _calls(file: File, alias: str) -> Iterator[Options]:
 
 
 def _is_other(file: File, name: ast.Name) -> bool:
-    """Whether a name is that of a parameter or a constant: `def f(pmap=True)`."""
+    """Whether a name belongs to a parameter or a constant: `def f(pmap=True)`."""
     values = file.values(name)
     return bool(values) and all(isinstance(value, (Argument, Constant)) for value in values)
 

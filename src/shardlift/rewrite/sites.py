@@ -291,7 +291,7 @@ def has_long_strings(node: ast.expr) -> bool:
 
 
 def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style) -> str:
-    """The text of the decorators that take the place of those of a stack, without the first @."""
+    """The decorators that replace a stack of decorators, without the first @."""
     partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
     partial = partials[0] if partials else partial_name(file)[0]
     names = (f"axis_name={form.axis}",) if form.axis else ()

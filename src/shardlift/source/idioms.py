@@ -56,7 +56,7 @@ def is_zero(node: ast.expr) -> bool:
 
 
 def unreplicated_tree(file: File, call: ast.Call) -> ast.expr | None:
-    """The tree of which a call reads the first replica, by a library or by the project itself."""
+    """The tree whose first replica a call reads, by a library or by the project itself."""
     name = file.called(call)
     if name in UNREPLICATE and call.args:
         return call.args[0]

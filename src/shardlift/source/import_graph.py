@@ -117,7 +117,7 @@ class ImportGraph:
         return ranked[0][2] if ranked[0][:2] != ranked[1][:2] else None
 
     def has_package(self, name: str) -> bool:
-        """Whether the files are those of a library itself."""
+        """Whether the files belong to a library itself."""
         return name in self._by_name
 
     def is_same_program(self, one: str, other: str) -> bool:
@@ -169,7 +169,7 @@ class ImportGraph:
         return importers
 
     def _read(self, path: str) -> None:
-        """Keep what a file imports by its tree of what it may import by its text."""
+        """Keep the imports that the syntax tree of a file has, of all that its text may contain."""
         real = self.targets(path)
         for target, importers in self._importers.items():
             if path in importers and target not in real:

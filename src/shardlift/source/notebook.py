@@ -30,7 +30,7 @@ class Cells:
     numbers: tuple[int, ...]  # the number of each cell, counting all cells from 1
     first_lines: tuple[int, ...]
     broken: tuple[int, ...] = ()  # the numbers of cells that are not Python
-    # The words of what is not read as Python, or runs in another way: of magics and shell lines.
+    # The words of magics and shell lines, which are not read as Python or run in another way.
     unread: frozenset[str] = frozenset()
 
     def locate(self, line: int) -> tuple[int, int]:

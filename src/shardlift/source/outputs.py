@@ -20,7 +20,7 @@ from shardlift.source.wrappers import is_plain, keeps_result
 Path = tuple[int | str, ...]
 
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
-# The pmaps that return the outputs as they are; objax reduces them.
+# The pmaps that return unchanged outputs; objax reduces them.
 _RETURN_ARRAYS = PMAPS - {"objax.Parallel"}
 _CONTAINERS = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)
 _DEEPEST = 5
@@ -177,7 +177,7 @@ def _is_loss(file: File, node: ast.expr) -> bool:
 
 
 def device_index(file: File, node: ast.Subscript) -> Output | None:
-    """The output of which `x[0]` or `x[0:1]` selects one device; None if it may be a tuple."""
+    """The output whose row on one device `x[0]` or `x[0:1]` is; None if it may be a tuple."""
     is_one = _integer(node) is not None or ast.unparse(node.slice) in ("0:1", ":1")
     if not is_one or not isinstance(node.ctx, ast.Load):
         return None

@@ -201,7 +201,7 @@ def _may_be_pmap(file: File, call: ast.Call) -> bool:
 
 
 def _last_name(call: ast.Call) -> str | None:
-    """The last part of the name of what is called, or of what a partial calls."""
+    """The last part of the name of the function that is called, or that a partial calls."""
     function = call.func
     name = getattr(function, "attr", None) or getattr(function, "id", None)
     if name == "partial" and call.args:

@@ -212,7 +212,7 @@ class Flow:
     # ---- expressions
 
     def _evaluate(self, *nodes: ast.AST | None) -> None:
-        """Read the names of expressions in order, and bind those of `:=`."""
+        """Read the names of expressions in order, and bind the targets of `:=`."""
         for node in nodes:
             inside = self._inside(node) if node is not None else []
             if any(isinstance(one, ast.NamedExpr) for one in inside):
@@ -305,7 +305,7 @@ class Flow:
         self._branches([lambda: self._block(node.body), lambda: self._block(node.orelse)])
 
     def _branches(self, ways: Sequence[Callable[[], None]], before: Env | None = None) -> None:
-        """Walk several paths, of which one is taken, and join their bindings."""
+        """Walk alternative paths, and join their bindings."""
         before, ends = self._env if before is None else before, []
         for way in ways:
             self._env, self._alive = before.copy(), True

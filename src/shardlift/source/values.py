@@ -97,7 +97,7 @@ class Mapped:
     operand: Located | Known | None
     node: ast.AST  # the call or the decorator
     file: File = field(repr=False)
-    # The keywords of the call, and those of the wrappers that it does not override.
+    # The keywords of the call, and the keywords of wrappers that it does not override.
     keywords: Mapping[str, Located] = field(default_factory=dict)
 
 

@@ -64,7 +64,7 @@ def is_plain(function: Known) -> bool:
 
 
 def keeps_result(file: File, decorator: ast.expr) -> bool:
-    """Whether a decorator is known to keep the result of a function as it is."""
+    """Whether a decorator is known not to change the result of a function."""
     value = file.only(decorator)
     if isinstance(value, Partial):
         value = value.function

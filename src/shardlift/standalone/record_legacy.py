@@ -67,7 +67,7 @@ def root(array: Any, axis: int | None) -> Any:
 
 
 def digest_of(array: Any, axis: int | None) -> str:
-    """The digest of `capture/array_digest.py`, of which a test compares this copy."""
+    """The digest of `capture/array_digest.py`, a test compares the two."""
     import numpy as np
 
     axis = axis or 0

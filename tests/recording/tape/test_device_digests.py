@@ -1,4 +1,4 @@
-"""Digests that devices compute are those of the arrays that the host reads."""
+"""Digests that devices compute equal the digests of the same arrays on the host."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class B:
 a, b = A(), B()
 def mapped(f): return jax.pmap(f)
 """
-# Each calls the step of A, and then that of B.
+# Each calls the step of A, and then the step of B.
 PROGRAMS = {
     "lines": "f = jax.pmap(a.step)\ng = jax.pmap(b.step)\nf(X); g(X)",
     "other order": "g = jax.pmap(b.step)\nf = jax.pmap(a.step)\nf(X); g(X)",

@@ -232,7 +232,7 @@ except ArithmeticError: pass
 
 
 def test_callbacks_are_not_run_again_for_a_replay() -> None:
-    """The inputs differ, so the call would be run on those of the program before, too."""
+    """The inputs differ, so the call would also be run on the inputs of the program before."""
     text = """
 from jax.experimental import io_callback
 numbers = []

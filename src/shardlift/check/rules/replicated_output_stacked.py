@@ -34,7 +34,7 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _first_replicas(file: File) -> Iterator[tuple[_Place, ast.AST]]:
-    """The outputs of which one replica is read, and where it is."""
+    """The outputs with one replica that is read, and where it is read."""
     outputs: list[tuple[Value | None, ast.AST]] = []
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice):

@@ -48,7 +48,7 @@ Placed: TypeAlias = tuple[Home, jax.Array, LeafKind]  # the array, or the part o
 def digest_on_devices(leaves: Sequence[tuple[Any, Axis]]) -> list[DeviceDigest | None]:
     """The digest of each leaf with its device axis.
 
-    None: it has to be read, for it is no array, its copies disagree, or it lies in another way.
+    None: it has to be read, for it is no array, its copies disagree, or its layout is another.
     """
     digests: list[DeviceDigest | None] = [None] * len(leaves)
     homes: dict[Home, list[tuple[int, jax.Array, LeafKind]]] = {}
@@ -108,7 +108,7 @@ def _home(sharding: Any, ndim: int) -> tuple[Home, int | None, tuple[str, ...]] 
 def _own_part(
     sharding: Any, shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], NamedSharding] | None:
-    """The shape and the placement of what this process has of a global array."""
+    """The shape and the placement of the part of a global array that this process has."""
     how = _home(sharding, len(shape))
     if how is None or not isinstance(how[0], Mesh) or len(how[0].axis_names) != 1:
         return None

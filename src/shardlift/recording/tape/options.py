@@ -18,9 +18,9 @@ class TapeOptions:
       keep: bytes of outputs, and of results of collectives, whose values are kept, in all sites.
       keep_inputs: the same for inputs.
       tapped: calls of each program of a site whose collectives are recorded.
-      kept_calls: calls of each site whose values are kept; None keeps those of all calls. Of the
+      kept_calls: calls of each site whose values are kept; None keeps all. Of the
         other calls, those arrays are kept that differ from the reference.
-      replay: whether calls whose inputs differ are run again on those of the reference.
+      replay: whether calls whose inputs differ are run again on the inputs of the reference.
       jit: whether functions of ``jax.jit`` and ``jax.shard_map`` are on tape too.
     """
 

@@ -150,7 +150,7 @@ def fit_shape(array: Array, form: ArrayForm, shape: tuple[int, ...]) -> Array | 
 
 
 def _data_shape(leaf: Any) -> tuple[int, ...]:
-    """The shape of what the tape has of a leaf: of a global array, the part of this process."""
+    """The shape of a leaf on tape: for a global array, of the part of this process."""
     if not isinstance(leaf, jax.Array):
         return np.shape(leaf)
     shape = _own_shape(leaf)
@@ -194,7 +194,7 @@ def _key_kind(leaf: jax.Array) -> str:
 
 
 def _place_own_part(array: Array, leaf: jax.Array) -> Any:
-    """The global array like ``leaf`` of which ``array`` is the part of this process."""
+    """Build the global array, shaped like ``leaf``, from this process's part ``array``."""
     if not _is_key(leaf):
         return jax.make_array_from_process_local_data(leaf.sharding, array, leaf.shape)
     if not isinstance(leaf.sharding, NamedSharding):

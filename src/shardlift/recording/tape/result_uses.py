@@ -29,7 +29,7 @@ _KINDS = {
     "ge": "compare", "le": "compare", "psum_invariant": "psum",
     "all_gather_invariant": "all_gather",
 }  # fmt: skip
-# Reductions over the axis of what was gathered, and the collective that does the same.
+# Reductions over a gathered axis, and the collective that does the same.
 REDUCTIONS = {"reduce_sum": "psum", "reduce_max": "pmax", "reduce_min": "pmin"}
 # Would print once more: they are left out if nothing depends on them.
 CALLBACKS = ("debug_callback", "debug_print", "io_callback")

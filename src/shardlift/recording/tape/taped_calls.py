@@ -68,11 +68,11 @@ class TapedCalls:
             here.taped = None
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Lower it; calls of what that is compiled to are put on tape."""
+        """Lower it; calls of the compiled program are put on tape."""
         return self._taped_lowered(self._mapped.lower(*args, **kwargs), args)
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
-        """Trace it; calls of what that is compiled to are put on tape."""
+        """Trace it; calls of the compiled program are put on tape."""
         traced = self._mapped.trace(*args, **kwargs)
 
         def lower(*options: Any, **named: Any) -> Any:

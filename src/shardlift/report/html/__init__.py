@@ -20,7 +20,7 @@ from shardlift.report.view import View, about, decisions_text, overhead
 
 
 def page(view: View, after: Capture | None = None) -> str:
-    """The report of a capture, next to that of a second one if there is one."""
+    """The report of a capture, beside a second one if it is given."""
     main = join(
         _hero(view),
         _decisions(view),

@@ -225,7 +225,7 @@ def _is_key(node: ast.expr) -> bool:
 
 
 def numpy_name(file: File, jax: str) -> str:
-    """The name of `jax.numpy` in a file, `jax` being that of jax."""
+    """The name of `jax.numpy` in a file that calls jax `jax`."""
     return _name_of(file, "jax.numpy") or f"{jax}.numpy"
 
 

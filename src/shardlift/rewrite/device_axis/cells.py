@@ -1,8 +1,8 @@
 """Cells: one per value of the program. Values that must have the same layout form a class.
 
-The classes are those of a union-find. A cell may have parts: the elements of a tuple or dict
-display, by their key, or those of a list or an iterator (`EACH`). Parts can have layouts of their
-own, until the value is used as a whole tree: then they are in the same class.
+The classes are kept by union-find. A cell may have parts: the elements of a tuple or dict
+display, by their key, or all elements of a list or an iterator (`EACH`). Parts can have layouts
+of their own, until the value is used as a whole tree: then they are in the same class.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CellRole(StrEnum):
 
 
 class WeakTypes(Enum):
-    """What becomes of weakly typed leaves, of which Python numbers are some, in a copy of a tree.
+    """What becomes of weakly typed leaves, such as Python numbers, in a copy of a tree.
 
     `x + 1` has the type of `x`, unless that 1 has become an array with a type of its own.
     """
@@ -76,8 +76,8 @@ class Escape:
 class Padding:
     """flax's `pad_shard_unpad`: gives its arguments one row per device, and takes them back."""
 
-    passed_on: tuple[int, ...]  # arguments that it leaves as they are
-    returns_rows: bool  # it leaves the output as it is
+    passed_on: tuple[int, ...]  # arguments that it does not pad
+    returns_rows: bool  # it does not cut the output
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class Cell:
     __slots__ = ("collapsed", "escapes", "iterated", "link", "made", "parts", "uses")
 
     def __init__(self) -> None:
-        """A value of which nothing is known yet."""
+        """A value about which nothing is known yet."""
         self.link: Cell | None = None
         self.made: list[Point] = []
         self.uses: list[Point] = []

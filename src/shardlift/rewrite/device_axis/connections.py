@@ -49,7 +49,7 @@ def connect(program: FollowedProgram) -> None:
     for site in program.sites.values():
         with blame(site.file):
             _join_calls(site)
-    for site, cell in program.mapped:  # one that goes where it is not followed stays as it is
+    for site, cell in program.mapped:  # one that goes where it is not followed does not change
         site.obstacles += [_passed_on(said) for said in find(cell).escapes]
 
 
@@ -160,7 +160,7 @@ def _has_elements(cell: Cell) -> bool:
 
 
 def _pick_element(indexed: Indexed) -> bool:
-    """Take an element of what is known to be a tuple or a list; False if it is not."""
+    """Take an element of a known tuple or list; False for anything else."""
     base = find(indexed.base)
     if not _has_elements(base):
         return False

@@ -1,4 +1,4 @@
-"""Bugs of shardlift, met while one file or site is followed: the others are followed all the same.
+"""Contains internal errors: a crash in one file or site does not stop the others.
 
 A failure may leave the cells half done. So everything is followed again, without that file.
 """

@@ -101,7 +101,7 @@ class FollowedProgram:
     # ---- names
 
     def binding(self, node: ast.AST) -> Cell:
-        """The cell of what a name is bound to at one place."""
+        """The cell of the value that a name is bound to at one place."""
         return self._bindings.setdefault(node, Cell())
 
     def every_binding(self, file: File, scope: Scope, name: str) -> Cell:
@@ -128,7 +128,7 @@ class FollowedProgram:
         return self._shared[file].get(scope, frozenset())
 
     def bound(self, file: File, node: ast.AST) -> Cell:
-        """The cell of what a binding gives to its name; imports are followed."""
+        """The cell of the value that a binding gives to its name; imports are followed."""
         if isinstance(node, ast.alias):
             return self._imported(file, node)
         return self.binding(node)
@@ -195,7 +195,7 @@ class FollowedProgram:
         return self.functions.setdefault(known.node, Called(known.file, known.node))
 
     def is_plain(self, known: Known) -> bool:
-        """Whether the arguments of a call become the parameters of a function as they are."""
+        """Whether the arguments of a call become the parameters of a function unchanged."""
         if isinstance(known.node, ast.AsyncFunctionDef) or not isinstance(known.node, FUNCTIONS):
             return False
         decorators = getattr(known.node, "decorator_list", [])

@@ -184,7 +184,7 @@ def find_program_sites(
 ) -> list[GlobalSite]:
     """Every pmap of a program, with what runs recorded of it, unless that is out of date.
 
-    Not those of files that are lost: their arrays stay as they are.
+    Files that are lost are left out: their arrays do not change.
     """
     sites = [site for file in files if file not in lost for site in _find_sites(file)]
     assign_facts(sites, files, captures)

@@ -128,7 +128,7 @@ def _top_level(place: NodePlace) -> ast.stmt:
 
 
 def _default_axis(program: FollowedProgram) -> str:
-    """The axis of arrays that are placed for sites without an axis name: that of the others."""
+    """The axis of arrays that are placed for sites without an axis name: the most common one."""
     named = Counter(site.axis_name for site in program.sites.values() if site.axis_name)
     return named.most_common(1)[0][0] if named else DEFAULT_NAME
 

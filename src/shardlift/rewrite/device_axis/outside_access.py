@@ -1,6 +1,6 @@
 """What code that is not followed may see: what nothing here calls or reads, or reads dynamically.
 
-Such values have to stay as they are. This is decided after all files were visited.
+Such values cannot change. This is decided after all files were visited.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from shardlift.source.scopes import end, position
 def kept_apart(
     program: FollowedProgram, decision: Decision, meshes: Meshes
 ) -> dict[GlobalSite, Obstacle]:
-    """The sites whose arrays stay those of each process, for the first reason of any of them."""
+    """The sites that keep one array per process, with the reason of the first that has one."""
     shared = [site for site in program.sites.values() if site.file.many_processes]
     shared = [site for site in shared if decision.is_changed(site)]
     for site in shared:
@@ -69,7 +69,7 @@ def _has_meshes(decision: Decision, site: GlobalSite, meshes: Meshes) -> bool:
 
 
 def _brought(decision: Decision, site: GlobalSite) -> list[int]:
-    """The arguments of which each process has a part."""
+    """The arguments that each process brings a part of."""
     return [k for k in sorted(site.given) if decision.argument(site, k) is not AxisLayout.WHOLE]
 
 

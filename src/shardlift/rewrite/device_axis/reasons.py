@@ -77,7 +77,7 @@ class ObstacleKind(Enum):
     SOME_DEVICES = "it is copied to some of the devices at {at}"
     ROWS = "it has one row per device"
     PARAMETER = "it comes from the parameter `{name}` at {at}, whose callers are not all known{see}"
-    AS_IT_IS = "it comes from `{text}` at {at}, as it is"
+    NOT_FOLLOWED = "it comes from `{text}` at {at}, which is not followed"
     # How it is used.
     ESCAPES = "it {escape}"
     PREFETCHED = "it is put on devices row by row at {at}"
@@ -91,7 +91,7 @@ class ObstacleKind(Enum):
     # What runs prove of an output.
     MAY_DIFFER = "{leaf} is not proven to be the same on all devices: {why}"
     PART_MAY_DIFFER = (
-        "{leaf} is not proven to be the same on all devices: {why}; of what is returned there, "
+        "{leaf} is not proven to be the same on all devices: {why}; of all that is returned there, "
         "only {parts} may differ"
     )
     IF_ARGUMENT = "{path} is the same on all devices only if argument {arguments} is"
@@ -100,7 +100,7 @@ class ObstacleKind(Enum):
     NO_PROOF = "the recorded run has no proof for {name}, not all of whose programs were analysed"
     FILE_CHANGED = "{file} has changed since the run was recorded"
     RUNS_DISAGREE = "the recorded runs disagree about what {name} returns, {parts}"
-    UNDATED = "the recorded run does not say of which text of {file} it was"
+    UNDATED = "the recorded run does not say which text of {file} it ran"
     # Of a site.
     OPTIONS = "{error}"
     GIVEN = "it is given {option}"

@@ -31,7 +31,7 @@ class Doubt:
     """Why recorded runs of a site are not believed: one of these."""
 
     changed: str = ""  # a file that has another text now
-    undated: bool = False  # the runs do not say of which text they were recorded
+    undated: bool = False  # the runs do not say which text they ran
     outputs: tuple[str, str] | None = None  # the parts of the output in two runs
 
 

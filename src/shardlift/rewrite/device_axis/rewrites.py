@@ -104,8 +104,8 @@ def plan(
 ) -> AxisPlan:
     """The changes of a program, for one choice of them.
 
-    The layouts are decided anew for each choice, since a site that is left as it is keeps the
-    arrays that it takes and gives stacked, and so those of every other site that shares them. The
+    The layouts are decided anew for each choice, since a site that is not changed keeps the arrays
+    that it takes and gives stacked, and so does every other site that shares these arrays. The
     values are followed once, by `analyse`: that does not depend on the choice. Raises
     NotFollowedError if a file cannot be written.
     """
@@ -123,7 +123,7 @@ def plan(
 
 
 class _LeftError(Exception):
-    """Some sites have to stay as they are: the layouts are decided again without them."""
+    """Some sites cannot change: the layouts are decided again without them."""
 
     def __init__(self, sites: Mapping[GlobalSite, Obstacle]) -> None:
         super().__init__()
@@ -259,7 +259,7 @@ def _weak_types(root: Cell, point: Point) -> WeakTypes:
 
 
 def _is_given_away(program: FollowedProgram, root: Cell, point: Point) -> bool:
-    """Whether what is read may be donated while somebody still has it."""
+    """Whether a value that is read may be donated while the program still uses it."""
     if not _is_donated(root):
         return False
     if program.is_last_use(root, point.at.file, point.at.node):

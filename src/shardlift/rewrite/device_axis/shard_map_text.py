@@ -85,7 +85,7 @@ def comments_above(site: GlobalSite) -> tuple[Edit, ...]:
 
 
 def _comments_of(file: File, node: ast.expr, operand: ast.expr | None) -> list[str]:
-    """The comments in the text of a call, without those of the function that it maps."""
+    """The comments in the text of a call, outside of the function that it maps."""
     inside = (position(operand), end(operand)) if operand is not None else ((0, 0), (0, 0))
     found = []
     for comment in comments_in(f"({file.text(node)})"):
@@ -202,7 +202,7 @@ def _is_only_mapped(program: FollowedProgram, site: GlobalSite) -> bool:
 
 
 def _may_reach(other: File, file: File, name: str) -> bool:
-    """Whether a file says the name of a function and that of its module, in whatever way."""
+    """Whether a file contains the names of a function and of its module, anywhere."""
     path = PurePath(file.path)
     words = name, path.parent.name if path.stem == "__init__" else path.stem
     return all(re.search(rf"\b{re.escape(word)}\b", other.source.text) for word in words)

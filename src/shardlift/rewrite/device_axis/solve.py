@@ -49,7 +49,7 @@ class Decision:
     left: Mapping[GlobalSite, Obstacle] = field(default_factory=dict)  # sites that do not change
 
     def obstacle(self, site: GlobalSite) -> Obstacle | None:
-        """Why the arrays of a site have to stay as they are."""
+        """Why the arrays of a site cannot change."""
         return self.left.get(site) or next(iter(site.obstacles), None)
 
     def of(self, cell: Cell) -> AxisLayout:
@@ -76,7 +76,7 @@ class Decision:
             return self.of(cell)
         if number in cell.parts:
             return self.of(cell.parts[number])
-        # Nobody reads it, unless somebody has the whole tuple.
+        # Nothing reads it, unless the whole tuple is used.
         unproven = cell.escapes or cell.uses or self.unproven(site, (number,))
         return AxisLayout.STACKED if unproven else AxisLayout.WHOLE
 
@@ -295,7 +295,7 @@ def _origin(made: Point) -> Obstacle:
     if made.why is not None:
         return _escaped(made.why, Advice.PLACE)
     text = made.at.file.brief(made.at.node)
-    return obstacle(ObstacleKind.AS_IT_IS, Advice.PLACE, text=text, at=made.at)
+    return obstacle(ObstacleKind.NOT_FOLLOWED, Advice.PLACE, text=text, at=made.at)
 
 
 def findings(program: FollowedProgram, decision: Decision) -> list[KeptAxis]:

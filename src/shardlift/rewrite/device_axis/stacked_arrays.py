@@ -57,7 +57,7 @@ def idiom(
     `around` are all such functions, each of which calls the next.
     """
     found = _idiom(file, call, inside, around)
-    # The rows that do not fit are an error of what splits them, and would be one of the step.
+    # Rows that do not fit are an error where they are split, and would be one of the step.
     is_moved = (
         found is not None and found.role is CellRole.SHARD and is_caught(file, call, "ValueError")
     )
@@ -165,9 +165,9 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
 
 
 def _only_calls(file: File, function: ast.expr) -> tuple[Known | None, list[ast.Call]]:
-    """The function of the program that an expression is, and the calls one of which is all it does.
+    """The function that an expression names, and the calls; one of them is all it does.
 
-    There are several if it tests the type of what it is given.
+    There are several if it tests the type of its argument.
     """
     known = file.only(function)
     if not isinstance(known, Known) or not isinstance(known.node, (ast.FunctionDef, ast.Lambda)):
@@ -287,7 +287,7 @@ def _only_given(call: ast.Call, tree: ast.expr) -> bool:
 def _does_nothing_else(function: Known) -> bool:
     """Whether the body is a return, after assignments of constants and device counts.
 
-    Or several, by the type of what the function is given.
+    Or several returns, by the type of the argument.
     """
     if not isinstance(function.node, ast.FunctionDef):
         return True

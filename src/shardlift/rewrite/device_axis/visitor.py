@@ -100,7 +100,7 @@ class Visitor:
                 self.lose_children(child)
 
     def test(self, node: ast.expr) -> None:
-        """Visit an expression of which only the truth value is used."""
+        """Visit an expression for its truth value alone."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self.test(node.operand)
         elif isinstance(node, ast.BoolOp):

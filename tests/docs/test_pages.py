@@ -153,7 +153,7 @@ def test_programs_of_many_processes(tmp_path: Path) -> None:
 
 
 def _compare_processes(blocks: list[Block], program: Block, done: list[list[str]]) -> None:
-    """What is printed is shown by process, `[0] 6.0`; an error is shown once, as process 0 raised it."""
+    """What is printed is shown by process, `[0] 6.0`; an error once, of process 0."""
     after = blocks[blocks.index(program) + 1]
     if after.page == program.page and after.language == "pytb":
         assert all(raised for _, raised in done), program.place

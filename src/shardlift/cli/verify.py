@@ -108,7 +108,6 @@ class _Command(click.Command):
     help="Where inputs differ, also run AFTER on the inputs of BEFORE (8 calls per site).",
 )
 @click.option("--patch-after", is_flag=True, help="Run AFTER as under `shardlift run`, too.")
-@click.option("--check-determinism", is_flag=True, help="First compare two runs of BEFORE.")
 @click.option(
     "--format",
     "style",
@@ -131,7 +130,6 @@ def verify(
     tapped: int,
     replay: bool,
     patch_after: bool,
-    check_determinism: bool,
     style: str,
     quiet: bool,
     verbose: bool,
@@ -158,14 +156,9 @@ def verify(
     try:
         sources = [runs.parse_target(text, args) for text in (before, after)]
         with phases(quiet) as tell:
-            differing: dict[Any, str] = {}
-            if check_determinism and not sources[0].capture:
-                differing = runs.check_determinism(sources[0], settings, tell)
             outcome = runs.compare(sources[0], sources[1], settings, tell)
     except (runs.CannotRunError, CaptureError) as error:
         stop(explain_error(error))
-    if check_determinism:
-        outcome = runs.with_determinism(outcome, differing)
     _print(outcome, style, quiet)
     sys.exit(outcome.status)
 

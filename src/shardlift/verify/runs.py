@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import importlib.util
 import os
 import re
@@ -20,12 +19,13 @@ from shardlift.capture import array_archive
 from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import SCHEMA, Capture
 from shardlift.launch.job import launch
-from shardlift.launch.program import Program, virtual_devices
+from shardlift.launch.program import Program
 from shardlift.launch.session import RunOptions
 from shardlift.launch.stuck import StuckJob, WhenStuck
-from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
-from shardlift.verify.bisect import SiteId, identify
+from shardlift.recording.tape.options import KEEP, KEPT_CALLS, TAPPED, TapeOptions
+from shardlift.verify.bisect import identify, unstable_sites
 from shardlift.verify.child import to_json
+from shardlift.verify.child_environment import environment, is_made_deterministic
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import notes_on_jits
@@ -38,11 +38,14 @@ from shardlift.verify.program_output import (
     run_and_read,
 )
 
-DEVICES = 8
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
 SEED = 0  # for random and numpy.random, unless the program sets its own
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
+DETERMINISTIC_NOTE = (
+    "both programs ran with deterministic operations of the GPU (--xla_gpu_deterministic_ops), so "
+    "that two runs of one program give the same numbers"
+)
 THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
 Tell = Callable[[str], None]
 
@@ -171,31 +174,6 @@ def _is_capture(path: str) -> bool:
 # ---- running
 
 
-def environment(
-    devices: int | None, environ: Mapping[str, str], processes: int = 1
-) -> dict[str, str]:
-    """The environment of both programs: the same devices and the same hash seed."""
-    # No bytecode is written, because `migrate --verify` may restore the source afterwards.
-    env = {**environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-    is_set = "JAX_NUM_CPU_DEVICES" in environ or environ.get("JAX_PLATFORMS", "cpu") != "cpu"
-    is_set = is_set or "host_platform_device_count" in environ.get("XLA_FLAGS", "")
-    on_cpu = "JAX_PLATFORMS" in environ or not has_accelerator()
-    if devices is None and not is_set and on_cpu:
-        devices = max(DEVICES // processes, 1)
-    if devices is not None:
-        virtual_devices(devices, env)
-    return env
-
-
-def has_accelerator() -> bool:
-    """Whether there is an accelerator and a JAX plugin for it. Does not start JAX."""
-    nodes = [*glob.glob("/dev/nvidia[0-9]*"), *glob.glob("/dev/accel[0-9]*"), "/dev/kfd"]
-    plugins = ("jax_plugins", "libtpu")
-    return any(map(os.path.exists, nodes)) and any(
-        importlib.util.find_spec(name) is not None for name in plugins
-    )
-
-
 def run_program(
     source: RunSource, options: RunOptions, settings: ComparisonOptions, env: Mapping[str, str]
 ) -> tuple[int, ProgramOutput, str]:
@@ -288,13 +266,68 @@ def compare(
         )
         second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
         tell("comparing")
+        if is_made_deterministic(os.environ) and _platform(second) not in ("", "cpu"):
+            notes.append(DETERMINISTIC_NOTE)
+        outcome = judge_runs(first, second, settings.tolerance, notes)
+        same_end = first.side.status == second.side.status
+        if before.capture or not same_end or not outcome.count(Verdict.DIFFERENT):
+            return outcome
+        return _compare_again(before, settings, folder, tell, (first, second), notes)
+
+
+def _platform(run: Run) -> str:
+    processes = run.recorded.capture.processes
+    return processes[0].platform if processes else ""
+
+
+def _compare_again(
+    source: RunSource,
+    settings: ComparisonOptions,
+    folder: str,
+    tell: Tell,
+    runs: tuple[Run, Run],
+    notes: Sequence[str],
+) -> ProgramVerdict:
+    """Compare with another run of the program before, which keeps the values that differ.
+
+    If that differs from the first one, a third run shows how far the program is from itself.
+    """
+    first, second = runs
+    try:
+        path = os.path.join(folder, "again.json")
+        again = record(source, settings, path, tell, reference=second)
+        unstable = unstable_sites(judge_runs(first, again, Tolerance()))
+        if not unstable:
+            note = "BEFORE gave the same numbers in two runs"
+            return judge_runs(again, second, settings.tolerance, (*notes, note))
+        path = os.path.join(folder, "third.json")
+        third = record(source, settings, path, tell, reference=again)
+    except CannotRunError:
         return judge_runs(first, second, settings.tolerance, notes)
+    outcome = judge_runs(again, second, settings.tolerance, notes, third)
+    names = [
+        f"{site.name} ({key.file}:{key.line})"
+        for key, site in identify(outcome.sites)
+        if key in unstable
+    ]
+    note = f"BEFORE gave different numbers in two runs: {', '.join(names)}"
+    sites = tuple(
+        replace(site, causes=("the program before is not deterministic: two runs of it differ",))
+        if key in unstable and site.verdict == Verdict.DIFFERENT
+        else site
+        for key, site in identify(outcome.sites)
+    )
+    return replace(outcome, sites=sites, notes=(*outcome.notes, note))
 
 
 def judge_runs(
-    before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()
+    before: Run,
+    after: Run,
+    tolerance: Tolerance,
+    notes: Sequence[str] = (),
+    again: Run | None = None,
 ) -> ProgramVerdict:
-    """Compare two runs."""
+    """Compare two runs. ``again`` is another run of the program before."""
     count = before.processes
     if count != after.processes:
         raise CannotRunError(
@@ -303,7 +336,9 @@ def judge_runs(
     both = [process for process in before.parts if process in after.parts]
     if not both:
         raise CannotRunError("no process was recorded both before and after")
-    sites = judge_processes({k: (before.parts[k], after.parts[k]) for k in both}, count, tolerance)
+    others = again.parts if again else {}
+    pairs = {k: (before.parts[k]._replace(again=others.get(k)), after.parts[k]) for k in both}
+    sites = judge_processes(pairs, count, tolerance)
     notes = (*notes, *notes_on_jits(before.recorded.capture, after.recorded.capture))
     if count > 1:
         notes += (f"{count} processes, each compared with itself",)
@@ -336,22 +371,39 @@ def settings_from_capture(
 
 
 def record(
-    source: RunSource, settings: ComparisonOptions, out: str, tell: Tell, before: Run | None = None
+    source: RunSource,
+    settings: ComparisonOptions,
+    out: str,
+    tell: Tell,
+    before: Run | None = None,
+    reference: Run | None = None,
 ) -> Run:
-    """Run a program and write its capture to ``out``. ``before`` is the run to compare with."""
+    """Run a program and write its capture to ``out``.
+
+    The program after is compared with ``before``. When the program before is run once more, the
+    values are kept that differ from those of ``reference``.
+    """
     if source.program is None:
         return _read(Side(source.text, status=None), source.text)
     after = before is not None
-    tell(f"running {'after' if after else 'before'}: {source.text}")
+    more = " once more" if reference is not None else ""
+    tell(f"running {'after' if after else 'before'}{more}: {source.text}")
     many = settings.processes > 1
     oracle = settings.oracle_after if after else settings.oracle
-    keep_inputs = settings.keep if settings.replay else 0
-    tape = TapeOptions(settings.keep, keep_inputs, settings.tapped)
+    other = before or reference
+    # Within a tolerance are values, not digests.
+    kept_calls = None if settings.tolerance and other is None else KEPT_CALLS
+    tape = TapeOptions(
+        settings.keep,
+        settings.keep if settings.replay else 0,
+        settings.tapped,
+        kept_calls=kept_calls,
+        replay=after and settings.replay,
+    )
     patch = (not after or settings.patch_after) and oracle != "jax.pmap"
-    reference = before.path if before is not None and settings.replay else None
     facts = settings.facts and not after
     options = RunOptions(
-        patch, out, quiet=True, facts=facts, tape=tape, seed=SEED, reference=reference
+        patch, out, quiet=True, facts=facts, tape=tape, seed=SEED, reference=other and other.path
     )
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
@@ -384,32 +436,3 @@ def _read(side: Side, path: str) -> Run:
     commands = dict.fromkeys(command for capture in captures for command in capture.child_commands)
     side = replace(side, jax=version, children=children, child_commands=tuple(commands))
     return run._replace(side=side)
-
-
-def check_determinism(
-    source: RunSource, settings: ComparisonOptions, tell: Tell
-) -> dict[SiteId, str]:
-    """The sites that differ between two runs of one program, with their names and places."""
-    alone = replace(settings, patch_after=True, oracle_after=settings.oracle, replay=False)
-    outcome = compare(source, source, alone, lambda text: tell(f"{text} (by itself)"))
-    same = (Verdict.IDENTICAL, Verdict.PARTLY_COMPARED)
-    return {
-        identity: f"{site.name} ({identity.file}:{identity.line})"
-        for identity, site in identify(outcome.sites)
-        if site.verdict not in same
-    }
-
-
-def with_determinism(outcome: ProgramVerdict, differing: Mapping[SiteId, str]) -> ProgramVerdict:
-    """The outcome with the result of running one program twice."""
-    if not differing:
-        note = "BEFORE gave the same numbers in two runs"
-    else:
-        note = f"BEFORE gave different numbers in two runs: {', '.join(differing.values())}"
-    sites = tuple(
-        replace(site, causes=("the program before is not deterministic: two runs of it differ",))
-        if identity in differing and site.verdict == Verdict.DIFFERENT
-        else site
-        for identity, site in identify(outcome.sites)
-    )
-    return replace(outcome, sites=sites, notes=(*outcome.notes, note))

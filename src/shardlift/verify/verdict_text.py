@@ -23,6 +23,7 @@ from shardlift.verify.compare.verdicts import (
     SiteVerdict,
     Verdict,
 )
+from shardlift.verify.overlooked import overlooked
 
 COLOURS = {
     Verdict.IDENTICAL: "green",
@@ -58,14 +59,13 @@ KEEP = "\n\t"  # characters of a program's output that are not escaped
 
 
 def headline(outcome: ProgramVerdict) -> str:
-    """The number of sites with each verdict."""
+    """The number of sites with each verdict, and what was not looked at."""
     counts = [(outcome.count(word), word) for word in Verdict]
     parts = [f"{number} {word}" for number, word in counts if number]
     sites = count(len(outcome.sites), "site")
-    children = outcome.before.children + outcome.after.children
-    rest = "; calls in child processes were not compared" if children else ""
     text = f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
-    return text + rest
+    rest = overlooked(outcome)
+    return f"{text}. {rest}" if rest else text
 
 
 def describe_children(side: Side) -> str:
@@ -185,9 +185,7 @@ def advice(outcome: ProgramVerdict) -> list[str]:
             bound = f"rounding={ROUNDING.rounding}"
             return [f"Rounding explains the differences. To accept them: --tolerance {bound}"]
         return ["The differences are small. To accept them: --tolerance ulps=N,rtol=X"]
-    if any(site.causes for site in differing):
-        return []
-    return ["Is the program deterministic? --check-determinism runs BEFORE twice"]
+    return []
 
 
 # ---- text

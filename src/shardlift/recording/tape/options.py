@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KEEP", "TAPPED", "TapeOptions"]
+__all__ = ["KEEP", "KEPT_CALLS", "TAPPED", "TapeOptions"]
 
 KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
 TAPPED = 2  # calls of each program of a site whose collectives are recorded
+KEPT_CALLS = 4  # calls of a site whose values `verify` keeps before it knows what differs
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ class CapturedRun(NamedTuple):
 
     capture: Capture
     arrays: Mapping[str, Bytes]
+    again: CapturedRun | None = None  # another run of the same program, which differs from it
 
     def array(
         self, site: int, sample: Sample, part: Part, leaf: int, form: ArrayForm

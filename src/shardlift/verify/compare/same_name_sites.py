@@ -25,8 +25,12 @@ def merge_same_names(before: CapturedRun, after: CapturedRun) -> tuple[CapturedR
         if len(left[name]) != len(right[name])
         and _orders(before, left[name]) == _orders(after, right[name]) > 0
     ]
+    groups = [left[name] for name in names]
+    again = before.again
+    if again is not None:
+        again = _merge(again, groups) if _by_name(again.capture.sites) == left else None
     return (
-        _merge(before, [left[name] for name in names]),
+        _merge(before, groups)._replace(again=again),
         _merge(after, [right[name] for name in names]),
     )
 

@@ -32,6 +32,7 @@ from shardlift.verify.compare.leaf_comparison import (
     words,
 )
 from shardlift.verify.compare.pairs import pair_collectives
+from shardlift.verify.compare.spread import Spread
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
@@ -71,7 +72,7 @@ class SiteComparison:
         """``elsewhere``: calls whose inputs differ in another process of the job."""
         self.sides, self.numbers, self.tolerance = (before, after), (i, j), tolerance
         self.sites = before.capture.sites[i], after.capture.sites[j]
-        self.elsewhere = elsewhere
+        self.elsewhere, self.spread = elsewhere, Spread(before, i)
         self.devices = max(site.axis_size for site in self.sites)
         self.findings: dict[tuple[Part, str], LeafDifference] = {}
         self.notes: dict[str, None] = {}
@@ -124,8 +125,12 @@ class SiteComparison:
         return Verdict.CLOSE if counted else Verdict.IDENTICAL
 
     def _is_expected(self, gap: GapKind) -> bool:
-        """A jit of the whole batch has no collectives in its text: its outputs say it all."""
-        return gap is GapKind.ONLY_BEFORE and self.sites[1].kind is SiteKind.JIT
+        """A jit of the whole batch has no collectives in its text: its outputs say it all.
+
+        What one device cannot show is said, and takes nothing from what was compared.
+        """
+        is_whole_batch = gap is GapKind.ONLY_BEFORE and self.sites[1].kind is SiteKind.JIT
+        return is_whole_batch or gap is GapKind.ONE_DEVICE
 
     def _compare_counts(self) -> None:
         left, right = (len(site.samples) for site in self.sites)
@@ -282,7 +287,11 @@ class SiteComparison:
         if arrays is None:
             what = "differs; the values were not kept (--keep-bytes)"
             return LeafDifference(path, call, part, what)
-        return self._compare_arrays(path, call, part, arrays, forms)
+        finding = self._compare_arrays(path, call, part, arrays, forms)
+        outputs = samples[0].outputs
+        assert outputs is not None, "outputs are compared with outputs"
+        own_forms = self._forms(0, outputs)
+        return finding and self.spread.accept(finding, samples[0], places[0], own_forms)
 
     def _arrays(
         self, samples: SamplePair, part: Part, places: Places, forms: FormPair
@@ -416,6 +425,8 @@ class SiteComparison:
         if arrays is None:
             return None
         finding = self._compare_arrays(path, call, Part.INSIDE, arrays, (left, right))
+        if finding is not None:
+            finding = self.spread.accept(finding, samples[0], places[0], forms[0])
         return None if finding is None or finding.close else finding
 
     def _results(

@@ -9,18 +9,14 @@ import numpy as np
 import optax
 
 
-def spmd_map(fun, axis_name=None, *, in_axes=0, out_axes=0):
-    """Map `fun` over axes, given as for `jax.vmap`, one slice per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
-    name = "_devices" if axis_name is None else axis_name
+def spmd_map(fun, axis_name="_devices", *, in_axes=0, out_axes=0):
+    """Map `fun` over axes, given as for `jax.vmap`, one slice per device."""
 
     def spec(axis):
-        return jax.P() if axis is None else jax.P(*[None] * axis, name)
+        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
 
-    axes = ((in_axes, 0), out_axes)
-    specs, out_specs = jax.tree.map(spec, axes, is_leaf=lambda x: x is None)
+    specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
+    out_specs = jax.tree.map(spec, out_axes, is_leaf=lambda x: x is None)
 
     def at_axes(f, specs, tree):
         def part(s, x):
@@ -29,13 +25,12 @@ def spmd_map(fun, axis_name=None, *, in_axes=0, out_axes=0):
         return jax.tree.map(part, specs, tree)
 
     def mesh_for(*trees):
-        chosen, sizes = jax.devices(), []
-        if any(d.process_index != jax.process_index() for d in chosen):
+        if jax.process_count() > 1:
             raise RuntimeError("written for one process, not for several")
+        chosen, sizes = jax.devices(), []
         at_axes(lambda x, k: sizes.extend(jnp.shape(x)[k:][:1]), specs, trees)
-        return jax.sharding.Mesh(chosen[: max(sizes)], (name,))
+        return jax.sharding.Mesh(chosen[: max(sizes)], (axis_name,))
 
-    @functools.wraps(fun)
     def mapped(*args, **kwargs):
         mesh = mesh_for(args, kwargs)
 
@@ -48,21 +43,19 @@ def spmd_map(fun, axis_name=None, *, in_axes=0, out_axes=0):
 
         return on_device(args, kwargs)
 
-    jitted = jax.jit(mapped)
+    jitted = jax.jit(functools.wraps(fun)(mapped))
 
-    @functools.wraps(fun)
     def call(*args, **kwargs):
         try:
             return jitted(*args, **kwargs)
         except ValueError as error:
             if "incompatible devices" not in str(error):
                 raise
-        mesh = mesh_for(args, kwargs)
-        places = jax.tree.map(lambda s: jax.NamedSharding(mesh, s), specs)
-        args, kwargs = jax.device_put((args, kwargs), places)
+        put = functools.partial(jax.NamedSharding, mesh_for(args, kwargs))
+        args, kwargs = jax.device_put((args, kwargs), jax.tree.map(put, specs))
         return jitted(*args, **kwargs)
 
-    return call
+    return functools.wraps(fun)(call)
 
 
 STEPS, BATCH = 60, 64

@@ -10,21 +10,17 @@ from flax.training import common_utils
 from jax import lax
 
 
-def spmd_map(fun, axis_name=None):
-    """Map `fun` over the first axis of its arguments, one row per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
-    name = "_devices" if axis_name is None else axis_name
+def spmd_map(fun, axis_name="_devices"):
+    """Map `fun` over the first axis of its arguments, one row per device."""
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        chosen = jax.devices()
-        if any(d.process_index != jax.process_index() for d in chosen):
+        if jax.process_count() > 1:
             raise RuntimeError("written for one process, not for several")
         shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
         count = max(shape[0] for shape in shapes if shape)
-        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
+        chosen, spec = jax.devices(), jax.P(axis_name)
+        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
 
         @jax.shard_map(
             mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False

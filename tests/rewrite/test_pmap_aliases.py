@@ -10,7 +10,7 @@ from tests.rewrite.test_variants import written
 HEAD = "import functools\nimport jax\nNAME = 'rows'\n"
 ALIAS = f"{HEAD}pmap = functools.partial(jax.pmap, axis_name=NAME)\n"
 USE = "from p import constants\n\n\ndef f(x):\n    return x\n\n\n"
-ANYTHING = "axes remapped"
+ANYTHING = "axes remapped unnamed"
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,18 @@ ANYTHING = "axes remapped"
         (ALIAS, "g = constants.pmap(f, donate_argnums=(0,))\n", "remapped donate"),
         (ALIAS, "g = constants.pmap(f, in_axes=(0, None))\n", "remapped axes"),
         (ALIAS, "@constants.pmap\ndef g(x):\n    return jax.vmap(f, in_axes=1)(x)\n", "remapped"),
-        (f"{HEAD}pmap = jax.pmap\n", "g = constants.pmap(f, out_axes=1)\n", "remapped axes"),
+        (
+            f"{HEAD}pmap = jax.pmap\n",
+            "g = constants.pmap(f, out_axes=1)\n",
+            "remapped axes out_axes",
+        ),
         (ALIAS, "def g(pmap=True):\n    return constants.pmap(f) if pmap else f\n", "remapped"),
         # Handed on, or with options that only the run knows: whatever the project says.
         (ALIAS, "g = use(constants.pmap)\nh = g(f, in_axes=1)\n", ANYTHING),
         (ALIAS, "g = use(constants.pmap)\nh = functools.partial(g, in_axes=1)\n", ANYTHING),
         (ALIAS, "g = use(constants.pmap)\nh = {'in_axes': 1}\n", ANYTHING),
-        (ALIAS, "g = use(constants.pmap)\nh = jax.vmap(f, in_axes=1)\n", "remapped"),
-        (ALIAS, "g = use(constants.pmap)\nh = jax.devices(backend='cpu')\n", "remapped"),
+        (ALIAS, "g = use(constants.pmap)\nh = jax.vmap(f, in_axes=1)\n", "remapped unnamed"),
+        (ALIAS, "g = use(constants.pmap)\nh = jax.devices(backend='cpu')\n", "remapped unnamed"),
         (ALIAS, "g = use(constants.pmap)\noptions.setdefault('in_axes', 1)\n", ANYTHING),
         (ALIAS, "from p.constants import pmap as q\ng = q(f, in_axes=1)\n", ANYTHING),
         (ALIAS, "g = constants.pmap(f, **options)\nh = dict(in_axes=1)\n", ANYTHING),
@@ -51,13 +55,13 @@ LOCAL = "def run(x, fast):\n    {}\n    return a(x)(x)\n"
         (LOCAL.format("a = jax.pmap\n    b = a(x, donate_argnums=0)"), "remapped donate"),
         ("class C:\n    def __init__(self):\n        self.a = jax.pmap\n"
          "    def run(self, f):\n        return self.a(f, out_axes=1)\n",
-         "remapped axes"),
+         "remapped axes out_axes"),
         ("a = None\ndef set(n):\n    global a\n    a = jax.pmap\ndef run(f):\n"
-         "    return a(f, out_axes=1)\n", "remapped axes"),
+         "    return a(f, out_axes=1)\n", "remapped axes out_axes"),
         # Handed on.
-        (LOCAL.format("a = jax.pmap\n    use(a)"), "backend remapped"),
+        (LOCAL.format("a = jax.pmap\n    use(a)"), "backend remapped unnamed"),
         ("def get(fast):\n    a = jax.pmap if fast else jax.vmap\n    return a\n",
-         "backend remapped"),
+         "backend remapped unnamed"),
     ],
 )  # fmt: skip
 def test_a_variable_or_an_attribute(text: str, features: str) -> None:

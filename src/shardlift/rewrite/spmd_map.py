@@ -33,6 +33,8 @@ class Feature(StrEnum):
     """Something that not every project uses."""
 
     AXES = "axes"
+    OUT_AXES = "out_axes"
+    UNNAMED = "unnamed"  # the name of the axis may be None
     STATIC = "static"
     DEVICES = "devices"
     BACKEND = "backend"
@@ -44,7 +46,7 @@ class Feature(StrEnum):
 
 _OF_KEYWORD = {
     "in_axes": Feature.AXES,
-    "out_axes": Feature.AXES,
+    "out_axes": Feature.OUT_AXES,
     "static_broadcasted_argnums": Feature.STATIC,
     "devices": Feature.DEVICES,
     "backend": Feature.BACKEND,
@@ -60,6 +62,9 @@ _LINES = {
     Feature.DONATE: r"^ +donate_.*\n",
     Feature.LOWERED: r"^ +call\.lower = .*\n",
 }
+# Without out_axes, and without a name that may be None.
+_OUT_SPECS = re.compile(r"^ +out_axes: .*\n|^ +out_specs = jax.tree.*\n", re.M)
+_NAME = re.compile(r"^ +name = .*\n", re.M)
 _REMEMBERED = "@_remember\n"
 # A pmap that is handed on as a value may be called in any way.
 ANY_CALL = frozenset(Feature) - {Feature.LOWERED}
@@ -76,7 +81,7 @@ def features_of_any_call(is_said: Callable[[str], bool]) -> frozenset[Feature]:
     `is_said` tells whether a keyword stands anywhere in the project.
     """
     said = {feature for keyword, feature in _OF_KEYWORD.items() if is_said(keyword)}
-    return frozenset({Feature.REMAPPED, *said})
+    return frozenset({Feature.REMAPPED, Feature.UNNAMED, *said})
 
 
 def features_of(options: Options) -> frozenset[Feature]:
@@ -85,7 +90,12 @@ def features_of(options: Options) -> frozenset[Feature]:
     for name in ("in_axes", "out_axes"):
         if name in options.keywords:
             _check_axes(options.keywords[name])
-    return frozenset(_OF_KEYWORD[name] for name in options.keywords if name in _OF_KEYWORD)
+    features = {_OF_KEYWORD[name] for name in options.keywords if name in _OF_KEYWORD}
+    node = options.keywords.get("axis_name")
+    value = options.file.only(node) if node is not None else Constant("")
+    if not isinstance(value, Constant) or value.value is None:
+        features.add(Feature.UNNAMED)
+    return frozenset(features)
 
 
 def check_axis_name(options: Options) -> None:
@@ -131,9 +141,17 @@ def _leaves(axes: object) -> Iterable[object]:
 
 def text(features: frozenset[Feature]) -> str:
     """The definition of `spmd_map` with these features, annotated."""
-    source = _definition("axes" if Feature.AXES in features else "rows")
+    has_axes = features & {Feature.AXES, Feature.OUT_AXES}
+    source = _definition("axes" if has_axes else "rows")
     for feature in _LINES.keys() - features:
         source = re.sub(_LINES[feature], "", source, flags=re.M)
+    if Feature.OUT_AXES not in features:
+        source = re.sub(r"\bout_specs\b(?!=)", "spec(0)", _OUT_SPECS.sub("", source))
+    if Feature.UNNAMED not in features:
+        source = _NAME.sub("", source).replace(
+            "Hashable | None = None", f'Hashable = "{DEFAULT_AXIS}"'
+        )
+        source = re.sub(r"\bname\b", "axis_name", source)
     if not re.search(r"^    \*,\n    \w", source, re.M):
         source = source.replace("    *,\n", "")
     return f"{_REMEMBERED if Feature.REMAPPED in features else ''}{source}"
@@ -145,6 +163,8 @@ def features_in(function: ast.FunctionDef, source: str) -> frozenset[Feature]:
     found = {_OF_KEYWORD[name] for name in parameters if name in _OF_KEYWORD}
     if "call.lower =" in source:
         found.add(Feature.LOWERED)
+    if re.search(r"^ +name = ", source, re.M):
+        found.add(Feature.UNNAMED)
     if function.decorator_list:
         found.add(Feature.REMAPPED)
     return frozenset(found)

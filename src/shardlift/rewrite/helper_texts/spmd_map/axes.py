@@ -20,10 +20,7 @@ def spmd_map(
     axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
 ) -> Any:
-    """Map `fun` over axes, given as for `jax.vmap`, one slice per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
+    """Map `fun` over axes, given as for `jax.vmap`, one slice per device."""
     name = "_devices" if axis_name is None else axis_name
     static = jax.tree.leaves(static_broadcasted_argnums)
     if static and isinstance(in_axes, tuple):  # the last may have no axis
@@ -32,8 +29,8 @@ def spmd_map(
     def spec(axis: int | None) -> jax.P:
         return jax.P() if axis is None else jax.P(*[None] * axis, name)
 
-    axes = ((in_axes, 0), out_axes)
-    specs, out_specs = jax.tree.map(spec, axes, is_leaf=lambda x: x is None)
+    specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
+    out_specs = jax.tree.map(spec, out_axes, is_leaf=lambda x: x is None)
 
     def at_axes(f: Callable[..., Any], specs: Any, tree: Any) -> Any:
         def part(s: jax.P, x: Any) -> Any:
@@ -42,13 +39,12 @@ def spmd_map(
         return jax.tree.map(part, specs, tree)
 
     def mesh_for(*trees: Any) -> jax.sharding.Mesh:
-        chosen, sizes = devices or jax.devices(backend), []
-        if any(d.process_index != jax.process_index() for d in chosen):
+        if jax.process_count() > 1:
             raise RuntimeError("written for one process, not for several")
+        chosen, sizes = devices or jax.devices(backend), []
         at_axes(lambda x, k: sizes.extend(jnp.shape(x)[k:][:1]), specs, trees)
         return jax.sharding.Mesh(chosen[: axis_size or max(sizes)], (name,))
 
-    @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         given = args  # with the static ones
         args = tuple(None if k in static else x for k, x in enumerate(args))
@@ -68,13 +64,12 @@ def spmd_map(
         return on_device(args, kwargs)
 
     jitted = jax.jit(
-        mapped,
+        functools.wraps(fun)(mapped),
         static_argnums=static,
         donate_argnums=donate_argnums,
         donate_argnames=(),
     )
 
-    @functools.wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return jitted(*args, **kwargs)
@@ -83,11 +78,10 @@ def spmd_map(
                 raise
         given = args  # with the static ones
         args = tuple(None if k in static else x for k, x in enumerate(args))
-        mesh = mesh_for(args, kwargs)
-        places = jax.tree.map(lambda s: jax.NamedSharding(mesh, s), specs)
-        args, kwargs = jax.device_put((args, kwargs), places)
+        put = functools.partial(jax.NamedSharding, mesh_for(args, kwargs))
+        args, kwargs = jax.device_put((args, kwargs), jax.tree.map(put, specs))
         args = [given[k] if k in static else x for k, x in enumerate(args)]
         return jitted(*args, **kwargs)
 
     call.lower = jitted.lower  # type: ignore[attr-defined]
-    return call
+    return functools.wraps(fun)(call)

@@ -18,23 +18,20 @@ def spmd_map(
     axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
 ) -> Any:
-    """Map `fun` over the first axis of its arguments, one row per device.
-
-    This is `jax.jit` of `jax.shard_map`, in one process.
-    """
+    """Map `fun` over the first axis of its arguments, one row per device."""
     name = "_devices" if axis_name is None else axis_name
     static = jax.tree.leaves(static_broadcasted_argnums)
 
     @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        chosen = devices or jax.devices(backend)
-        if any(d.process_index != jax.process_index() for d in chosen):
+        if jax.process_count() > 1:
             raise RuntimeError("written for one process, not for several")
         given = args  # with the static ones
         args = tuple(None if k in static else x for k, x in enumerate(args))
         shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
         count = axis_size or max(shape[0] for shape in shapes if shape)
-        mesh, spec = jax.sharding.Mesh(chosen[:count], (name,)), jax.P(name)
+        chosen, spec = devices or jax.devices(backend), jax.P(name)
+        mesh = jax.sharding.Mesh(chosen[:count], (name,))
 
         @jax.shard_map(
             mesh=mesh,

@@ -78,10 +78,12 @@ LIBRARIES = {
 # What the releases need besides each other. Some are not there for every Python: one by one.
 OTHERS = (
     "absl-py beartype dataclasses-json dm-env dm-tree dm-sonnet einops fastprogress flask "
-    "flask-cors gym gymnasium immutabledict jinja2 matplotlib mujoco orjson pandas plum-dispatch "
-    "requests rich scikit-learn setuptools tensorflow-cpu tensorflow-datasets tensorflow-hub "
-    "treeo trimesh"
+    "cola-ml flask-cors gin-config gym gymnasium immutabledict jinja2 matplotlib mujoco "
+    "nest_asyncio orjson overrides pandas plum-dispatch requests rich scikit-learn setuptools "
+    "simple-pytree tensorboard tensorflow-cpu tensorflow-datasets tensorflow-hub treeo trimesh"
 )
+# Its part for JAX needs no TensorFlow, and of the newest TensorFlow no old release knows anything.
+HIDDEN = {"tensorflow-probability": ["tensorflow", "tf_keras"]}
 
 # What many releases import and does not import JAX itself.
 HEAVY = (
@@ -101,8 +103,11 @@ for name in sys.argv[1:]:  # no JAX in them: imported once for all
     except Exception:
         pass
 
-def probe(folder, names, seconds):
+def probe(folder, names, hidden, seconds):
     warnings.simplefilter("ignore")
+    for name in [n for n in sys.modules if n.partition(".")[0] in hidden]:
+        del sys.modules[name]
+    sys.modules.update(dict.fromkeys(hidden))
     signal.alarm(seconds)
     sys.path.insert(0, folder)
     missing = 0
@@ -224,7 +229,8 @@ class Workshop:
             assert probe.stdout
             for release in releases:
                 folder = str(self.folder / "releases" / release.requirement)
-                job = [folder, LIBRARIES[release.library].split(), SECONDS]
+                names, hidden = LIBRARIES[release.library].split(), HIDDEN.get(release.library, [])
+                job = [folder, names, hidden, SECONDS]
                 print(json.dumps(job), file=probe.stdin, flush=True)
                 yield json.loads(probe.stdout.readline().removeprefix("reply "))
             probe.stdin.close()
@@ -252,7 +258,7 @@ def reason(reply: dict[str, Any]) -> tuple[str, str]:
             parts = match.groupdict()
             module = "jax.config" if parts["module"] == "Config" else parts["module"]
             return "jax", f"{module}.{parts['name']}" if parts.get("name") else module
-    if re.search(r"/(jax|jaxlib|shardlift)/", reply["at"]):
+    if re.search(r"/(site-packages/(jax|jaxlib)|src/shardlift)/", reply["at"]):
         return "jax", f"{reply['error']}: {text}"[:120]
     return "other", f"{reply['error']}: {text}"[:120]
 

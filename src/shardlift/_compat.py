@@ -420,6 +420,24 @@ class ConfigOption(Protocol):
         """Set another value."""
 
 
+def option_makers() -> dict[str, Callable[..., Any]]:
+    """What defines an option of ``jax.config``, by the name that its method had until 0.4.26.
+
+    (2026-11: 0.10.2, 0.12.0.1; an empty dictionary where JAX has them no more.)
+    """
+    try:
+        from jax._src import config
+    except ImportError:
+        return {}
+    kinds = (
+        "bool enum int float string optional_bool optional_enum optional_string string_or_object"
+    )
+    names = {f"define_{kind}_state": f"{kind}_state" for kind in kinds.split()}
+    flags = {"bool": "bool", "integer": "int", "float": "float", "string": "string", "enum": "enum"}
+    names |= {f"DEFINE_{kind}": f"{now}_flag" for kind, now in flags.items()}
+    return {old: getattr(config, now) for old, now in names.items() if hasattr(config, now)}
+
+
 def add_option(
     set_attribute: Callable[[Any, str, Any], None],
     set_item: Callable[[Any, Any, Any], None],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["AfterImport"]
+__all__ = ["AfterEachImport", "AfterImport"]
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
@@ -38,6 +38,30 @@ class AfterImport(importlib.abc.MetaPathFinder):
         self.remove()
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self.then)
+        return spec
+
+
+class AfterEachImport(AfterImport):
+    """Calls ``then(module)`` for every module of a package that is imported from now on."""
+
+    def __init__(self, package: str, then: Callable[[ModuleType], None]) -> None:
+        """Has no effect before ``install``."""
+        super().__init__(package, then)
+        self._asked: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, *_: Sequence[str] | ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module's own spec, with a loader that calls ``then`` afterwards."""
+        if not fullname.startswith(f"{self.name}.") or fullname in self._asked:
+            return None
+        self._asked.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asked.discard(fullname)
+        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = _Loader(spec.loader, self.then)
         return spec
 

@@ -59,6 +59,9 @@ xla_pmap_p = jax.extend.core.Primitive("xla_pmap")
 xla_pmap_p.multiple_results = True
 
 
+not_mapped = None  # the batch dimension of an argument that is not mapped
+
+
 class AxisFrame(int):
     """The size of a mapped axis: an int (0.4.36 to 0.6), or by ``.size`` (before)."""
 

@@ -7,35 +7,96 @@ set, before a program asks for it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.abc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from shardlift._import_hook import AfterImport
-from shardlift._legacy import names
+from shardlift._import_hook import AfterEachImport, AfterImport
+from shardlift._legacy import former, names
 from shardlift._legacy.patches import Patches
+from shardlift._legacy.placeholders import placeholder
 from shardlift._legacy.uses import Uses
 
 __all__ = ["restore", "when_imported"]
 
+_ABSENT: Any = object()
+
 
 def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
     """Restore every name that JAX of version ``here`` does not have."""
-    removed: dict[str, dict[str, Any]] = {module: {} for module in names.HOMES}
+    removed: dict[str, dict[str, Any]] = {}
     for row in names.rows():
         if row.gone <= here:
             module, _, name = row.name.rpartition(".")
             removed.setdefault(module, {})[name] = row.successor
-    for name, (_, home) in names.MODULES.items():  # JAX 0.10 has none of them
+    for name, (gone, home) in sorted(names.MODULES.items(), reverse=True):  # children first
+        if gone > here:
+            continue
         stub = _stub(name, home, removed.pop(name, {}), uses)
         patches.item(sys.modules, name, stub)
         parent, _, child = name.rpartition(".")
         removed.setdefault(parent, {})[child] = stub
-    for name, paths in removed.items():
-        when_imported(name, patches, functools.partial(_extend, patches, uses, paths))
+
+    def extend(module: types.ModuleType) -> None:
+        """Let an existing module return its removed names."""
+        own = vars(module).get("__getattr__")
+        paths = removed.get(module.__name__, {})
+        home = names.HOMES.get(module.__name__, "")
+        finder = _Finder(module.__name__, paths, home, uses, own)
+        patches.set(module, "__getattr__", finder.find)
+
+    for package in ("jax", "jaxlib"):
+        for name, module in list(sys.modules.items()):
+            inside = name == package or name.startswith(f"{package}.")
+            if inside and name not in names.MODULES and type(module) is types.ModuleType:
+                extend(module)
+        hook = AfterEachImport(package, extend)
+        hook.install()
+        patches.on_undo(hook.remove)
+    modules = _FormerModules(uses)
+    sys.meta_path.append(modules)
+    patches.on_undo(modules.remove)
+
+
+class _FormerModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Makes removed modules that have no place in the table, when they are imported."""
+
+    def __init__(self, uses: Uses) -> None:
+        self.uses = uses
+        self.made: list[str] = []
+
+    def remove(self) -> None:
+        """Take them out again."""
+        sys.meta_path.remove(self)
+        for name in self.made:
+            sys.modules.pop(name, None)
+
+    def find_spec(
+        self, fullname: str, *_: Sequence[str] | types.ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for code outside JAX that needs the module."""
+        if not fullname.startswith(("jax.", "jaxlib.")) or not former.is_module(fullname):
+            return None
+        parent, _, child = fullname.rpartition(".")
+        if child in vars(sys.modules[parent]):  # something of JAX, which an import would replace
+            return None
+        if not former.may_answer(sys._getframe(1)):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """An empty module."""
+        self.uses.note(spec.name)
+        self.made.append(spec.name)
+        return _stub(spec.name, "", {}, self.uses)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing more is to be done."""
 
 
 def when_imported(name: str, patches: Patches, then: Callable[[types.ModuleType], None]) -> None:
@@ -46,13 +107,6 @@ def when_imported(name: str, patches: Patches, then: Callable[[types.ModuleType]
     hook = AfterImport(name, then)
     hook.install()
     patches.on_undo(hook.remove)
-
-
-def _extend(patches: Patches, uses: Uses, paths: dict[str, Any], module: types.ModuleType) -> None:
-    """Let an existing module return its removed names."""
-    own = vars(module).get("__getattr__")
-    finder = _Finder(module.__name__, paths, names.HOMES.get(module.__name__, ""), uses, own)
-    patches.set(module, "__getattr__", finder.find)
 
 
 def _stub(name: str, home: str, paths: dict[str, Any], uses: Uses) -> types.ModuleType:
@@ -112,12 +166,31 @@ class _Finder:
         try:
             return self._refuse(name)
         except AttributeError:
-            home = names.resolve(self.home) if self.home and name[0] != "_" else None
-            if not hasattr(home, name):
+            value = self._former(name, sys._getframe(2))
+            if value is _ABSENT:
                 raise
         # A use of a removed module is noted under the module's name, not under each name in it.
         self.uses.note(self.module if self._is_stub() else f"{self.module}.{name}")
-        return getattr(home, name)
+        return value
+
+    def _former(self, name: str, caller: types.FrameType) -> Any:
+        """What a name of an earlier JAX stands for now; a placeholder if for nothing."""
+        if self.home and hasattr(names.resolve(self.home), name):
+            return getattr(names.resolve(self.home), name)
+        private = former.is_private(self.module)
+        if private and not former.may_answer(caller):
+            return _ABSENT
+        twin = names.TWINS.get(self.module)
+        if twin and hasattr(names.resolve(twin), name):
+            return getattr(names.resolve(twin), name)
+        path = former.ask(self.module, name)
+        if path:
+            with contextlib.suppress(ImportError, AttributeError):
+                return names.resolve(path)
+        if path is None or not (private or former.may_answer(caller)):
+            return _ABSENT
+        self.values[name] = self.values.get(name) or placeholder(f"{self.module}.{name}")
+        return self.values[name]
 
     def _refuse(self, name: str) -> Any:
         if self.own is not None:

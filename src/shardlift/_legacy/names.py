@@ -19,6 +19,7 @@ __all__ = [
     "HOMES",
     "MODULES",
     "RANDOM_KEYS",
+    "TWINS",
     "Removed",
     "Version",
     "resolve",
@@ -29,10 +30,21 @@ __all__ = [
 # Private paths are text here, not in `_compat`, which imports JAX: a program chooses when JAX is
 # imported. They are looked up only for programs that ask for a name which lived there.
 _OURS = "shardlift._legacy"
+_LONG_AGO: Version = (0, 4)  # of a name that the linter's table has not got
 
 
 def _ours(file: str, parent: str, names: str) -> dict[str, str]:
     return {f"{parent}.{name}": f"{_OURS}.{file}.{name}" for name in names.split()}
+
+
+def _runtime_types(module: str) -> dict[str, str]:
+    arrays = "Buffer DeviceArray DeviceArrayBase"
+    return {
+        f"{module}.PmapFunction": f"{_OURS}.pmaps.PmapFunction",
+        f"{module}.CompiledFunction": "jaxlib._jax.PjitFunction",
+        **{f"{module}.{name}": "jax.Array" for name in arrays.split()},
+        **_ours("runtime", module, "CpuDevice GpuDevice TpuDevice"),
+    }
 
 
 # Name -> its replacement. The release that removed it is in the linter's table, or in MODULES.
@@ -65,6 +77,20 @@ _ADAPTED = {
     **_ours("adapters", "jax.dlpack", "to_dlpack"),
     **_ours("adapters", "jax.linear_util", "wrap_init"),
     **_ours("adapters", "jax.experimental.host_callback", "call id_print id_tap barrier_wait"),
+    **_ours("positional", "jax.sharding", "PositionalSharding"),
+    "jax.sharding.GSPMDSharding": "jax._src.sharding_impls.GSPMDSharding",
+    "jax.sharding.OpShardingSharding": "jax._src.sharding_impls.GSPMDSharding",
+    **_ours(
+        "runtime",
+        "jax.core",
+        "CallPrimitive MapPrimitive cur_sublevel thread_local_state extract_call_jaxpr",
+    ),
+    **_ours("runtime", "jax", "xla_computation spmd_mode soft_pmap"),
+    **_ours("runtime", "jax.random", "threefry2x32_key rbg_key unsafe_rbg_key"),
+    **_ours("runtime", "jax.tools.colab_tpu", "setup_tpu"),
+    **_ours("runtime", "jax.cloud_tpu_init", "cloud_tpu_init"),
+    **_ours("adapters", "jax.extend.core.primitives", "xla_pmap_p"),
+    **_ours("adapters", "jax.interpreters.batching", "not_mapped"),
     "jax.core.get_aval": "jax.typeof",
     "jax.clear_backends": "jax.extend.backend.clear_backends",
     "jax.sharding.XLACompatibleSharding": "jax.sharding.Sharding",
@@ -79,8 +105,15 @@ _ADAPTED = {
     "jax.experimental.maps.thread_resources": "jax._src.mesh.thread_resources",
     "jax.config.config": "jax.config",
     "jax.nn.normalize": "jax.nn.standardize",
-    "jax.lib.xla_extension.DeviceArray": "jax.Array",
-    "jaxlib.xla_extension.DeviceArray": "jax.Array",
+    "jax.interpreters.xla._DeviceArray": "jax.Array",
+    "jax._src.device_array.DeviceArray": "jax.Array",
+    "jax.experimental.maps.mesh": "jax.sharding.Mesh",
+    "jax.experimental.global_device_array.GlobalDeviceArray": "jax.Array",
+    "jax.experimental.x64_context.enable_x64": f"{_OURS}.adapters.enable_x64",
+    "jax.experimental.x64_context.disable_x64": f"{_OURS}.adapters.disable_x64",
+    **_runtime_types("jaxlib._jax"),
+    **_runtime_types("jaxlib.xla_extension"),
+    **_runtime_types("jax.lib.xla_extension"),
 }
 
 # Removed modules: the release, and the module that has their contents now, if there is one.
@@ -101,6 +134,20 @@ MODULES: dict[str, tuple[Version, str]] = {
     "jax.api": ((0, 2, 21), "jax"),
     "jax.experimental.array": ((0, 3, 19), "jax"),
     "jax.util": ((0, 8), "jax._src.util"),
+    "jax.ad_util": ((0, 3), "jax._src.ad_util"),
+    "jax.cloud_tpu_init": ((0, 11), ""),
+    "jax.tools.colab_tpu": ((0, 10), ""),
+    "jax.experimental.array_api": ((0, 5), "jax.numpy"),
+    "jax.experimental.export": ((0, 4, 36), "jax.export"),
+    "jax.experimental.gda_serialization": ((0, 4, 24), ""),
+    "jax.experimental.gda_serialization.serialization": (
+        (0, 4, 24),
+        "jax.experimental.array_serialization.serialization",
+    ),
+    "jax.experimental.global_device_array": ((0, 4, 7), "jax"),
+    "jax.experimental.x64_context": ((0, 10), ""),
+    "jax._src.device_array": ((0, 4, 10), ""),
+    "jax._src.prng": ((0, 10), "jax._src.random.prng"),
 }
 
 # Public modules, and the private module whose names each exported until 0.4.x or later: names that
@@ -113,6 +160,33 @@ HOMES = {
     "jax.interpreters.mlir": "jax._src.interpreters.mlir",
     "jax.interpreters.partial_eval": "jax._src.interpreters.partial_eval",
     "jax.interpreters.pxla": "jax._src.interpreters.pxla",
+}
+
+# Private modules, and the public module that has, or had, the same names.
+TWINS = {
+    "jax.api": "jax._src.api",
+    "jax._src.abstract_arrays": "jax.core",
+    "jax._src.api": "jax",
+    "jax._src.core": "jax.core",
+    "jax._src.dtypes": "jax.dtypes",
+    "jax._src.interpreters.ad": "jax.interpreters.ad",
+    "jax._src.interpreters.batching": "jax.interpreters.batching",
+    "jax._src.interpreters.mlir": "jax.interpreters.mlir",
+    "jax._src.interpreters.partial_eval": "jax.interpreters.partial_eval",
+    "jax._src.interpreters.pxla": "jax.interpreters.pxla",
+    "jax._src.interpreters.xla": "jax.interpreters.xla",
+    "jax._src.lax.control_flow": "jax.lax",
+    "jax._src.lax.lax": "jax.lax",
+    "jax._src.lax.parallel": "jax.lax",
+    "jax._src.lib": "jaxlib",
+    "jax._src.lib.xla_bridge": "jax._src.xla_bridge",
+    "jax._src.numpy.lax_numpy": "jax.numpy",
+    "jax._src.pjit": "jax.experimental.pjit",
+    "jax._src.random": "jax.random",
+    "jax._src.sharding": "jax.sharding",
+    "jax._src.sharding_impls": "jax.sharding",
+    "jax._src.tree_util": "jax.tree_util",
+    "jax._src.util": "jax.util",
 }
 
 # Names whose meaning changed without an error, and the release: `meanings` restores the old one.
@@ -139,7 +213,8 @@ def rows() -> Iterator[Removed]:
             yield row
     in_removed_modules = _ADAPTED.keys() - {row.name for row in ROWS}
     for name in sorted(in_removed_modules):
-        yield Removed(name, MODULES[name.rpartition(".")[0]][0], _ADAPTED[name])
+        home = MODULES.get(name.rpartition(".")[0])
+        yield Removed(name, home[0] if home else _LONG_AGO, _ADAPTED[name])
 
 
 def resolve(path: str) -> Any:
@@ -152,5 +227,5 @@ def resolve(path: str) -> Any:
     if not base:
         return importlib.import_module(path)
     # The attribute first: jax.config is an object in JAX, and a restored module here.
-    value = getattr(resolve(base), name, None)
-    return importlib.import_module(path) if value is None else value
+    owner = resolve(base)
+    return getattr(owner, name) if hasattr(owner, name) else importlib.import_module(path)

@@ -1,0 +1,116 @@
+"""Placeholders for removed names without successor: they can be imported, not used.
+
+A library that JAX has left behind mostly needs such a name for an annotation, to register a rule
+for a primitive that no program has any more, or not at all. What kind of thing it was shows in
+its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax.extend.core
+
+__all__ = ["NotRestoredError", "placeholder"]
+
+_REGISTRY = re.compile(
+    r"(batchers|collectives|effects|handlers|jvps|likers|makers|mappings|rules|transforms|translations|transposes|types|updaters)$"
+)
+_REGISTERS = re.compile(
+    r"_?(register|def[a-z]*_|defjvp|defvjp|deflinear|defbroadcasting|defvectorized|defnaryop|initialize_cache)"
+)
+
+
+class NotRestoredError(AttributeError):
+    """A removed name was used for which there is no stand-in."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} is no longer part of JAX, and `shardlift run` has no stand-in for it",
+            name=path.rpartition(".")[2],
+        )
+
+
+def placeholder(path: str) -> Any:
+    """Something that can stand in an import, an annotation or a registration.
+
+    >>> placeholder("jax.core.new_main")()
+    Traceback (most recent call last):
+    ...
+    shardlift._legacy.placeholders.NotRestoredError: jax.core.new_main is no longer part of JAX, ...
+    """
+    name = path.rpartition(".")[2]
+    plain = name.strip("_")
+    if plain.endswith("_p"):
+        return _primitive(plain[:-2])
+    if _REGISTRY.search(plain):
+        return Registry()
+    if _REGISTERS.match(name):
+        return _register
+    if plain[:1].isupper():
+        return _type(path)
+    return _Function(path)
+
+
+def _primitive(name: str) -> Any:
+    """A primitive that no program contains."""
+    primitive = jax.extend.core.Primitive(name)
+    primitive.multiple_results = True
+    return primitive
+
+
+class Registry(dict[Any, Any]):
+    """A table, or a set, that is written and never read."""
+
+    def add(self, key: Any) -> None:
+        """As of a set."""
+        self[key] = None
+
+    append = add_type = add
+
+
+def _register(*args: Any, **_: Any) -> Any:
+    """Register nothing; as a decorator, return the function."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+    return args[0] if len(args) == 1 and callable(args[0]) else decorate
+
+
+def _type(path: str) -> type:
+    """A type that nothing is an instance of."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise NotRestoredError(path)
+
+    def parametrised(cls: type, _: Any) -> type:
+        return cls
+
+    members = {
+        "__new__": refuse,
+        "__class_getitem__": classmethod(parametrised),
+        "__module__": path.rpartition(".")[0],
+    }
+    return type(path.rpartition(".")[2], (), members)
+
+
+class _Function:
+    """A function or a value: any use raises."""
+
+    def __init__(self, path: str) -> None:
+        self.__name__ = path.rpartition(".")[2]
+        self._path = path
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise NotRestoredError(self._path)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotRestoredError(f"{self._path}.{name}")
+
+    def __repr__(self) -> str:
+        return f"<{self._path}, which JAX no longer has>"

@@ -17,6 +17,7 @@ import functools
 import inspect
 import types
 from pathlib import Path
+from typing import Any
 
 __all__ = ["ask", "is_module", "is_private", "may_answer"]
 
@@ -89,7 +90,7 @@ def _instruction(code: types.CodeType, at: int) -> str:
 @functools.lru_cache(maxsize=4096)
 def _is_guarded(code: types.CodeType, at: int) -> bool:
     """Is the instruction in a ``try`` with an ``except``?"""
-    table = dis.Bytecode(code).exception_entries
+    table: Any = getattr(dis.Bytecode(code), "exception_entries", ())
     targets = {entry.target for entry in table if entry.start <= at < entry.end}
     return bool(targets) and any(_catches(code, target) for target in targets)
 

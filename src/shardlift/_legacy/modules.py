@@ -51,10 +51,10 @@ def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
         patches.set(module, "__getattr__", finder.find)
 
     for package in ("jax", "jaxlib"):
-        for name, module in list(sys.modules.items()):
-            inside = name == package or name.startswith(f"{package}.")
-            if inside and name not in names.MODULES and type(module) is types.ModuleType:
-                extend(module)
+        for path, loaded in list(sys.modules.items()):
+            inside = path == package or path.startswith(f"{package}.")
+            if inside and path not in names.MODULES and type(loaded) is types.ModuleType:
+                extend(loaded)
         hook = AfterEachImport(package, extend)
         hook.install()
         patches.on_undo(hook.remove)
@@ -77,7 +77,7 @@ class _FormerModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             sys.modules.pop(name, None)
 
     def find_spec(
-        self, fullname: str, *_: Sequence[str] | types.ModuleType | None
+        self, fullname: str, *_other: Sequence[str] | types.ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for code outside JAX that needs the module."""
         if not fullname.startswith(("jax.", "jaxlib.")) or not former.is_module(fullname):

@@ -107,6 +107,7 @@ _ADAPTED = {
     "jax.nn.normalize": "jax.nn.standardize",
     "jax.interpreters.xla._DeviceArray": "jax.Array",
     "jax._src.device_array.DeviceArray": "jax.Array",
+    "jax._src.api._infer_argnums_and_argnames": "jax._src.api_util.infer_argnums_and_argnames",
     "jax.experimental.maps.mesh": "jax.sharding.Mesh",
     "jax.experimental.global_device_array.GlobalDeviceArray": "jax.Array",
     "jax.experimental.x64_context.enable_x64": f"{_OURS}.adapters.enable_x64",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ class PositionalSharding(NamedSharding):
 
     def reshape(self, *shape: Any) -> PositionalSharding:
         """With the blocks along other axes."""
-        sizes: Sequence[int] = shape[0] if len(shape) == 1 and np.iterable(shape[0]) else shape
+        sizes: Any = shape[0] if len(shape) == 1 and np.iterable(shape[0]) else shape
         return self._of(self._grid.reshape(*sizes, self._grid.shape[-1]), self.memory_kind)
 
     def replicate(self, axis: int | None = None, keepdims: bool = True) -> PositionalSharding:

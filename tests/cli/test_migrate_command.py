@@ -251,7 +251,7 @@ def test_global_says_what_keeps_its_axis_and_asks_for_facts(project: Path) -> No
     Path("run.json").write_text(NOTHING_RECORDED)
     result = _run("--to", "global", "pkg", "--facts", "run.json")
     assert result.exit_code == 1
-    assert "keeps its device axis" in result.stderr
+    assert "keep their device axis" in result.stderr
     assert "--facts FILE" in result.stderr
 
 

@@ -34,13 +34,6 @@ from shardlift.rewrite.goal import Goal
     "is used.",
 )
 @click.option(
-    "--analyse",
-    multiple=True,
-    metavar="MODULE:FUNCTION",
-    help="For --to global and jit: import MODULE and call FUNCTION, which returns a pmapped "
-    "function and its arguments, as shapes. What is proven of its outputs is used like --facts.",
-)
-@click.option(
     "--recover", "only_recover", is_flag=True, help="Only put back what was interrupted, and stop."
 )
 @rewrite_options
@@ -49,15 +42,14 @@ def migrate_command(
     to: str,
     paths: tuple[str, ...],
     facts: tuple[str, ...],
-    analyse: tuple[str, ...],
     only_recover: bool,
     **asked: Any,
 ) -> None:
     """Leave pmap: rewrite it to jax.jit(jax.shard_map(...)), with the same shapes and numbers.
 
     Includes what `shardlift fix` does. Reads .py and .ipynb under each PATH (the current folder if
-    none is given) and runs nothing of them, unless --verify or --analyse says what to run. What
-    cannot be rewritten is left as it is and listed with the reason.
+    none is given) and runs nothing of them, unless --verify says what to run. What cannot be
+    rewritten is left as it is and listed with the reason.
 
     Exits 0 if there was nothing to do or all of it was written, 1 if there is a diff to look at
     or something was refused or backed out, 2 if a file could not be read or written, or COMMAND
@@ -65,8 +57,8 @@ def migrate_command(
     """
     goal, paths = Goal(to), paths or (".",)
     options = VerifyOptions.take(asked)
-    options.check(asked["diff"], goal, (*facts, *analyse))
+    options.check(asked["diff"], goal, facts)
     if only_recover:
         recover(paths, True, asked["diff"])
-    request = Request(goal, paths, facts=facts, analyse=analyse, **asked)
+    request = Request(goal, paths, facts=facts, **asked)
     rewrite(request, options.for_goal(goal))

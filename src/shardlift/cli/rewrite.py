@@ -17,7 +17,6 @@ from shardlift._escape import escape_control
 from shardlift._files import replace_file
 from shardlift.cli import contents as writing
 from shardlift.cli import git, leftovers, requirements, transaction
-from shardlift.cli.analysis import analysed
 from shardlift.cli.captures import read_capture
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.console import phases
@@ -109,7 +108,6 @@ class Request:
     quiet: bool
     verbose: bool
     facts: tuple[str, ...] = ()
-    analyse: tuple[str, ...] = ()
 
 
 def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
@@ -124,14 +122,12 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     recover(paths, False, diff)
     config, settings = _settings(paths[0], asked.target_jax)
     settings = replace(settings, many_processes=options.many_processes)
-    settings = replace(settings, examples=frozenset(asked.analyse))
     passed = Passed()
     files = list(find_files(paths, passed, excluded=config.excluded(asked.exclude)))
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
     captures = [read_capture(path, "--facts") for path in asked.facts]
-    captures += [analysed(target) for target in asked.analyse]
     project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
     migration, verified = project.render(), None
     if not diff:

@@ -52,20 +52,6 @@ class Inspector:
             self._fault(error)
             return None
 
-    def analyse(self, record: SiteRecord, mapped: ObservedFunction, *args: Any) -> None:
-        """Note what is proven of a function for arguments of these shapes; call nothing."""
-        look = take_apart(mapped, args, {})
-        assert look is not None
-        traced = look.traced(None)
-        record.about = look.about()
-        record.note_leaves(record.arguments, look.arguments())
-        record.note_leaves(record.outputs, look.outputs(traced.out_info, False))
-        record.note_compile(look.signature(), 0.0, 0.0)
-        record.note_proofs(look.proofs({}, traced))
-        record.collectives = collectives(traced.jaxpr.jaxpr)
-        record.calls += 1
-        self.process = self.process or process_facts(False)  # on which devices, nobody knows
-
     def before(
         self,
         record: SiteRecord,

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 MOST_SITES, MOST_NAMES = 256, 500
 MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
 BATCH = 512  # calls that are counted together
-# The attribute of a recorded function that is called with shapes: see `recording.analysis`.
-ANALYSE = "__shardlift_analyse__"
 _clock = time.perf_counter
 
 
@@ -246,9 +244,6 @@ class Recorder:
             self._own += entered - began + clock() - left
             return out
 
-        if mapped.inspected:
-            analyse = functools.partial(inspector.analyse, record, mapped)
-            setattr(recorded, ANALYSE, analyse)
         return recorded
 
     def _count(self, record: SiteRecord) -> None:

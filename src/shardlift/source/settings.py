@@ -15,8 +15,6 @@ class Settings:
     target: Version = NEWEST  # the JAX version that findings are for
     flax: Version = NEWEST_FLAX  # the newest flax that the project allows
     many_processes: bool | None = None  # whether several processes run it; None: look in the files
-    # Functions, as "module:name", that are called for `--analyse` alone.
-    examples: frozenset[str] = frozenset()
 
     @property
     def usable_flax(self) -> Version:

@@ -119,6 +119,7 @@ class ObstacleKind(Enum):
     # Of plain jax.shard_map.
     NO_KEYWORDS = "jax.shard_map takes no keyword arguments"
     MAPPED_AGAIN = "it may be mapped again, and is then not compiled again"
+    NO_ROWS_OF = "its function cannot take and return rows itself, and {kept}"
     NO_ROWS = "its function cannot take and return rows itself"
     # Of a program of many processes.
     OWN_ARRAYS = "each process has its own arrays, as {name} at {at} {why}"

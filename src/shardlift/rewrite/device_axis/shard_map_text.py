@@ -36,6 +36,9 @@ def not_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) ->
     if _is_compiled_once(site) and not runs_once(site.file, site.node):
         return obstacle(ObstacleKind.MAPPED_AGAIN, Advice.MAP_ONCE)
     if _row_edits(program, site, decision) is None:
+        kept = decision.kept_by(site)
+        if kept is not None:
+            return obstacle(ObstacleKind.NO_ROWS_OF, None, kept=kept)
         return obstacle(ObstacleKind.NO_ROWS, Advice.WRITE_OUT)
     return None
 

@@ -97,6 +97,17 @@ class Decision:
                 return obstacle(ObstacleKind.IF_ARGUMENT, Advice.OTHER_ARGUMENT, **about)
         return None
 
+    def kept_by(self, site: GlobalSite) -> Obstacle | None:
+        """Why an argument or output of a site keeps its device axis; None if none has a reason."""
+        given = [cells[0] for cells in site.given.values()]
+        roots = [root for cell in (*site.results[:1], *given) for root in _with_parts(cell)]
+        kept = (self.reasons.get(id(root)) for root in roots if self._is_read(root))
+        return next((why for why in kept if why is not None), None)
+
+    @staticmethod
+    def _is_read(root: Cell) -> bool:
+        return not root.parts and {made.role for made in root.made} != {CellRole.ROWS}
+
     def may_be_plain(self, site: GlobalSite) -> bool:
         """Whether a pmapped function can be mapped over all devices, as a run showed."""
         is_called = site.arguments is not None and bool(site.results)

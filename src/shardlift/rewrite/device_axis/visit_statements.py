@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import os
 
 from shardlift.rewrite.device_axis.cells import CellRole, Point, add_made, each, unify
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
 from shardlift.source.file import File
-from shardlift.source.modules import module_parts
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.values import Known
 
@@ -72,8 +70,6 @@ def _assert(v: Visitor, node: ast.Assert) -> None:
 
 @visits(ast.FunctionDef, ast.AsyncFunctionDef)
 def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    if _is_example(v.file, node):
-        return
     binding = v.program.binding(node)
     for decorator in node.decorator_list:
         if decorator in v.program.sites:
@@ -93,18 +89,6 @@ def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
 def _is_empty(node: ast.expr) -> bool:
     """Whether an expression is a display of nothing: it has no arrays."""
     return ast.unparse(node) in ("()", "[]", "{}")
-
-
-def _is_example(file: File, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is there for `--analyse`: what it returns is no part of the program."""
-    dotted = ".".join(module_parts(os.path.abspath(file.path)))
-    examples = [one.rpartition(":") for one in file.project.settings.examples]
-    is_named = any(name == node.name and _ends(dotted, module) for module, _, name in examples)
-    return is_named and node in file.index.root.body
-
-
-def _ends(dotted: str, module: str) -> bool:
-    return f".{dotted}".endswith(f".{module}")
 
 
 def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[ast.arg, ast.expr]]:

@@ -34,11 +34,13 @@ class Editor:
         self.folder = folder
         self.client = LanguageClient("tests", "1")
         self.diagnostics: dict[str, list[types.Diagnostic]] = {}
+        self.versions: dict[str, int | None] = {}
         self._published = asyncio.Event()
 
         @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def take(params: types.PublishDiagnosticsParams) -> None:
             self.diagnostics[params.uri] = list(params.diagnostics)
+            self.versions[params.uri] = params.version
             self._published.set()
 
     def uri(self, name: str) -> str:

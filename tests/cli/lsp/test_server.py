@@ -110,6 +110,36 @@ def test_one_pmap_is_rewritten_or_all_or_suppressed(folder: Path) -> None:
     run(folder, session)
 
 
+LAZY = types.ClientCapabilities(
+    text_document=types.TextDocumentClientCapabilities(
+        code_action=types.CodeActionClientCapabilities(
+            data_support=True,
+            disabled_support=True,
+            resolve_support=types.ClientCodeActionResolveOptions(["edit"]),
+        )
+    )
+)
+
+
+def test_an_editor_that_resolves_gets_the_rewrite_that_is_chosen(folder: Path) -> None:
+    """Nothing is rewritten to list the actions, and diagnostics say which version they are of."""
+
+    async def session(editor: Editor) -> None:
+        uri = editor.uri("train.py")
+        await editor.open("train.py", "import jax\n")
+        editor.change("train.py", 7, PMAP)
+        await editor.until(lambda: editor.versions[uri] == 7)
+        assert _lines(editor.diagnostics[uri]) == [("SL201", 2), ("SL201", 3)]
+        actions = await editor.actions(uri, 2, 10)
+        chosen = actions["Rewrite this with shard_map"]
+        assert chosen.edit is None
+        made = await editor.ask(editor.client.code_action_resolve_async(chosen))
+        assert "other = jax.pmap(lambda x: x + 1)\n" in _after(made, PMAP)
+        assert "step = jax.pmap" not in _after(made, PMAP)
+
+    run(folder, session, capabilities=LAZY)
+
+
 def _after(action: types.CodeAction, text: str) -> str:
     """The text after an action that changes one file."""
     assert action.edit is not None

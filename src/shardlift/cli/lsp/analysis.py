@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import io
 import os
 import re
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from shardlift.check.engine import FileReport, RuleSelection, check_file
 from shardlift.cli.check_baseline import find_baseline
@@ -20,6 +25,7 @@ from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.edits import LINE_END, split_lines
 from shardlift.source.model import Edit, Finding, Span
+from shardlift.source.notebook import python_of_cell
 from shardlift.source.project import Project
 from shardlift.source.text import read_source
 
@@ -41,10 +47,13 @@ class Analysis:
         """`files` gives the content of files, unsaved ones included."""
         self._files = files
         self._listed: dict[Path, list[str]] = {}
+        # The last file that was rewritten: the next action is of the same one, as a rule.
+        self._migrated: tuple[Any, ProjectMigration, Migration] | None = None
 
     def forget_listing(self) -> None:
         """List the files of projects again: some were created or removed."""
         self._listed.clear()
+        self._migrated = None
 
     def config(self, document: Document) -> Config:
         """The configuration of the project; an unusable one counts as none."""
@@ -95,13 +104,13 @@ class Analysis:
 
     def rewrite(self, document: Document, within: Span | None = None) -> Rewrite:
         """What `migrate` makes of a file, or of the places in a part of it."""
-        project = ProjectMigration(
-            [document.path],
-            self._files.read,
-            self._files.exists,
-            settings=self.config(document).settings(),
-        )
-        whole = project.render()
+        key = (document, self.config(document).settings())
+        if self._migrated is None or self._migrated[0] != key:
+            project = ProjectMigration(
+                [document.path], self._files.read, self._files.exists, settings=key[1]
+            )
+            self._migrated = key, project, project.render()
+        _, project, whole = self._migrated
         own = next((file for file in whole.files if file.path == document.path), None)
         if own is None:
             reasons = [why for _, why in whole.unreadable]
@@ -117,24 +126,29 @@ class Analysis:
 
     def suppression(self, document: Document, finding: Finding) -> Edit | None:
         """The edit that suppresses a finding; None if a comment would break the code."""
-        before = _keys(self.check(document))
+        cell = finding.span.cell
+        lines = split_lines(document.text(cell))
         for line in dict.fromkeys((finding.span.line, finding.span.end_line)):
-            cell = finding.span.cell
-            lines = split_lines(document.text(cell))
-            edit = _comment(lines, line, finding.code, cell)
-            report = self.check(_with_edit(document, edit))
-            after = _keys(report)
-            if report.unreadable is None and after < before and _key(finding) not in after:
-                return edit
+            if line not in _without_comment(document.text(cell)):
+                return _comment(lines, line, finding.code, cell)
         return None
 
 
-def _keys(report: FileReport) -> set[tuple[str, Span]]:
-    return {_key(finding) for finding in report.findings}
-
-
-def _key(finding: Finding) -> tuple[str, Span]:
-    return finding.code, finding.span
+@lru_cache(maxsize=4)
+def _without_comment(text: str) -> frozenset[int]:
+    """The lines that cannot end in a comment: they end in a string, or in a backslash."""
+    ends = enumerate((line.rstrip("\r\n") for line in split_lines(text)), start=1)
+    inside = {number for number, line in ends if line.endswith("\\")}
+    opened: list[int] = []  # the lines on which f-strings begin, since Python 3.12
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(io.StringIO(python_of_cell(text)).readline):
+            name = tokenize.tok_name[token.type]
+            if name == "FSTRING_START":
+                opened.append(token.start[0])
+            start = opened.pop() if name == "FSTRING_END" else token.start[0]
+            if name in ("STRING", "FSTRING_END"):
+                inside.update(range(start, token.end[0]))
+    return frozenset(inside)
 
 
 def _rewrite(migration: Migration, refused: tuple[Change, ...] | list[Change]) -> Rewrite:
@@ -155,15 +169,6 @@ def _comment(lines: list[str], line: int, code: str, cell: int | None) -> Edit:
     column = comment.end() if comment else len(text.rstrip())
     added = f", {code}" if comment else f"  # noqa: {code}"
     return Edit(Span(line, column, line, column if comment else len(text), cell), added)
-
-
-def _with_edit(document: Document, edit: Edit) -> Document:
-    text = document.text(edit.span.cell)
-    lines = split_lines(text)
-    line = lines[edit.span.line - 1]
-    changed = line[: edit.span.column] + edit.replacement + line[edit.span.end_column :]
-    lines[edit.span.line - 1] = changed
-    return document.with_text(edit.span.cell, "".join(lines))
 
 
 def line_edits(before: str, after: str) -> Iterator[Edit]:

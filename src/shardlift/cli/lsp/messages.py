@@ -118,6 +118,13 @@ def _text_edits(edits: Iterable[Edit], positions: Positions) -> list[Any]:
     return [types.TextEdit(positions.range(edit.span), edit.replacement) for edit in edits]
 
 
+def resolves(client: Any) -> bool:
+    """Whether the editor asks for the edits of an action when it is chosen."""
+    actions = getattr(getattr(client, "text_document", None), "code_action", None)
+    lazy = getattr(getattr(actions, "resolve_support", None), "properties", None) or []
+    return "edit" in lazy and bool(getattr(actions, "data_support", False))
+
+
 def _creates(client: Any) -> bool:
     edits = getattr(getattr(client, "workspace", None), "workspace_edit", None)
     operations = getattr(edits, "resource_operations", None) or []

@@ -12,6 +12,7 @@ from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 from shardlift import __version__
+from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
 from shardlift.cli.lsp import messages
 from shardlift.cli.lsp.analysis import Analysis
@@ -48,6 +49,9 @@ class EditorSession:
         )
         self.analysis = Analysis(Files(self._opened))
         self.captures: list[str] = []
+        self._changes = 0  # of open documents, since the session began
+        # By path: the text that was last checked, after how many changes, and the findings.
+        self._reports: dict[str, tuple[Document, int, FileReport]] = {}
         for name, handler in {
             types.INITIALIZE: self.initialize,
             types.TEXT_DOCUMENT_DID_OPEN: self.opened,
@@ -60,10 +64,11 @@ class EditorSession:
             types.NOTEBOOK_DOCUMENT_DID_CLOSE: self.notebook_closed,
             types.TEXT_DOCUMENT_HOVER: self.hover,
             types.TEXT_DOCUMENT_CODE_LENS: self.code_lenses,
+            types.CODE_ACTION_RESOLVE: self.resolve,
         }.items():
             self.server.feature(name)(_plain(handler))
         kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite]
-        options = types.CodeActionOptions(code_action_kinds=kinds)
+        options = types.CodeActionOptions(code_action_kinds=kinds, resolve_provider=True)
         self.server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(_plain(self.code_actions))
 
     # ---- what the editor tells
@@ -74,34 +79,35 @@ class EditorSession:
         given = options.get("captures", []) if isinstance(options, dict) else []
         self.captures = [str(pattern) for pattern in given] if isinstance(given, list) else []
 
-    def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+    async def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         """Show the findings of a file."""
-        self._publish(params.text_document.uri)
+        await self._publish(params.text_document.uri)
 
     async def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         """Show the findings of a text as soon as the typing pauses."""
         uri = params.text_document.uri
         version = params.text_document.version
         await asyncio.sleep(_PAUSE)
-        if self.server.workspace.get_text_document(uri).version == version:
-            self._publish(uri)
+        if self._version(uri) == version:
+            await self._publish(uri)
 
-    def saved(self, params: types.DidSaveTextDocumentParams) -> None:
+    async def saved(self, params: types.DidSaveTextDocumentParams) -> None:
         """Check again: a new file may be on the disk."""
         self.analysis.forget_listing()
-        self._publish(params.text_document.uri)
+        await self._publish(params.text_document.uri)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
         """Show nothing any more."""
+        self._reports.pop(_path(params.text_document.uri), None)
         self._send(params.text_document.uri, [])
 
-    def notebook_opened(self, params: types.DidOpenNotebookDocumentParams) -> None:
+    async def notebook_opened(self, params: types.DidOpenNotebookDocumentParams) -> None:
         """Show the findings of all cells."""
-        self._publish_notebook(params.notebook_document.uri)
+        await self._publish_notebook(params.notebook_document.uri)
 
-    def notebook_changed(self, params: Any) -> None:
+    async def notebook_changed(self, params: Any) -> None:
         """Show the findings of all cells: one cell defines what another uses."""
-        self._publish_notebook(params.notebook_document.uri)
+        await self._publish_notebook(params.notebook_document.uri)
 
     def notebook_closed(self, params: types.DidCloseNotebookDocumentParams) -> None:
         """Show nothing any more."""
@@ -116,16 +122,46 @@ class EditorSession:
         uri = params.text_document.uri
         document, cell = self._document(uri)
         here = self._positions(document, cell).span(place, cell)
-        findings = [f for f in self._findings_on_lines(document, here) if _meet(f.span, here)]
+        # What the editor shows: if the text has changed since, a check is under way.
+        last = self._reports.get(document.path)
+        report = last[2] if last is not None else self._report(document)
+        findings = [f for f in _on_lines(report, here) if _meet(f.span, here)]
         if not findings:
             return None
         value = messages.hover(findings)
         content = types.MarkupContent(kind=types.MarkupKind.Markdown, value=value)
         return types.Hover(contents=content)
 
-    def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+    async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Mend, suppress or rewrite what is on the lines of a range."""
-        return list(self._actions(params.text_document.uri, params.range))
+        uri = params.text_document.uri
+        document, cell = self._document(uri)
+        report = await asyncio.to_thread(self._report, document)
+        positions = self._positions(document, cell)
+        within = positions.span(params.range, cell)
+        found = _on_lines(report, within)
+        actions = list(self._quick_fixes(uri, document, positions, found))
+        if any(all_rules()[finding.code].rewritten_as for finding in found):
+            for title, lines in _rewrites(document, within).items():
+                action = types.CodeAction(title, types.CodeActionKind.RefactorRewrite)
+                action.data = {"uri": uri, "lines": lines}
+                actions.append(action)
+        if messages.resolves(self.server.client_capabilities):
+            return actions
+        made = [a if a.data is None else await self._made(a, document) for a in actions]
+        return [action for action in made if action is not None]
+
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        """Make the rewrite that was chosen; if there is none, say why."""
+        data: Any = action.data
+        if data is None:
+            return action
+        made = await self._made(action, self._document(data["uri"])[0])
+        if made is not None and made.disabled is not None:
+            text = f"shardlift: {made.disabled.reason}"
+            message = types.ShowMessageParams(types.MessageType.Info, text)
+            self.server.window_show_message(message)
+        return made or action
 
     def code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """The facts of recorded runs, above their sites."""
@@ -172,20 +208,21 @@ class EditorSession:
     def _positions(self, document: Document, cell: int | None) -> Positions:
         return Positions(document.text(cell), self.server.workspace.position_encoding)
 
-    def _findings_on_lines(self, document: Document, within: Span) -> list[Finding]:
-        return [
-            finding
-            for finding in self.analysis.check(document).findings
-            if finding.span.cell == within.cell
-            and finding.span.line <= within.end_line
-            and within.line <= finding.span.end_line
-        ]
+    def _version(self, uri: str) -> int | None:
+        version: int | None = self.server.workspace.get_text_document(uri).version
+        return version
 
-    def _actions(self, uri: str, place: types.Range) -> Iterator[types.CodeAction]:
-        document, cell = self._document(uri)
-        positions = self._positions(document, cell)
-        within = positions.span(place, cell)
-        found = self._findings_on_lines(document, within)
+    def _report(self, document: Document) -> FileReport:
+        """The findings of a document, which are those of before if nothing has changed since."""
+        last = self._reports.get(document.path)
+        if last is None or last[:2] != (document, self._changes):
+            last = document, self._changes, self.analysis.check(document)
+            self._reports[document.path] = last
+        return last[2]
+
+    def _quick_fixes(
+        self, uri: str, document: Document, positions: Positions, found: list[Finding]
+    ) -> Iterator[types.CodeAction]:
         for finding in found:
             of = messages.diagnostic(finding, positions, is_known=False)
             if finding.edits:
@@ -195,28 +232,18 @@ class EditorSession:
             if edit is not None:
                 title = f"Suppress {finding.code} on this line"
                 yield messages.quick_fix(title, uri, [edit], positions, of)
-        if any(all_rules()[f.code].rewritten_as for f in found):
-            yield from self._rewrites(uri, document, within)
 
-    def _rewrites(self, uri: str, document: Document, within: Span) -> Iterator[types.CodeAction]:
-        def positions_of(text: str) -> Positions:
-            return Positions(text, self.server.workspace.position_encoding)
-
-        parts: dict[str, Span | None] = {
-            "Rewrite this with shard_map": within,
-            "Rewrite all in this file with shard_map": None,
-        }
-        if document.code is not None:  # one cell uses what another defines
-            parts = {"Rewrite all in this notebook with shard_map": None}
-        for title, part in parts.items():
-            rewrite = self.analysis.rewrite(document, part)
-            texts = [
-                text for file in rewrite.files for text in self._new_texts(uri, document, file)
-            ]
-            client = self.server.client_capabilities
-            action = messages.rewrite_action(title, texts, rewrite.refused, positions_of, client)
-            if action is not None:
-                yield action
+    async def _made(self, action: types.CodeAction, document: Document) -> types.CodeAction | None:
+        """A rewrite with its edits, or with the reason why there are none."""
+        data: Any = action.data
+        uri, lines = data["uri"], data["lines"]
+        part = Span(lines[0], 0, lines[1], 0) if lines else None
+        rewrite = await asyncio.to_thread(self.analysis.rewrite, document, part)
+        texts = [text for file in rewrite.files for text in self._new_texts(uri, document, file)]
+        client = self.server.client_capabilities
+        encoding = self.server.workspace.position_encoding
+        positions_of = lambda text: Positions(text, encoding)  # noqa: E731
+        return messages.rewrite_action(action.title, texts, rewrite.refused, positions_of, client)
 
     def _new_texts(self, uri: str, document: Document, file: FileResult) -> Iterator[NewText]:
         """What becomes of a file, or of the cells of the open notebook."""
@@ -230,33 +257,61 @@ class EditorSession:
 
     # ---- diagnostics
 
-    def _publish(self, uri: str) -> None:
-        if self._notebook_of(uri) is not None:
-            return
-        document, _ = self._document(uri)
-        self._publish_document(document, {None: uri})
+    async def _publish(self, uri: str) -> None:
+        if self._notebook_of(uri) is None:
+            document, _ = self._document(uri)
+            await self._publish_document(uri, document, {None: uri})
 
-    def _publish_notebook(self, uri: str) -> None:
+    async def _publish_notebook(self, uri: str) -> None:
         notebook = self.server.workspace.get_notebook_document(notebook_uri=uri)
         if notebook is not None:
             document, _ = self._document(uri)
-            places = enumerate(notebook.cells, start=1)
-            self._publish_document(document, {number: cell.document for number, cell in places})
+            cells = {number: cell.document for number, cell in enumerate(notebook.cells, start=1)}
+            await self._publish_document(uri, document, cells)
 
-    def _publish_document(self, document: Document, places: dict[Any, str]) -> None:
-        report = self.analysis.check(document)
+    async def _publish_document(
+        self, whole: str, document: Document, places: dict[Any, str]
+    ) -> None:
+        self._changes += 1
+        versions = {uri: self._version(uri) for uri in places.values()}
+        report = await asyncio.to_thread(self._report, document)
         if report.unreadable is not None:
             return  # half a statement: what was found before stays until the text is complete
-        known = self.analysis.known(document, report)
+        known = await asyncio.to_thread(self.analysis.known, document, report)
+        if self._document(whole)[0] != document:
+            return  # changed meanwhile: the next check has begun
         for cell, uri in places.items():
             positions = self._positions(document, cell)
             own = [finding for finding in report.findings if finding.span.cell == cell]
-            self._send(uri, [messages.diagnostic(f, positions, f in known) for f in own])
+            shown = [messages.diagnostic(f, positions, f in known) for f in own]
+            self._send(uri, shown, versions[uri])
 
-    def _send(self, uri: str, diagnostics: list[types.Diagnostic]) -> None:
+    def _send(
+        self, uri: str, diagnostics: list[types.Diagnostic], version: int | None = None
+    ) -> None:
         self.server.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics)
+            types.PublishDiagnosticsParams(uri, diagnostics, version)
         )
+
+
+def _on_lines(report: FileReport, within: Span) -> list[Finding]:
+    return [
+        finding
+        for finding in report.findings
+        if finding.span.cell == within.cell
+        and finding.span.line <= within.end_line
+        and within.line <= finding.span.end_line
+    ]
+
+
+def _rewrites(document: Document, within: Span) -> dict[str, tuple[int, int] | None]:
+    """The rewrites of a document by their titles, with the lines that are rewritten."""
+    if document.code is not None:  # one cell uses what another defines
+        return {"Rewrite all in this notebook with shard_map": None}
+    return {
+        "Rewrite this with shard_map": (within.line, within.end_line),
+        "Rewrite all in this file with shard_map": None,
+    }
 
 
 def _plain(handler: Any) -> Any:

@@ -82,11 +82,6 @@ def test_like_vmap(name):
         same(mapped(*args), jax.vmap(fun, **options)(*args))
 
 
-def test_keyword_arguments_are_mapped_over_axis_0():
-    f = shardlift.pmap(lambda x, *, y: x + y, in_axes=1)
-    np.testing.assert_array_equal(f(rows(2, N), y=rows(N, 2)), rows(2, N).T + rows(N, 2))
-
-
 def test_a_callable_that_is_not_traceable_raises():
     with pytest.raises(TypeError):
         shardlift.pmap(np.dtype)(rows(N))
@@ -119,14 +114,6 @@ def test_static_arguments():
     assert traced == [("a", 3), ("a", 4)]
 
 
-@pytest.mark.parametrize("in_axes", [(None, 0, None), (None, 0), 0])
-def test_in_axes_may_count_static_arguments_or_stop_short_of_them(in_axes):
-    f = shardlift.pmap(
-        lambda s, x, t: x * s + t, in_axes=in_axes, static_broadcasted_argnums=(0, 2)
-    )
-    np.testing.assert_array_equal(f(2, rows(N), 1), rows(N) * 2 + 1)
-
-
 def test_a_method_is_bound():
     class Model:
         scale = 3
@@ -136,21 +123,6 @@ def test_a_method_is_bound():
             return x * self.scale
 
     np.testing.assert_array_equal(Model().step(rows(N)), rows(N) * 3)
-
-
-@pytest.mark.parametrize("n", [1, 3, 7])
-def test_fewer_rows_than_devices(n):
-    f = shardlift.pmap(lambda x: lax.psum(x, "i"), axis_name="i")
-    for _ in range(2):
-        y = f(np.ones(n, np.float32))
-        assert [shard.device for shard in y.addressable_shards] == jax.devices()[:n]
-        np.testing.assert_array_equal(y, np.full(n, n))
-
-
-def test_sizes_may_alternate():
-    f = shardlift.pmap(lambda t: lax.psum(t["x"], "i"), axis_name="i")
-    for n in [8, 4, 8, 2, 4, 8]:
-        np.testing.assert_array_equal(f({"x": np.ones(n, np.float32)}), np.full(n, n))
 
 
 def test_devices_are_taken_in_the_order_given():
@@ -221,24 +193,6 @@ def test_python_scalars_stay_weakly_typed():
     assert scalar.weak_type
     assert constant.weak_type
     np.testing.assert_array_equal(constant, np.full(N, 3))
-
-
-def test_collectives():
-    groups = [[0, 1], [2, 3], [4, 5], [6, 7]]
-
-    def body(x):
-        return (
-            lax.psum(x, "i"), lax.pmean(x, "i"), lax.pmax(x, "i"), lax.pmin(x, "i"),
-            lax.all_gather(x, "i"), lax.all_gather(x, "i", axis=1, tiled=True),
-            lax.ppermute(x, "i", [(k, (k + 1) % N) for k in range(N)]),
-            lax.all_to_all(x.reshape(N, -1), "i", 0, 0), lax.psum_scatter(x, "i", tiled=True),
-            lax.psum(x, "i", axis_index_groups=groups), lax.axis_index("i"), lax.psum(1, "i"),
-        )  # fmt: skip
-
-    x = rows(N, N, 2)
-    got = shardlift.pmap(body, "i")(x)
-    wanted = jax.pmap(body, "i")(x)
-    same(got, wanted)
 
 
 def test_callbacks_and_debug_print(capfd):

@@ -213,16 +213,6 @@ def test_calls_of_what_can_only_be_pmapped(text: str, certain: bool) -> None:
     assert len(project.file("m.py").mapped_calls) == int(certain)
 
 
-def test_two_files_that_fit_an_import_equally_well_are_left_alone() -> None:
-    wrap = "import jax\ndef wrap(f):\n    return jax.pmap(f)"
-    project = Project.of(
-        Source("a/par.py", wrap),
-        Source("b/par.py", wrap),
-        Source("c/m.py", "import par\npar.wrap(f)"),
-    )
-    assert project.file("c/m.py").sites == []
-
-
 def test_imports_that_go_in_circles() -> None:
     project = Project.of(
         Source("a.py", "from b import g\ng(1)\ndef f(x):\n    return g(x)"),

@@ -35,6 +35,14 @@ def main(loader, start):
     print(float(loss[0]))
     return jax_utils.unreplicate(state)
 """
+METHODS = """\
+        for batch in loader:
+            self.state, loss = p_step(self.state, common_utils.shard(batch))
+        return jax_utils.unreplicate(self.state)
+
+    def start(self, start):
+        self.state = jax_utils.replicate(start)
+"""
 PROOFS = (proof("output[0]", (0,)), proof("output[1]"))
 
 
@@ -76,32 +84,20 @@ MISSED = {
     "an attribute that a class gives to its objects": HEAD
     + STEP
     + "\n\nclass Holder:\n    state = make()\n\n    def main(self, loader):\n"
-    + "        for batch in loader:\n"
-    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
-    + "        return jax_utils.unreplicate(self.state)\n\n"
-    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n",
+    + METHODS,
     "an attribute that is set on the class": HEAD
     + STEP
     + "\n\nclass Holder:\n    def main(self, loader):\n"
-    + "        for batch in loader:\n"
-    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
-    + "        return jax_utils.unreplicate(self.state)\n\n"
-    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n"
+    + METHODS
     + "\n\nHolder.state = make()\n",
     "an object that is handed on": HEAD
     + STEP
     + "\n\nclass Holder:\n    def main(self, loader):\n        restore(self)\n"
-    + "        for batch in loader:\n"
-    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
-    + "        return jax_utils.unreplicate(self.state)\n\n"
-    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n",
+    + METHODS,
     "a base class that may see it": HEAD
     + STEP
     + "\n\nclass Holder(library.Experiment):\n    def main(self, loader):\n"
-    + "        for batch in loader:\n"
-    + "            self.state, loss = p_step(self.state, common_utils.shard(batch))\n"
-    + "        return jax_utils.unreplicate(self.state)\n\n"
-    + "    def start(self, start):\n        self.state = jax_utils.replicate(start)\n",
+    + METHODS,
     "a function that others may call": HEAD
     + STEP
     + LOOP.replace("p_step(state", "one(state")

@@ -129,7 +129,6 @@ def test_no_program_that_the_repository_names_is_run(repository: Path, tmp_path:
     (repository / "other.py").write_text(PMAP)
     assert git.dirty_files(["train.py", "other.py"]) == ["other.py"]
     assert _migrate("train.py", "--write").exit_code == 0
-    assert _migrate("--recover").exit_code == 0
     assert not trace.exists(), trace.read_text()
     children.run(["git", "status"])
     assert trace.exists()  # plain git runs it

@@ -83,15 +83,13 @@ def test_the_next_write_puts_back_what_was_killed(project: Path) -> None:
     killed = _program(project, KILLED.format(at=2, signal="SIGKILL"))
     assert killed.returncode == -signal.SIGKILL
     mixed = tree(project)
-    assert "--recover" in json.loads(mixed[f"{FOLDER}/journal.json"])["about"]
+    assert "--write" in json.loads(mixed[f"{FOLDER}/journal.json"])["about"]
     dry = _migrate("pkg/one.py")
-    assert "shardlift migrate --recover" in dry.stderr
+    assert "the next --write puts it back" in dry.stderr
     assert tree(project) == mixed
     done = _migrate("--write", "--allow-dirty", "pkg/one.py", command="fix")
     assert "an earlier migrate was interrupted: 3 files put back as before" in done.stderr
     assert tree(project) == before
-    done = _migrate("--recover")
-    assert (done.exit_code, done.output) == (0, "Nothing was interrupted here.\n")
 
 
 @pytest.mark.slow
@@ -258,9 +256,8 @@ def test_a_journal_touches_nothing_outside_of_its_project(project: Path, path: s
     (project / "pkg/link.txt").symlink_to(victim / "empty.txt")
     _journal(project, _deleting(path.format(victim=victim)))
     before = tree(project.parent)
-    for command in (["--write", "--allow-dirty"], ["--recover"]):
-        done = _migrate(*command)
-        assert (done.exit_code, "names files outside of the project" in done.stderr) == (2, True)
+    done = _migrate("--write", "--allow-dirty")
+    assert (done.exit_code, "names files outside of the project" in done.stderr) == (2, True)
     assert tree(project.parent) == before
 
 
@@ -270,12 +267,11 @@ def test_a_journal_that_git_tracks_is_not_believed(project: Path) -> None:
     children.run(["git", "init", "-q"], check=True)
     children.run(["git", "add", "-A", "-f"], check=True)
     before = tree(project)
-    for command in (["--write", "--allow-dirty"], ["--recover"]):
-        done = _migrate(*command)
-        assert (done.exit_code, "git tracks it" in done.stderr) == (2, True)
+    done = _migrate("--write", "--allow-dirty")
+    assert (done.exit_code, "git tracks it" in done.stderr) == (2, True)
     assert tree(project) == before
     children.run(["git", "rm", "-rq", "--cached", FOLDER], check=True)
-    assert "1 file put back" in _migrate("--recover").stderr
+    assert "1 file put back" in _migrate("--write", "--allow-dirty").stderr
     assert not (project / "empty.txt").exists()
 
 
@@ -328,10 +324,10 @@ def test_a_migration_that_is_still_at_work(root: Path) -> None:
             transaction.recover(str(root / FOLDER))
         done = _migrate("--write", str(root))
         assert done.exit_code == 2
-        assert "--recover" in done.stderr
+        assert "the old files are in that folder" in done.stderr
         with pytest.raises(WriteError, match="has just begun here"):
             write(root)
-        assert "put back" in transaction.recover(str(root / FOLDER), force=True)
+    assert "put back" in transaction.recover(str(root / FOLDER))
     assert tree(root) == OLD
 
 

@@ -14,12 +14,11 @@ from shardlift.verify.output_comparison import (
     shown_lines,
     without_gloo,
 )
-from shardlift.verify.program_output import Content, ProgramOutput
+from shardlift.verify.program_output import ProgramOutput
 
 
-def printed(out: str = "", err: str = "", **files: str) -> ProgramOutput:
-    contents = {name: Content(str(hash(text)), text) for name, text in files.items()}
-    return ProgramOutput({"stdout": out, "stderr": err}, contents)
+def printed(out: str = "", err: str = "") -> ProgramOutput:
+    return ProgramOutput({"stdout": out, "stderr": err})
 
 
 def differences(before: ProgramOutput, after: ProgramOutput, **options: object) -> list[str]:
@@ -87,20 +86,6 @@ def test_a_line_that_differs_from_itself_excuses_no_other() -> None:
     (one,) = comparison.differences(before, printed("x 3\ny 2\n"), unstable)
     assert one.at == "stdout, line 2"
     assert comparison.differences(before, printed("x 3\n"), unstable)
-
-
-def test_files() -> None:
-    before = printed(log="1\n2\n", same="x")
-    assert differences(before, before) == []
-    assert differences(before, printed(log="1\n3\n", same="x")) == [
-        "file log, line 2: '2' before, '3' after"
-    ]
-    assert differences(before, printed(log="1\n2\n")) == ["file same: only before: 'this file'"]
-    one, two = (ProgramOutput(files={"x.npz": Content(digest)}) for digest in ("ab", "cd"))
-    assert differences(one, two) == ["file x.npz: 'ab…' before, 'cd…' after"]
-    early, late = (ProgramOutput(files={f"run-{day}": Content("ab")}) for day in
-                   ("2026-11-16", "2026-11-17"))  # fmt: skip
-    assert differences(early, late) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from shardlift.cli.rewrite import Request, RewriteCommand, recover, rewrite, rewrite_options
+from shardlift.cli.rewrite import Request, RewriteCommand, rewrite, rewrite_options
 from shardlift.cli.verify_options import VerifyOptions, verify_options
 from shardlift.rewrite.goal import Goal
 
@@ -33,23 +33,19 @@ from shardlift.rewrite.goal import Goal
     "outputs, instead of the run of --verify. May be given several times: what holds in all runs "
     "is used.",
 )
-@click.option(
-    "--recover", "only_recover", is_flag=True, help="Only put back what was interrupted, and stop."
-)
 @rewrite_options
 @verify_options
 def migrate_command(
     to: str,
     paths: tuple[str, ...],
     facts: tuple[str, ...],
-    only_recover: bool,
     **asked: Any,
 ) -> None:
     """Leave pmap: rewrite it to jax.jit(jax.shard_map(...)), with the same shapes and numbers.
 
     Includes what `shardlift fix` does. Reads .py and .ipynb under each PATH (the current folder if
-    none is given) and runs nothing of them, unless --verify says what to run. What cannot be
-    rewritten is left as it is and listed with the reason.
+    none is given) and runs nothing of them, unless --verify says what to run. What
+    cannot be rewritten is left as it is and listed with the reason.
 
     Exits 0 if there was nothing to do or all of it was written, 1 if there is a diff to look at
     or something was refused or backed out, 2 if a file could not be read or written, or COMMAND
@@ -58,7 +54,5 @@ def migrate_command(
     goal, paths = Goal(to), paths or (".",)
     options = VerifyOptions.take(asked)
     options.check(asked["diff"], goal, facts)
-    if only_recover:
-        recover(paths, True, asked["diff"])
     request = Request(goal, paths, facts=facts, **asked)
     rewrite(request, options.for_goal(goal))

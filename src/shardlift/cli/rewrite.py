@@ -119,7 +119,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
         stop(f"no such file or folder: {', '.join(missing)}")
-    recover(paths, False, diff)
+    _recover(paths, diff)
     config, settings = _settings(paths[0], asked.target_jax)
     settings = replace(settings, many_processes=options.many_processes)
     passed = Passed()
@@ -251,20 +251,16 @@ def _describe(request: PullRequest, path: str) -> None:
         stop(f"--pr {path} cannot be written: {error.strerror}; the migration itself was")
 
 
-def recover(paths: tuple[str, ...], only: bool, diff: bool) -> None:
-    """Put back what an interrupted migration left, if files may be written; `only`: then stop."""
-    found = transaction.interrupted((*paths, "."))
-    for folder in found:
+def _recover(paths: tuple[str, ...], diff: bool) -> None:
+    """Put back what an interrupted migration left, if files may be written."""
+    for folder in transaction.interrupted((*paths, ".")):
+        said = f"{folder} is there: a write was interrupted, and the next --write puts it back"
         try:
-            said = f"{folder} is there: shardlift migrate --recover"
-            if only or not diff:
-                said = transaction.recover(folder, only)
+            if not diff:
+                said = transaction.recover(folder)
         except (transaction.WriteError, OSError) as error:
             stop(str(error))
         click.echo(escape_control(f"shardlift migrate: {said}", keep="\n"), err=True)
-    if only:
-        click.echo("" if found else "Nothing was interrupted here.", nl=not found)
-        sys.exit(0)
 
 
 def _summary(migration: Migration, diff: bool, verbose: bool) -> None:

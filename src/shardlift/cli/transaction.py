@@ -33,7 +33,9 @@ Returned = TypeVar("Returned")
 FOLDER = ".shardlift-migrate"
 _JOURNAL = "journal.json"
 _MARKS = (".git", ".hg", "pyproject.toml", "setup.py")
-_ABOUT = "shardlift migrate was interrupted; `shardlift migrate --recover` puts the files back"
+_ABOUT = (
+    "shardlift migrate was interrupted; the next `shardlift migrate --write` puts the files back"
+)
 
 
 class WriteError(Exception):
@@ -181,21 +183,21 @@ def interrupted(paths: Sequence[str]) -> list[str]:
     return [str(folder / FOLDER) for folder in above if os.path.lexists(folder / FOLDER)]
 
 
-def recover(folder: str, force: bool = False) -> str:
+def recover(folder: str) -> str:
     """Put back what was interrupted; says what was done. Only for commands that write.
 
     Raises `WriteError` if somebody else may have made the folder, to have files changed: if git
     tracks it, if another user owns it, or if a path in it leads elsewhere. Also if the migration
-    is still at work, as far as its process id tells (`force`: whatever that tells).
+    is still at work, as far as its process id tells.
     """
     folder = os.path.join(os.path.realpath(os.path.dirname(folder)), FOLDER)
     if (why := _distrust(folder)) is not None:
         raise WriteError(f"{folder} is not from a migrate that was interrupted: {why}. Delete it.")
     process, entries = _read_journal(folder)
-    if not force and process != os.getpid() and _is_alive(process):
+    if process != os.getpid() and _is_alive(process):
         raise WriteError(
             f"another migrate is at work here, process {process} ({folder}). If that is something "
-            "else by now: shardlift migrate --recover"
+            "else by now, the old files are in that folder: move them back and delete it"
         )
     edited = _put_back(folder)
     said = f"an earlier migrate was interrupted: {count(len(entries), 'file')} put back as before"

@@ -38,7 +38,6 @@ from shardlift.verify.compare.verdicts import (
 )
 from shardlift.verify.compare.verdicts import SitePlace as Called
 from shardlift.verify.output_comparison import DEFAULT_MASKS, Difference, Mask, OutputComparison
-from shardlift.verify.program_output import empty_folder
 from shardlift.verify.verdict_text import basis
 
 # What ends a proof without a result.
@@ -112,21 +111,8 @@ class VerifyRequest:
 
 def verify_migration(request: VerifyRequest, tell: running.Tell) -> VerifiedMigration:
     """Run the program before and after, back out what differs, until the rest holds."""
-    outputs = request.settings.outputs
-    existed = outputs is not None and os.path.isdir(outputs)
-    if outputs is not None and existed and os.listdir(outputs):
-        raise running.CannotRunError(
-            f"--outputs {outputs} is not empty: it is emptied before each run of the command. "
-            "Name an empty folder, or one that does not exist."
-        )
-    try:
-        with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
-            return _Verifier(request, folder, tell).verified()
-    finally:
-        if outputs is not None:
-            empty_folder(outputs)
-            if not existed and os.path.isdir(outputs):
-                os.rmdir(outputs)
+    with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
+        return _Verifier(request, folder, tell).verified()
 
 
 class _Verifier:
@@ -262,7 +248,7 @@ class _Verifier:
             yield "the output was not compared (--ignore-output)"
             return
         masked = ", ".join(f"{name} ({n})" for name, n in comparison.masked(output).items())
-        if masked or self.request.settings.verbose or output.files:
+        if masked or self.request.settings.verbose:
             but = f", but for what may differ: {masked}" if masked else ""
             yield f"the output is the same, {output.extent}{but}"
         if self.unstable_output:
@@ -387,7 +373,6 @@ def request(
         processes=options.processes if isinstance(options.processes, int) else 1,
         stuck_after=options.stuck_after,
         verbose=verbose,
-        outputs=options.outputs,
         facts=project.lacks_facts,
     )
     return VerifyRequest(

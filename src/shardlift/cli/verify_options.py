@@ -103,25 +103,17 @@ _OPTIONS = (
         "rtol=1e-5,rounding=4]",
     ),
     click.option(
-        "--outputs",
-        type=click.Path(file_okay=False),
-        metavar="FOLDER",
-        help="With --verify: an empty folder that COMMAND writes to. It is emptied before each "
-        "run, and its files are compared too.",
-    ),
-    click.option(
         "--mask",
         type=Pattern(),
         multiple=True,
         metavar="REGEX",
-        help="With --verify: what may differ in what COMMAND prints and writes. Dates, times of "
+        help="With --verify: what may differ in what COMMAND prints. Dates, times of "
         "day, durations, rates, addresses, line numbers and temporary paths may.",
     ),
     click.option(
         "--ignore-output",
         is_flag=True,
-        help="With --verify: compare what mapped functions return, not what COMMAND prints and "
-        "writes.",
+        help="With --verify: compare what mapped functions return, not what COMMAND prints.",
     ),
     click.option(
         "--devices",
@@ -165,7 +157,6 @@ class VerifyOptions:
     devices: int | None
     processes: int | str | None
     stuck_after: float
-    outputs: str | None = None
     mask: tuple[str, ...] = ()
     ignore_output: bool = False
 
@@ -191,7 +182,7 @@ class VerifyOptions:
             raise click.UsageError(
                 "--verify runs the new text, so it has to be written: add --write"
             )
-        needing = ["only_verified", "tolerance", "devices", "outputs", "mask"]
+        needing = ["only_verified", "tolerance", "devices", "mask"]
         needing += ["ignore_output"]
         for name in needing:
             if getattr(self, name) and self.verify is None:

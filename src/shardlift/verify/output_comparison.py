@@ -1,4 +1,4 @@
-"""Compares what two programs print and write, line by line, with times and the like masked."""
+"""Compares what two programs print, line by line, with times and the like masked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from shardlift.verify.compare.array_distance import Tolerance
-from shardlift.verify.program_output import Content, ProgramOutput
+from shardlift.verify.program_output import ProgramOutput
 
 
 class Mask(NamedTuple):
@@ -37,7 +37,7 @@ DEFAULT_MASKS = (
 class Difference(NamedTuple):
     """The first difference at one place."""
 
-    where: str  # a stream, or a file
+    where: str  # a stream
     line: int | None  # from 0; None if there is no such line on one side, or no lines
     before: str | None
     after: str | None
@@ -79,10 +79,9 @@ class OutputComparison:
         unstable: Collection[tuple[str, int | None]] = (),
     ) -> list[Difference]:
         """All differences but those at ``unstable`` places, such as `Difference.place`."""
-        everywhere = *self._streams(before.streams, after.streams), *self._files(before, after)
         return [
             difference
-            for difference in everywhere
+            for difference in self._streams(before.streams, after.streams)
             if not {difference.place, (difference.where, None)} & {*unstable}
         ]
 
@@ -90,23 +89,6 @@ class OutputComparison:
         for name in sorted(before.keys() | after.keys()):
             texts = [own_text(name, side.get(name, "")) for side in (before, after)]
             yield from self._texts(name, *texts)
-
-    def _files(self, before: ProgramOutput, after: ProgramOutput) -> Iterator[Difference]:
-        left, right = (self._by_masked_name(side.files) for side in (before, after))
-        for name in sorted(left.keys() | right.keys()):
-            old, new, where = left.get(name), right.get(name), f"file {name}"
-            if old is None or new is None:
-                sides = [None if side is None else "this file" for side in (old, new)]
-                yield Difference(where, None, *sides)
-            elif old.digest == new.digest:
-                continue
-            elif old.text is None or new.text is None:
-                yield Difference(where, None, f"{old.digest[:12]}…", f"{new.digest[:12]}…")
-            else:
-                yield from self._texts(where, old.text, new.text)
-
-    def _by_masked_name(self, files: Mapping[str, Content]) -> dict[str, Content]:
-        return {self.mask(name): content for name, content in files.items()}
 
     def _texts(self, where: str, before: str, after: str) -> Iterator[Difference]:
         left, right = shown_lines(before), shown_lines(after)
@@ -134,8 +116,7 @@ class OutputComparison:
     def masked(self, output: ProgramOutput) -> Counter[str]:
         """How often each mask matched."""
         counts: Counter[str] = Counter()
-        texts = [own_text(*stream) for stream in output.streams.items()]
-        for text in (*texts, *(file.text or "" for file in output.files.values())):
+        for text in (own_text(*stream) for stream in output.streams.items()):
             for mask in self.masks:
                 text, count = mask.pattern.subn(f"<{mask.name}>", text)
                 counts[mask.name] += count

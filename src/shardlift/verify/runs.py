@@ -33,8 +33,6 @@ from shardlift.verify.compare.processes import judge_processes
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side, Verdict
 from shardlift.verify.program_output import (
     ProgramOutput,
-    empty_folder,
-    read_folder,
     run_and_read,
 )
 
@@ -72,7 +70,6 @@ class ComparisonOptions:
     patch_after: bool = False
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)  # additional variables of AFTER
-    outputs: str | None = None  # a folder that the program writes to, emptied before each run
     facts: bool = False  # records times, placements and proofs of BEFORE, too
 
 
@@ -407,11 +404,7 @@ def record(
     )
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}
-    if settings.outputs is not None:
-        empty_folder(settings.outputs)
     status, output, error = run_program(source, options, settings, env)
-    if settings.outputs is not None:
-        output = replace(output, files=read_folder(settings.outputs))
     parts = [part_path(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"

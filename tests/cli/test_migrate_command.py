@@ -8,11 +8,13 @@ import stat
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main
 from shardlift.cli.leftovers import leftovers_in
+from shardlift.cli.migrate import migrate_command
 from tests import children
 
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
@@ -413,3 +415,11 @@ def test_the_line_that_decides_for_many_processes_is_named(project: Path) -> Non
         assert ("Two ways on" in result.stderr) is is_many
         assert "because of" not in result.stderr
     assert "is not `one`, `many` or a number" in _run("--processes", "some").output
+
+
+def test_the_options_are_few_and_in_groups() -> None:
+    result = CliRunner().invoke(migrate_command, ["--help"])
+    for title in ("Rewrite:", "Verify:", "Output:"):
+        assert f"\n{title}\n" in result.stdout
+    options = [one for one in migrate_command.params if isinstance(one, click.Option)]
+    assert len(options) <= 18

@@ -389,7 +389,7 @@ def test_a_wrong_gradient_in_one_process_of_a_job(
         return dataclasses.replace(migration, files=tuple(files))
 
     monkeypatch.setattr(ProjectMigration, "render", render)
-    result = _run("--verify", "python t.py", "--processes", "2", "--to", "shim", "--ignore-output")
+    result = _run("--verify", "python t.py", "--processes", "2", "--to", "shim", "--mask", ".*")
     assert result.exit_code == 1, result.output
     assert "`python t.py`: 1 verified, 1 backed out, after 2 runs." in result.stdout
     assert "t.py:19:10: left as it is: numbers differ: " in " ".join(result.stdout.split())

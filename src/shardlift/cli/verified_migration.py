@@ -105,8 +105,8 @@ class VerifyRequest:
     command: running.RunSource
     settings: running.ComparisonOptions
     most_runs: int
-    only_verified: bool = False
-    output: OutputComparison | None = None  # None: what the program prints is not compared
+    only_verified: bool
+    output: OutputComparison
 
 
 def verify_migration(request: VerifyRequest, tell: running.Tell) -> VerifiedMigration:
@@ -236,17 +236,12 @@ class _Verifier:
         return trial
 
     def _differences(self, other: running.Run) -> list[Difference]:
-        if self.request.output is None:
-            return []
         unstable = {one.place for one in self.unstable_output}
         return self.request.output.differences(self.before.output, other.output, unstable)
 
     def _output_notes(self) -> Iterable[str]:
         """What of the output was compared, masked and left out."""
         comparison, output = self.request.output, self.before.output
-        if comparison is None:
-            yield "the output was not compared (--ignore-output)"
-            return
         masked = ", ".join(f"{name} ({n})" for name, n in comparison.masked(output).items())
         if masked or self.request.settings.verbose:
             but = f", but for what may differ: {masked}" if masked else ""
@@ -383,7 +378,7 @@ def request(
         settings,
         options.max_runs,
         options.only_verified,
-        None if options.ignore_output else _output_comparison(options, settings.tolerance),
+        _output_comparison(options, settings.tolerance),
     )
 
 

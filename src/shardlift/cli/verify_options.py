@@ -107,13 +107,8 @@ _OPTIONS = (
         type=Pattern(),
         multiple=True,
         metavar="REGEX",
-        help="With --verify: what may differ in what COMMAND prints. Dates, times of "
-        "day, durations, rates, addresses, line numbers and temporary paths may.",
-    ),
-    click.option(
-        "--ignore-output",
-        is_flag=True,
-        help="With --verify: compare what mapped functions return, not what COMMAND prints.",
+        help="With --verify: what may differ in what COMMAND prints. Dates, times of day, "
+        "durations, rates, addresses, line numbers and temporary paths may.",
     ),
     click.option(
         "--devices",
@@ -158,7 +153,6 @@ class VerifyOptions:
     processes: int | str | None
     stuck_after: float
     mask: tuple[str, ...] = ()
-    ignore_output: bool = False
 
     @classmethod
     def take(cls, asked: dict[str, Any]) -> VerifyOptions:
@@ -183,7 +177,6 @@ class VerifyOptions:
                 "--verify runs the new text, so it has to be written: add --write"
             )
         needing = ["only_verified", "tolerance", "devices", "mask"]
-        needing += ["ignore_output"]
         for name in needing:
             if getattr(self, name) and self.verify is None:
                 option = f"--{name.replace('_', '-')}"

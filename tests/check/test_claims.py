@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 CLAIMS = {
     "SL112": ("jax.pmap(f, global_arg_shapes=None)", "TypeError"),
     "SL204": ("jax.pmap(jax.pmap(f))(jnp.ones((4, 2, 3)))", "ValueError"),
+    "SL207": ("jax.pmap(f, out_axes=-1)(jnp.ones((8, 2, 3))).shape", [16, 3, 1]),
     "SL303 one device": ("jax.pmap(f)(jax.device_put(x, jax.devices()[0]))", "ValueError"),
     "SL303 whole": ("jax.pmap(f)(jax.device_put(x, NamedSharding(mesh, P())))", "ValueError"),
     "SL303 along the axis": (

@@ -73,12 +73,15 @@ def test_left_alone(text: str) -> None:
          "jax.device_get(jax.tree.map(first_row, out))"),
         (f"from flax.jax_utils import replicate as r\n{G}print(jax.tree.map(lambda v: v[0], r(x)))",
          "print(jax.tree.map(first_row, r(x)))"),
+        (f"{G}out = jax.tree.map(lambda v: v[0], out)", "out = jax.tree.map(first_row, out)"),
+        (f"def first(t):\n    return jax.tree.map(lambda v: v[0], t)\n{G}m = first(out)",
+         f"return jax.tree.map(first_row, t)\n{G}m = first(out)"),
         (f"{G}print(jax.tree.map(\n    lambda v: v[0],  # one\n    out,\n))",
          "print(jax.tree.map(\n    first_row,  # one\n    out,\n))"),
     ],
 )  # fmt: skip
 def test_rewritten(before: str, after: str) -> None:
-    assert rewritten(rewrite, before).endswith(f"\n{after}")
+    assert rewritten(rewrite, before).endswith(after)
     assert not rewritten(rewrite, before, Goal.SHIM).endswith(after)
 
 
@@ -130,3 +133,14 @@ def test_flax_s_unreplicate_stays_beside_it() -> None:
     after = migrated(text, settings=Settings((0, 12), (0, 12, 12)))
     assert "spmd_map(step, 'i')" in after
     assert after.endswith("save(unreplicate(s))\nprint(first_row(loss).item())\n")
+
+
+def test_the_own_unreplicate_of_another_file() -> None:
+    files = {
+        "use.py": "import jax\nfrom tools import first\nm = first(jax.pmap(f)(x))\n",
+        "tools.py": "import jax\ndef first(t):\n    return jax.tree.map(lambda v: v[0], t)\n",
+    }
+    project = Project.of(*(Source(path, text) for path, text in files.items()))
+    (read,) = rewrite(project.file("tools.py"), Goal.FIX)
+    assert read.edits[0].replacement == "first_row"
+    assert list(rewrite(project.file("use.py"), Goal.FIX)) == []

@@ -91,6 +91,36 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax.numpy as jnp\nx = jnp.full(3, -jnp.inf) * (-jnp.inf)**2 + 0.0\n",
         ),
         (
+            "from jax.sharding import NamedSharding, PmapSharding\n"
+            "print(isinstance(s, PmapSharding), NamedSharding(m, p))\n",
+            "from jax.sharding import NamedSharding\n"
+            "print(isinstance(s, NamedSharding), NamedSharding(m, p))\n",
+        ),
+        (
+            "import jax\njax.distributed.initialize()\n"
+            "p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')\ndef wait():\n"
+            "    p(jax.numpy.ones(jax.local_device_count())).block_until_ready()\n",
+            "import jax\nfrom jax.experimental import multihost_utils\n"
+            "jax.distributed.initialize()\n"
+            "p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')\ndef wait():\n"
+            '    multihost_utils.sync_global_devices("wait")\n',
+        ),
+        (
+            "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n",
+            "import jax\njax.distributed.initialize()\nf = jax.pmap(g)\n",
+        ),
+        (
+            "import jax, numpy as np, jax.numpy as jnp\n"
+            "def put(y, devices):\n"
+            "    rows = jax.NamedSharding(jax.sharding.Mesh(devices, ('x',)), jax.P('x'))\n"
+            "    return jax.device_put(jnp.stack([y] * len(devices)), rows)\n",
+            "import jax, numpy as np, jax.numpy as jnp\n"
+            "def put(y, devices):\n"
+            "    rows = jax.NamedSharding(jax.sharding.Mesh(devices, ('x',)), jax.P('x'))\n"
+            "    return jax.make_array_from_callback(\n"
+            "        (len(devices), *jnp.shape(y)), rows, lambda _: jnp.expand_dims(y, 0)\n    )\n",
+        ),
+        (
             "from jax.config import config\nconfig.FLAGS.jax_xla_backend = 'tpu_driver'\n"
             "config.FLAGS.jax_enable_x64 = True\nprint(config.FLAGS.jax_enable_x64)\n",
             "from jax import config\nconfig.update('jax_enable_x64', True)\n"
@@ -315,7 +345,7 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
         ("import jax\nok = isinstance(x, jax.pxla.ShardedDeviceArray)\n", "see jax.Array"),
         ("import flax\nopt = flax.optim.Adam()\n", "removed in flax 0.6"),
         ("from flax import optim\nopt = optim.Adam()\n", "removed in flax 0.6"),
-        ("import jax\nok = isinstance(s, jax.sharding.PmapSharding)\n", "see jax.sharding.Named"),
+        ("import jax\ns = jax.sharding.PmapSharding(devices, spec)\n", "see jax.sharding.Named"),
         ("import jax\nf = jax.soft_pmap(g)\n", "removed in JAX 0.3.18"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
         ("import jax\nold = jax.config.jax_pmap_shmap_merge\n", "removed in JAX 0.10"),

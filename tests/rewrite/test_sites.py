@@ -129,7 +129,6 @@ def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
         "f = jax.pmap(g, 'i', in_axes=(0, None))",
         "f = jax.pmap(g, 'i', in_axes=[1, 0], out_axes=None)",
         "f = jax.pmap(g, static_broadcasted_argnums=1, in_axes=(0, None))",
-        "f = jax.jit(jax.pmap(g))",
         "y = jax.pmap(g)(x)[0]",
         "@jax.pmap\ndef f(x): ...",
         "@functools.partial(jax.pmap, axis_name='i')\ndef f(x): ...",

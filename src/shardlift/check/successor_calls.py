@@ -30,6 +30,9 @@ class SuccessorCall:
 def successor_call(file: File, name: ast.expr, row: Removed) -> SuccessorCall | None:
     """What becomes of a use of a removed function; None if it cannot be told."""
     call = file.index.parents.get(name)
+    if row.name == "jax.sharding.PmapSharding":
+        checked = file.called(call) == "builtins.isinstance" and name in getattr(call, "args", ())
+        return SuccessorCall((), "jax.sharding.NamedSharding") if checked else None
     form = _FORMS.get(row.name)
     if form is None or not isinstance(call, ast.Call) or call.func is not name:
         return None

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
+from shardlift.source.model import Edit
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import function_of, surely_mapped
 from shardlift.source.values import External, Mapped, Partial, Result
@@ -48,6 +49,16 @@ def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
                 for inner in file.index.within(function, ast.Call):
                     if inner in calls:
                         yield inner, transform, calls[inner]
+
+
+def without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
+    """`jax.pmap(f)` for `jax.jit(jax.pmap(f))`: the jit has nothing to do."""
+    if not isinstance(node, ast.Call) or file.called(node) != "jax.jit":
+        return ()
+    if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Call | ast.Name):
+        return ()
+    is_mapped = surely_mapped(file, node.args[0]) is not None
+    return (file.replace(node, file.text(node.args[0])),) if is_mapped else ()
 
 
 def _called_in(

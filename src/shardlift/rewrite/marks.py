@@ -19,10 +19,12 @@ _MAPS = frozenset({Kind.SITE, Kind.VALUE})
 
 def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
     """The command after which a finding is gone."""
-    if Kind.NAME in rule.rewritten_as:
-        return Rewriter.FIX if match.edits else Rewriter.HAND
-    if not rule.rewritten_as:
+    if Kind.NAME in rule.rewritten_as and match.edits:
+        return Rewriter.FIX
+    if not rule.rewritten_as - {Kind.NAME}:
         return Rewriter.HAND
+    if match.file is not None:
+        file = match.file
     rewriters = {_rewriter_at(file, rule, node) for node in match.sites or (match.node,)}
     return next(one for one in reversed(Rewriter) if one in rewriters)
 

@@ -1,9 +1,10 @@
 """Reading the first row of what a pmapped function returned, without gathering the others.
 
-`x[0]`, alone or in a tree map, gathers all rows. Where the value goes to the host, `first_row`
-reads it on the first device instead. It decides when it runs: for a tuple, and for anything else
-but rows on devices, it is `x[0]`. Any other `x[0]` is left alone: its value may be needed on all
-devices.
+`x[0]` gathers all rows. `first_row` reads the first one on its own device instead. It decides when
+it runs: for a tuple, and for anything else but rows on devices, it is `x[0]`. It is written where
+the value goes to the host, and into a project's own `unreplicate`: its tree lies on the first
+device then, as before JAX 0.8, and as with flax's. Any other `x[0]` is left alone: its value may be
+needed on all devices.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from shardlift.check.rules import all_rules
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import is_free
 from shardlift.source.file import File
@@ -21,11 +23,13 @@ from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.outputs import may_be_output, may_have_rows
 from shardlift.source.scopes import end, position
+from shardlift.source.sites import scope_name
 from shardlift.source.values import Result
 
 FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
 _HELPER = "first_row"
 _ON_HOST = frozenset({"builtins.float", "builtins.int", "builtins.print", *TO_HOST})
+_SL402 = all_rules()["SL402"]
 _LOGGING = ("debug", "info", "warning", "error")
 
 
@@ -34,7 +38,8 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     if goal is Goal.SHIM:
         return  # they work, if slowly
     for call in file.index.nodes(ast.Call):
-        if _is_first_of_tree(file, call) and _goes_to_host(file, call):
+        whole = _goes_to_host(file, call) or _replaces_rows(file, call)
+        if (whole and _is_first_of_tree(file, call)) or _is_own_helper(file, call):
             yield _replace(file, call, file.replace(call.args[0], _HELPER))
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice) and _goes_to_host(file, node) and may_have_rows(file, node.value):
@@ -48,6 +53,42 @@ def _is_first_of_tree(file: File, call: ast.Call) -> bool:
     if file.called(call) not in TREE_MAPS or len(call.args) != 2 or call.keywords:
         return False
     return takes_first(file, call.args[0]) and _is_on_devices(file, call.args[1])
+
+
+def _replaces_rows(file: File, call: ast.Call) -> bool:
+    """`state = jax.tree.map(…, state)`: nobody puts the first row together with the others."""
+    statement = file.index.parents.get(call)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not call.args:
+        return False
+    return file.text(statement.targets[0]) == file.text(call.args[-1])
+
+
+def _is_own_helper(file: File, call: ast.Call) -> bool:
+    """Whether a tree map is the project's own `unreplicate`, called with an output of pmap."""
+    if file.called(call) not in TREE_MAPS or len(call.args) != 2 or call.keywords:
+        return False
+    return takes_first(file, call.args[0]) and scope_name(file, call) in _own_helpers(file)
+
+
+def _own_helpers(file: File) -> frozenset[str]:
+    """The functions of a file that SL402 finds called, there or in another file."""
+    if _own_helpers not in file.memo:
+        functions = file.index.nodes(ast.FunctionDef)
+        returned = {f.name: file.index.returns(f) for f in functions}
+        named = [
+            n for n, nodes in returned.items() if any(file.called(x) in TREE_MAPS for x in nodes)
+        ]
+        users = {user.path: user for name in named for user in file.project.files_with(name)}
+        readers = (users | {file.path: file}).values() if named else ()
+        matches = [match for reader in readers for match in _SL402.visit(reader)]
+        file.memo[_own_helpers] = frozenset(
+            scope_name(match.file, node)
+            for match in matches
+            if match.file is not None and match.file.path == file.path
+            for node in match.sites
+        )
+    names: frozenset[str] = file.memo[_own_helpers]
+    return names
 
 
 def _is_on_devices(file: File, tree: ast.expr) -> bool:

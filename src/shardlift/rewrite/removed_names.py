@@ -12,7 +12,7 @@ from shardlift.check.renames import guarded_uses
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.goal import Goal
 from shardlift.source.file import File
-from shardlift.source.model import Kind, Match
+from shardlift.source.model import Kind, Level, Match
 from shardlift.source.removed_names import ALL
 
 
@@ -21,7 +21,9 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     del goal
     for rule in all_rules().values():
         if Kind.NAME in rule.rewritten_as and rule.since <= file.target:
-            yield from rule.visit(file)
+            for match in rule.visit(file):
+                if match.edits or (rule.rewritten_as == {Kind.NAME} and rule.level is Level.BROKEN):
+                    yield match
     for node, row, guard in guarded_uses(file, ALL):
         where = f"guarded on line {file.span(guard).line}"
         yield Match(node, f"{row.name} is {where}", kind=Kind.NAME, skipped=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.libraries import COLLECTIVES, REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
 from shardlift.source.scopes import FUNCTIONS, argument_at, positional
-from shardlift.source.values import Argument, Constant, Known, Mapped, Output, Result
+from shardlift.source.values import Argument, Constant, Known, Located, Mapped, Output, Result
 from shardlift.source.wrappers import argument_for, is_plain
 
 _LOCAL = frozenset({"jax.local_device_count", "jax.local_devices"})
@@ -70,6 +70,16 @@ def unreplicated_tree(file: File, call: ast.Call) -> ast.expr | None:
         if isinstance(tree, Argument) and tree.function is value.node:
             return argument_for(value, tree.node.arg, call)
     return None
+
+
+def first_of_tree_in(file: File, call: ast.Call) -> Located | None:
+    """The tree map in a function of the project that reads the first replica, if one is called."""
+    value = file.only(call.func)
+    returned = value.returns() if isinstance(value, Known) else []
+    if not isinstance(value, Known) or len(returned) != 1:
+        return None
+    inner = _first_of_tree(value.file, returned[0])
+    return Located(returned[0], value.file) if inner is not None else None
 
 
 def _first_of_tree(file: File, node: ast.expr) -> ast.expr | None:
@@ -146,9 +156,15 @@ def _leading_count(file: File, shape: ast.expr) -> ast.expr | None:
 
 def repeated_by(file: File, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """The `x` and the `n` of `[x] * n`, where `n` counts devices."""
+    repeated = repeated_list(node)
+    return repeated if repeated is not None and device_count(file, repeated[1]) else None
+
+
+def repeated_list(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The `x` and the `n` of `[x] * n`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for side, other in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(side, ast.List) and len(side.elts) == 1 and device_count(file, other):
+            if isinstance(side, ast.List) and len(side.elts) == 1:
                 return side.elts[0], other
     return None
 

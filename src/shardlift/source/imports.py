@@ -35,6 +35,11 @@ def move_names(
     """
     here = statement.module or ""
     bound = {alias: called.get(alias, alias.asname or alias.name) for alias in to}
+    others = {alias.asname or alias.name for alias in statement.names if alias not in to}
+    to = {
+        a: None if place and place[0] == here and bound[a] in others else place
+        for a, place in to.items()
+    }
     renamed = {alias: place[1] for alias, place in to.items() if place and place[0] == here}
     edits = [file.replace(alias, _as(name, bound[alias])) for alias, name in renamed.items()]
     leaving = [alias for alias in to if alias not in renamed]

@@ -105,6 +105,7 @@ class Match:
     skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
     # Other nodes that the edits are for; of a finding, the nodes to rewrite instead of its own.
     sites: tuple[ast.AST, ...] = ()
+    file: File | None = None  # where the sites are, if it is another file
 
 
 @dataclass(frozen=True)

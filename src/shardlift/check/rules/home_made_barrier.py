@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count
 from shardlift.source.libraries import REDUCTIONS
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
 from shardlift.source.outputs import returned_at
+from shardlift.source.sites import scope_name
 from shardlift.source.values import Mapped
 
+_IMPORT = "from jax.experimental import multihost_utils"
 _FILLERS = frozenset(
     f"{module}.{name}" for module in ("jax.numpy", "numpy") for name in ("ones", "zeros")
 )
@@ -27,7 +29,18 @@ def visit(file: File) -> Iterator[Match]:
         if len(call.args) == 1 and _only_reduces(mapped):
             filler = file.definition(call.args[0])
             if file.called(filler) in _FILLERS and _only_waits(file, call):
-                yield Match(call, "a barrier made with pmap: use sync_global_devices(name)")
+                text = "a barrier made with pmap: use sync_global_devices(name)"
+                yield Match(call, text, *_sync(file, call))
+
+
+def _sync(file: File, call: ast.Call) -> tuple[tuple[Edit, ...], frozenset[str]]:
+    """The statement as JAX's own barrier, if all that it does is to wait."""
+    statement = file.index.statement(call)
+    if not isinstance(statement, ast.Expr) or not file.many_processes:
+        return (), frozenset()
+    scope = scope_name(file, statement).rpartition(".")[2] or "barrier"
+    text = f'multihost_utils.sync_global_devices("{scope}")'
+    return (file.replace(statement, text),), frozenset({_IMPORT})
 
 
 def _only_reduces(mapped: Mapped) -> bool:
@@ -93,4 +106,5 @@ RULE = Rule(
         "import jax\nimport numpy as np\njax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))",
     ),
     since=(0, 8),
+    rewritten_as=frozenset({Kind.NAME}),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Level, Match, Rule
 from shardlift.source.sites import Role
 
 _GONE = ("global_arg_shapes",)
@@ -43,5 +43,4 @@ RULE = Rule(
         "global_arg_shapes = 1",
     ),
     since=(0, 10),
-    rewritten_as=frozenset({Kind.NAME}),
 )

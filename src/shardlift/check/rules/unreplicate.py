@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
+from shardlift.source.idioms import first_of_tree_in
 from shardlift.source.libraries import REPLICATE, UNREPLICATE
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, may_be_output
@@ -29,7 +30,12 @@ def visit(file: File) -> Iterator[Match]:
             continue
         if name in UNREPLICATE or may_be_output(file, tree) or _is_stacked(file, tree):
             across = ", across processes" if file.many_processes else ""
-            yield Match(call, f"every leaf is gathered from all devices{across}, then sliced")
+            text = f"every leaf is gathered from all devices{across}, then sliced"
+            inner = first_of_tree_in(file, call)
+            if inner is None:
+                yield Match(call, text)
+            else:
+                yield Match(call, text, sites=(inner.node,), file=inner.file)
 
 
 def _is_stacked(file: File, node: ast.expr) -> bool:

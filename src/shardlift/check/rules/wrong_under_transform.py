@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shardlift.check.transforms import mapped_under_transform
+from shardlift.check.transforms import mapped_under_transform, without_jit
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
@@ -19,7 +19,8 @@ def visit(file: File) -> Iterator[Match]:
     if file.many_processes:
         for node, transform, mapped in mapped_under_transform(file):
             text = f"pmap inside {transform}: collectives do not cross processes"
-            yield Match(node, text, sites=(mapped.node,) if mapped.file is file else ())
+            edits, sites = without_jit(file, node), (mapped.node,) if mapped.file is file else ()
+            yield Match(node, text, edits, sites=sites)
 
 
 RULE = Rule(
@@ -49,5 +50,5 @@ RULE = Rule(
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\ny = jax.device_get(p(x))",
     ),
     since=(0, 8),
-    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
+    rewritten_as=frozenset({Kind.NAME, Kind.SITE, Kind.VALUE}),
 )

@@ -1,0 +1,60 @@
+"""`in_axes` or `out_axes` of pmap count an axis from the end.
+
+Since JAX 0.8 a negative `out_axes` stacks the outputs along another axis than the one that was
+asked for, without an error, and a negative `in_axes` raises or splits another axis. Measured on
+JAX 0.10.2 and 0.12: with 4 devices and rows of shape (2, 3), `out_axes=-1` gives (8, 3, 1) instead
+of (2, 3, 4).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.sites import Role
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Negative numbers in the axes of jax.pmap, at the site or in the wrapper that has them."""
+    for site in file.sites:
+        if site.role is Role.REFERENCE or site.transform.origin != "jax.pmap":
+            continue
+        for name in ("in_axes", "out_axes"):
+            located = site.keywords.get(name)
+            if located is not None and located.file is file and _is_negative(located.node):
+                yield Match(located.node, f"a negative {name} of jax.pmap means another axis")
+
+
+def _is_negative(axes: ast.expr) -> bool:
+    numbers = axes.elts if isinstance(axes, ast.Tuple | ast.List) else [axes]
+    return any(
+        isinstance(number, ast.UnaryOp)
+        and isinstance(number.op, ast.USub)
+        and isinstance(number.operand, ast.Constant)
+        for number in numbers
+    )
+
+
+RULE = Rule(
+    code="SL207",
+    name="negative-axis",
+    level=Level.BROKEN,
+    summary="in_axes or out_axes of pmap count from the end",
+    advice="Count the axis from the front: out_axes=2 if each device returns a matrix.",
+    explain=__doc__,
+    reference=f"{GUIDE}#migrating-to-jax-shard-map",
+    visit=visit,
+    words=("in_axes", "out_axes"),
+    bad=(
+        "import jax\np = jax.pmap(f, out_axes=-1)  # SL207",
+        "import jax\np = jax.pmap(f, in_axes=(0, -1))  # SL207",
+    ),
+    good=(
+        "import jax\np = jax.pmap(f, in_axes=(0, None), out_axes=1)",
+        "import jax\np = jax.vmap(f, out_axes=-1)",
+        "import jax\np = jax.pmap(f, out_axes=axes)",
+    ),
+    since=(0, 8),
+)

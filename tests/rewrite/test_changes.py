@@ -9,6 +9,7 @@ import pytest
 from shardlift.facts import Capture
 from shardlift.rewrite import engine
 from shardlift.rewrite.changes import Change, ChangeId, Decisions
+from shardlift.rewrite.device_axis import target
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
@@ -120,13 +121,13 @@ def test_a_file_whose_choice_is_the_same_is_not_rewritten_again(monkeypatch) -> 
 
 def test_values_are_followed_once_for_all_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     analysed: list[int] = []
-    real = engine.analyse
+    real = target.analyse
 
     def counted(files: Iterable[File], facts: Sequence[Capture]) -> FollowedProgram:
         analysed.append(1)
         return real(files, facts)
 
-    monkeypatch.setattr(engine, "analyse", counted)
+    monkeypatch.setattr(target, "analyse", counted)
     project = _project(Goal.GLOBAL, first=TRAINING)
     whole = project.render()
     assert "in_specs=(jax.P(), jax.P(" in _texts(whole)["first.py"]

@@ -29,7 +29,6 @@ from shardlift.cli.formats.pull_request import PullRequest
 from shardlift.cli.leftovers import Leftover
 from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.stop import stop
-from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
@@ -189,6 +188,8 @@ def _verify(
             request = verified_migration.request(project, contents, root, options, asked.verbose)
             return verified_migration.verify_migration(request, tell)
     except verified_migration.ERRORS as error:
+        from shardlift.cli.stuck import explain_error
+
         stop(f"{explain_error(error)}\nNothing was written.")
 
 

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.changes import Change, Decisions
-from shardlift.rewrite.device_axis.dead_code import drop_dead_code
-from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
-from shardlift.rewrite.device_axis.followed_program import FollowedProgram
-from shardlift.rewrite.device_axis.rewrites import analyse, plan
+from shardlift.rewrite.device_axis.failures import NotFollowedError
 from shardlift.rewrite.drafts import finish
 from shardlift.rewrite.explicit_sites import PER_ROW
 from shardlift.rewrite.goal import Goal
@@ -30,10 +28,13 @@ from shardlift.rewrite.passes import (
 )
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.file import File
-from shardlift.source.model import Kind, Match
+from shardlift.source.model import Kind
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
+
+if TYPE_CHECKING:
+    from shardlift.rewrite.device_axis.target import GlobalTarget
 
 _NOT_FOLLOWED = "shardlift failed to follow its arrays, please report it"
 _TOO_DEEP = "its arrays keep their device axis: it is nested too deeply to follow them"
@@ -99,7 +100,7 @@ class ProjectMigration:
         """Render with the facts of these runs from now on."""
         self._facts = facts
         self._stages.clear()
-        self.__dict__.pop("_program", None)
+        self.__dict__.pop("_target", None)
 
     def render(self, decisions: Decisions = Decisions()) -> Migration:
         """The new texts; nothing is written."""
@@ -107,7 +108,8 @@ class ProjectMigration:
             migration, error = self._render(decisions)
             if error is None:
                 return migration
-            self._lose(error)
+            self._target.lose(error)
+            self._stages.clear()
 
     def _render(self, decisions: Decisions) -> tuple[Migration, NotFollowedError | None]:
         """The new texts, and the failure that keeps the files from fitting together."""
@@ -136,7 +138,7 @@ class ProjectMigration:
     def _not_written(self, stage: _Stage, results: Sequence[FileResult]) -> NotFollowedError | None:
         """A file whose arrays lose their axis elsewhere, and that cannot be written itself."""
         written = {result.path for result in results if result.changed}
-        for file in self._program.files if stage.starts else ():
+        for file in self._target.program.files if stage.starts else ():
             start = stage.starts.get(file.path)
             if start is not None and start.changes and file.path not in written:
                 return NotFollowedError(file, UnreadableError("it could not be written"))
@@ -168,32 +170,18 @@ class ProjectMigration:
         return self._stages[key]
 
     @cached_property
-    def _program(self) -> FollowedProgram:
-        """The values of all files, followed once, whatever changes are chosen."""
+    def _target(self) -> GlobalTarget:
+        from shardlift.rewrite.device_axis.target import GlobalTarget  # most runs need none
+
         files = (_parse(self._project, path) for path in self._paths)
-        return analyse([file for file in files if file is not None], self._facts)
-
-    def _lose(self, error: NotFollowedError) -> None:
-        """Follow the values once more, without a file."""
-        old = self._program
-        if error.file in old.lost:
-            raise error.cause
-        self._program = analyse(old.files, self._facts, {**old.lost, error.file: error.cause})
-        self._stages.clear()
-
-    def _starts(self, decisions: Decisions) -> Mapping[str, Rendering]:
-        while True:
-            try:
-                return to_global(self._program, decisions, self._goal, self._unchanged)
-            except NotFollowedError as error:
-                self._lose(error)
+        return GlobalTarget(filter(None, files), self._facts, self._goal)
 
     def _to_global(self, decisions: Decisions) -> _Stage:
         starts: Mapping[str, Rendering] = {}
         unreadable: list[tuple[str, str]] = []
         try:
-            starts = self._starts(decisions)
-            for file, error in self._program.lost.items():
+            starts = self._target.render(decisions, self._unchanged)
+            for file, error in self._target.program.lost.items():
                 if isinstance(error, RecursionError):  # an expression of a thousand terms, say
                     unreadable.append((file.path, _TOO_DEEP))
                 elif not isinstance(error, UnreadableError):
@@ -253,28 +241,6 @@ class _Stage:
         if key not in self.results:
             self.results[key] = finish(draft, home)
         return self.results[key]
-
-
-def to_global(
-    program: FollowedProgram,
-    decisions: Decisions,
-    goal: Goal = Goal.GLOBAL,
-    unchanged: Callable[[Source], Rendering] = Rendering.of,
-) -> dict[str, Rendering]:
-    """The files that change because their arrays lose the device axis, or cannot."""
-    planned = plan(program, decisions, goal)
-    renderings = {file.path: unchanged(file.source) for file in program.files}
-    for finding in planned.findings:
-        file = finding.at.file
-        match = Match(finding.at.node, finding.text, kind=Kind.SITE)
-        with blame(file):
-            renderings[file.path].refused.append(renderings[file.path].change(file, match))
-    for file in program.files:
-        if file.path in planned.rewrites:
-            with blame(file):
-                renderings[file.path].make(file, planned.rewrites[file.path])
-    drop_dead_code(program.files, renderings)
-    return {path: one for path, one in renderings.items() if one.changes or one.refused}
 
 
 def _maps(changes: Iterable[Change]) -> bool:

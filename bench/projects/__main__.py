@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> None:
     rows: Rows = json.loads(path.read_text()) if path.exists() and not given.again else {}
     commands = json.loads(given.commands.read_text()) if given.commands else {}
     todo = [folder for folder in given.folders if _name(folder) not in rows]
-    with ProcessPoolExecutor(given.jobs) as pool:
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
         futures = {
             pool.submit(measure, folder, given.execute, commands.get(folder.name, [])): folder
             for folder in sorted(todo, key=_size, reverse=True)

@@ -71,6 +71,41 @@ def test_what_was_written_for_one_process_raises_in_a_job(
         run(text)
 
 
+GLOBAL = """
+def step(w, batch):
+    return w + jax.lax.pmean(batch.sum(), "i")
+
+
+p_step = jax.pmap(step, axis_name="i")
+
+
+def main():
+    w = jax.device_put_replicated(np.float32(0), jax.local_devices())
+    return p_step(w, x.reshape(jax.local_device_count(), -1))[0]
+
+
+{end}
+"""
+ENDS = {"a script": "result = main()", "a module": "def result():\n    return main()"}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=list(ENDS))
+def test_global_arrays_of_one_process_raise_in_a_job(
+    end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = rewritten(HEAD + GLOBAL.format(end=end), Goal.GLOBAL)
+
+    def call() -> Any:
+        result = run(text)
+        return result() if callable(result) else result
+
+    assert call() == 28 / 8
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(jax.sharding.Mesh, "is_multi_process", True)
+    with pytest.raises(RuntimeError, match="written for one process, not for several"):
+        call()
+
+
 UNEVEN = """
 import contextlib
 

@@ -338,7 +338,7 @@ def _form(
         name=f"{jax}.jit",
         is_jitted=False,
     )
-    return form, needs_helper(mesh)
+    return form, needs_helper(file, mesh)
 
 
 def _listed(name: str, texts: Sequence[str]) -> Argument:

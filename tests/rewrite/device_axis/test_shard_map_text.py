@@ -38,6 +38,10 @@ def main():
         print(jax.pmap(step, axis_name="i")(params, keys)[0])
 """
 MESH = 'mesh = jax.make_mesh((jax.device_count(),), ("i",), axis_types=(AxisType.Auto,))\n'
+ONE_PROCESS = """\
+if mesh.is_multi_process:
+    raise RuntimeError("written for one process, not for several")
+"""
 
 
 def written(text: str, facts: Capture | None = None, **others: str) -> str:
@@ -49,7 +53,7 @@ def test_a_script_has_its_mesh_in_a_variable_and_no_helper() -> None:
     assert MESH in after
     assert "mesh=mesh," in after
     assert "from jax.sharding import AxisType\n" in after
-    assert f"{MESH}replicated = jax.NamedSharding(mesh, jax.P())\n" in after
+    assert f"{MESH}{ONE_PROCESS}replicated = jax.NamedSharding(mesh, jax.P())\n" in after
     assert "jax.device_put(jax.tree.map(jnp.copy, jnp.ones(2)), replicated)" in after
     assert "jax.random.normal(key[0])" in after
     assert after.count("def ") == 2

@@ -18,6 +18,7 @@ from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.forms import DEFAULT_NAME
+from shardlift.rewrite.helpers import MANY_PROCESSES
 from shardlift.rewrite.names import first_free, jax_name
 from shardlift.rewrite.scripts import may_touch_devices
 from shardlift.source.file import File
@@ -87,6 +88,8 @@ class Meshes:
         first, style = self._first[file], Style.of(file.source.text)
         imported = _imports_type(file, names, style)
         lines = [_definition(file, n, axis, imported, style) for axis, n in names.items()]
+        if not file.many_processes:
+            lines += _one_process(style, next(iter(names.values())))
         lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
         line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
         end = newline(file)
@@ -164,6 +167,17 @@ def _definition(file: File, name: str, axis: str, imported: bool, style: Style) 
     return opening + render(call, style, "", len(opening))
 
 
-def needs_helper(text: str) -> frozenset[HelperRequest]:
+def _one_process(style: Style, mesh: str) -> list[str]:
+    """What was written for one process does not run in several."""
+    message = style.string("written for one process, not for several")
+    return [f"if {mesh}.is_multi_process:", f"{style.indent}raise RuntimeError({message})"]
+
+
+def request_helper(file: File, name: str) -> HelperRequest:
+    """Ask for a helper that makes a mesh."""
+    return HelperRequest(name, frozenset({MANY_PROCESSES} if file.many_processes else ()))
+
+
+def needs_helper(file: File, text: str) -> frozenset[HelperRequest]:
     """The helper that the expression of a mesh needs."""
-    return frozenset({HelperRequest(HELPER)} if text.startswith(f"{HELPER}(") else ())
+    return frozenset({request_helper(file, HELPER)} if text.startswith(f"{HELPER}(") else ())

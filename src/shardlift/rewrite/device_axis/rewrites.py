@@ -245,7 +245,7 @@ def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
     if not array_text.fits_on_a_line(point, sharding, weak_types):
         sharding = meshes.named(file, axis, sharding, "replicated")
     edits, imports = array_text.placed(point, sharding, weak_types)
-    helpers = mesh.needs_helper(meshes.text(file, axis, written))
+    helpers = mesh.needs_helper(file, meshes.text(file, axis, written))
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
 
 

@@ -12,7 +12,7 @@ from shardlift.rewrite.device_axis.array_text import numpy_name
 from shardlift.rewrite.device_axis.cells import CellRole, Point, find
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper
+from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper, request_helper
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.forms import CallForm
@@ -51,11 +51,12 @@ def plain_form(
     axis, written = axis_of(site)
     specs = _specs(site, decision, written)
     if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
-        return CallForm(specs, outer, written, name=AT_CALL), frozenset({HelperRequest(AT_CALL)})
+        form = CallForm(specs, outer, written, name=AT_CALL)
+        return form, frozenset({request_helper(file, AT_CALL)})
     mesh = meshes.text(file, axis, written)
     inner = (f"mesh={mesh}", *specs, "check_vma=False")
     form = CallForm(inner, outer, None, name=f"{jax_name(file)[0]}.shard_map")
-    return form, needs_helper(mesh)
+    return form, needs_helper(file, mesh)
 
 
 def _specs(site: GlobalSite, decision: Decision, axis: str) -> tuple[Argument, Argument]:

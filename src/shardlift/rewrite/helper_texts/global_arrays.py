@@ -24,6 +24,8 @@ def shard_map_at_call(f, axis_name, in_specs, out_specs):
 @functools.cache
 def device_mesh(axis_name):
     """All devices in a row. It is made at the first call: an import touches no device."""
+    if jax.process_count() > 1:
+        raise RuntimeError("written for one process, not for several")
     auto = (jax.sharding.AxisType.Auto,)
     return jax.make_mesh((jax.device_count(),), (axis_name,), axis_types=auto)
 

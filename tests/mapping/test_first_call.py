@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import shardlift
 from shardlift import arrays
@@ -124,3 +125,50 @@ def test_an_error_of_the_body_is_raised_as_it_is():
 
     with pytest.raises(KeyError, match="mine"):
         shardlift.pmap(body)(stacked(np)())
+
+
+def on_mesh(shape: tuple[int, ...], *names: str) -> jax.Array:
+    mesh = Mesh(np.array(jax.devices()).reshape(shape), names)
+    return jax.device_put(ROWS, NamedSharding(mesh, PartitionSpec(names)))
+
+
+ROWS = np.arange(3.0 * N, dtype=np.float32).reshape(N, 3)
+# The same bytes on the same devices in the same order.
+NAMES = {
+    "a nameless pmap": lambda: shardlift.pmap(lambda x: x)(ROWS),
+    "another pmap": lambda: shardlift.pmap(lambda x: x, axis_name="q")(ROWS),
+    "device_put_sharded": lambda: arrays.device_put_sharded(list(ROWS), jax.devices()),
+    "another mesh": lambda: on_mesh((N,), "z"),
+    "a mesh with two axes": lambda: on_mesh((2, N // 2), "a", "b"),
+}
+
+
+@pytest.mark.parametrize("first", NAMES)
+@pytest.mark.parametrize("by_name", [False, True])
+def test_the_name_of_the_devices_compiles_nothing(compiled, first: str, by_name: bool):
+    def double(x):
+        return x + jax.lax.psum(x, "p") * 0 + x
+
+    mapped = shardlift.pmap(double, axis_name="p")
+    call = (lambda x: mapped(x=x)) if by_name else mapped
+    for name in [first, *NAMES] * 2:
+        x = NAMES[name]()
+        out = call(x)
+        np.testing.assert_array_equal(out, 2 * ROWS)
+        np.testing.assert_array_equal(x, ROWS)  # it is still there
+        call(out)
+    assert compiled == ["double"]
+
+
+def test_a_donated_array_under_another_name_is_gone(compiled):
+    def update(x):
+        return x + 1
+
+    mapped = shardlift.pmap(update, axis_name="p", donate_argnums=0)
+    for _ in range(4):
+        x = NAMES["another mesh"]()
+        y = mapped(x)
+        assert x.is_deleted()
+        mapped(y)
+        assert y.is_deleted()
+    assert compiled == ["update"]

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 from jax.sharding import Sharding
 
+from shardlift import _compat
+
 Box = tuple[tuple[int, int], ...]
 
 
@@ -20,6 +22,8 @@ def rewrap(array: jax.Array, sharding: Sharding) -> jax.Array:
     """The same buffers under another, equivalent sharding: no byte is copied."""
     if _is_weak(array):
         return jax.device_put(array, sharding)
+    if not is_key(array):
+        return _compat.rewrap(array, array.shape, sharding)
     shards = [shard.data for shard in array.addressable_shards]
     return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
 

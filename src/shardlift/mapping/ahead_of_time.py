@@ -60,7 +60,7 @@ def as_shard_map(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
     """
     fun = site.get_fun()
     _, plan = use_program(site, args, kwargs, lambda program, a, k: program.eval_shape(*a, **k))
-    return make_plan(lambda: fun, site.name, site.options, plan.mesh, plan.inner).ahead
+    return make_plan(lambda: fun, site.name, site.options, plan.mesh, plan.inner, free=True).ahead
 
 
 def use_program(

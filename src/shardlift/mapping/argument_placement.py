@@ -51,10 +51,12 @@ def fit_leaves(
     to_move: list[int] = []
     for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         wanted = plan.sharding(axis)
-        if not _is_placed(leaf) or _is_usable(leaf, wanted, plan):
+        if not _is_placed(leaf):
             continue
-        if leaf.sharding.is_equivalent_to(wanted, leaf.ndim):
+        if _has_another_name(leaf, wanted):
             placed[k] = rewrap(leaf, wanted)
+        elif _is_usable(leaf, wanted, plan):
+            continue
         elif leaf.sharding.device_set == wanted.device_set or _needs_no_transfer(leaf, wanted):
             placed[k] = jax.device_put(leaf, wanted)
         else:
@@ -66,6 +68,30 @@ def fit_leaves(
         placed[k] = move(leaves[k], plan.sharding(axes[k]), free=donated[k])
     changed = any(new is not old for new, old in zip(placed, leaves, strict=True))
     return Fit(placed if changed else None, bool(to_move))
+
+
+def rename_axes(plan: Plan, leaves: Sequence[Any], axes: Sequence[Axis]) -> list[Any] | None:
+    """The leaves, each as jit knows it; None: no change.
+
+    jit compiles a program again for an array on the same devices in the same order, if their mesh
+    has other names, or is none (0.10 to 0.12).
+    """
+    wanted = {axis: plan.sharding(axis) for axis in {*axes}}
+    differs: dict[Any, bool] = {}  # of many leaves, few have a sharding of their own
+    renamed = list(leaves)
+    for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if not _is_placed(leaf):
+            continue
+        key = (leaf.sharding, leaf.ndim, axis)
+        if key not in differs:
+            differs[key] = _has_another_name(leaf, wanted[axis])
+        if differs[key]:
+            renamed[k] = rewrap(leaf, wanted[axis])
+    return renamed if any(differs.values()) else None
+
+
+def _has_another_name(leaf: jax.Array, wanted: NamedSharding) -> bool:
+    return leaf.sharding != wanted and leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
 
 
 def _is_placed(leaf: Any) -> bool:

@@ -9,10 +9,12 @@ arguments shows while they are traced or placed, never on a call served from jit
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -38,6 +40,21 @@ if TYPE_CHECKING:
     from shardlift.mapping.processes.bridge import Bridge
 
 Fun = Callable[..., Any]
+_may_trace: ContextVar[bool] = ContextVar("shardlift_may_trace", default=False)
+
+
+class NotHotError(Exception):
+    """The hot path has no program for a call."""
+
+
+@contextlib.contextmanager
+def permit_trace(permitted: bool = True) -> Iterator[None]:
+    """Let programs be traced: their arguments are laid out, or nothing will be compiled."""
+    token = _may_trace.set(permitted)
+    try:
+        yield
+    finally:
+        _may_trace.reset(token)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,14 +81,30 @@ class Plan:
 
 
 def make_plan(
-    get_fun: Callable[[], Fun], name: str, options: PmapOptions, mesh: Mesh, inner: InnerAxes
+    get_fun: Callable[[], Fun],
+    name: str,
+    options: PmapOptions,
+    mesh: Mesh,
+    inner: InnerAxes,
+    *,
+    free: bool = False,
 ) -> Plan:
-    """Build the programs; nothing is traced yet."""
+    """Build the programs; nothing is traced yet.
+
+    Unless ``free``, a program in one process is only traced under `permit_trace`. jit traces, and
+    compiles, a program again for an argument that is on the same devices under another name of
+    their axis: on the hot path that raises, and the argument is renamed instead.
+    """
     label = mesh.axis_names[0]
     frame = Frame(axes=((label, mesh.shape[label]), *inner), depth=1)
+    spans = spans_processes(list(mesh.devices.flat))
+    free = free or spans
 
     def program(*args: Any, **kwargs: Any) -> Any:
-        return map_block(get_fun(), options, frame, args, kwargs, mesh)
+        if not (free or _may_trace.get()):
+            raise NotHotError
+        with permit_trace(False):  # in the body, other pmaps are called
+            return map_block(get_fun(), options, frame, args, kwargs, mesh)
 
     def rowwise(*args: Any, **kwargs: Any) -> Any:
         return map_block(get_fun(), _map_everything(options), frame, args, kwargs, mesh)
@@ -81,7 +114,6 @@ def make_plan(
         divergence.agree(describe(get_fun(), options, mesh, args, kwargs))
         return out
 
-    spans = spans_processes(list(mesh.devices.flat))
     called = checked if spans else program
     for function in (program, called, rowwise):
         function.__name__ = function.__qualname__ = name

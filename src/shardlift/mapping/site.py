@@ -17,7 +17,7 @@ import jax
 
 from shardlift import _compat
 from shardlift.mapping import divergence, errors, nesting, observer
-from shardlift.mapping.argument_placement import fit_leaves
+from shardlift.mapping.argument_placement import Fit, fit_leaves, rename_axes
 from shardlift.mapping.axes import (
     argument_names,
     leaf_axes,
@@ -40,18 +40,15 @@ from shardlift.mapping.meshes import (
 )
 from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
-from shardlift.mapping.plan import Fun, Plan, make_plan
+from shardlift.mapping.plan import Fun, NotHotError, Plan, make_plan, permit_trace
 from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.rows import Counter, row_counter
 
 T = TypeVar("T")
 Arguments = tuple[Sequence[Any], dict[str, Any]]
 MAX_PLANS = 64  # more sizes or devices than this, and a site forgets its programs
+_SETTLE = 2
 MAX_SIGNATURES = 256  # more shapes than this, and it forgets the nested axes of the oldest
-
-
-class NotHotError(Exception):
-    """The hot path has no program for a call."""
 
 
 def _no_program(*args: Any) -> Any:  # noqa: ARG001
@@ -82,6 +79,7 @@ class MappedFunction:
         self._plans: dict[Any, Plan] = {}
         self._used: weakref.WeakSet[Plan] = weakref.WeakSet()  # plans that have run once
         self._inner: dict[Any, InnerAxes] = {}
+        self._settling = 0  # calls without renamed arguments until the hot path is tried again
         self._moves = False  # did the last call move inputs? Then the next one checks them first
         self._warned = False
         self._lock = threading.Lock()
@@ -108,7 +106,8 @@ class MappedFunction:
                 if isinstance(error, NeedsInner):
                     self._learn(call, tried, error)
                 elif self._is_plan(call, tried):
-                    return self._place_and_run(tried, call, error)
+                    with permit_trace():
+                        return self._place_and_run(tried, call, error)
         return self.call(args, {})
 
     def _hot_plan(self, args: tuple[Any, ...]) -> Plan | None:
@@ -146,21 +145,34 @@ class MappedFunction:
             with own_context(plan.mesh):
                 return self._run_with_hints(self._safe_program(plan), *args, **kwargs)
         try:
-            args, kwargs = self._first_arguments(plan, call)
-            out = self._safe_program(plan)(*args, **kwargs)
+            ready = self._lay_out(plan, call)
+            out = self._safe_program(plan)(*ready.args, **ready.kwargs)
         except Exception as error:
             return self._place_and_run(plan, call, error)
-        if not call.kwargs and not _compat.tracing():
+        if ready.leaves is not call.leaves:
+            self._settling = _SETTLE
+        elif self._settling:
+            self._settling -= 1
+        elif not call.kwargs and not _compat.tracing():
             self._arm(plan, call)
         return out
 
-    def _first_arguments(self, plan: Plan, call: Call) -> Arguments:
-        """The arguments; on the first call of a plan, laid out as they will be in later calls."""
-        first = plan not in self._used
-        if not first or plan.bridge is not None or _compat.tracing() or _compat.jit_disabled():
-            return call.args, call.kwargs
+    def _lay_out(self, plan: Plan, call: Call) -> Call:
+        """The call with arguments that jit knows; the first one, as they will come later."""
+        if plan.bridge is not None or _compat.tracing() or _compat.jit_disabled():
+            return call
+        leaves = rename_axes(plan, call.leaves, call.axes)
+        if leaves is not None:
+            if observer.current is not None:
+                observer.current.fitted(self, plan, call, Fit(leaves, moved=False), 0.0)
+            self._disarm()  # on the hot path, such arguments only show when it has failed
+            args, kwargs = self._rebuild(call, leaves)
+            call = call._replace(args=tuple(args), kwargs=kwargs, leaves=leaves)
+        if plan in self._used:
+            return call
         self._used.add(plan)
-        return self._rebuild(call, lay_out(plan, call, self.donated(call)))
+        args, kwargs = self._rebuild(call, lay_out(plan, call, self.donated(call)))
+        return call._replace(args=tuple(args), kwargs=kwargs)
 
     def _arm(self, plan: Plan, call: Call) -> None:
         """Serve calls like this one from the hot path from now on.
@@ -289,7 +301,8 @@ class MappedFunction:
         while True:
             plan = self._plan(call)
             try:
-                return use(plan)
+                with permit_trace():
+                    return use(plan)
             except NeedsInner as need:
                 self._learn(call, plan, need)
 
@@ -319,7 +332,8 @@ class MappedFunction:
         """The nested axes, where ``pmap`` was given more devices than a call has rows."""
         plan = self._make(DeviceRows(devices[: call.size], call.size), ())
         try:
-            plan.program.eval_shape(*call.args, **call.kwargs)
+            with permit_trace():
+                plan.program.eval_shape(*call.args, **call.kwargs)
         except NeedsInner as need:
             self._learn(call, plan, need)
         return self._inner.get(self._signature(call), ())

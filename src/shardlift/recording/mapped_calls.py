@@ -28,7 +28,7 @@ from shardlift.capture.schema import (
 from shardlift.mapping.axes import Axis, argument_names, prefix_leaves, shape_of, spec_of
 from shardlift.mapping.call import with_static
 from shardlift.mapping.meshes import in_context_mesh
-from shardlift.mapping.plan import Plan
+from shardlift.mapping.plan import Plan, permit_trace
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import MappedFunction
 from shardlift.recording.compilations import Signature, signature
@@ -307,7 +307,8 @@ class PmapCall(MappedCall):
         if plan.bridge is not None:
             args, kwargs = self.rebuild(self._global_types(plan.bridge))
         # Arguments of these types were traced a moment ago: JAX has the result.
-        return plan.program.trace(*args, **kwargs)
+        with permit_trace():
+            return plan.program.trace(*args, **kwargs)
 
     def owners(self) -> list[int | None]:
         """The position of the argument that each leaf belongs to.

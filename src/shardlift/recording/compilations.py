@@ -120,20 +120,20 @@ def reasons(new: Signature, seen: list[Signature]) -> list[CompileReason]:
 def _differences(old: Signature, new: Signature) -> list[CompileReason]:
     if old.tree != new.tree:
         return [CompileReason(ReasonKind.STRUCTURE)]
-    found = [
+    causes = [
         CompileReason(ReasonKind.STATIC_ARGUMENT, str(k), str(old.static.get(k)), value)
         for k, value in new.static.items()
         if old.static.get(k) != value
     ]
     for path, value in new.types.items():
         if old.types.get(path) != value:
-            found.append(CompileReason(ReasonKind.TYPE, path, str(old.types.get(path)), value))
+            causes.append(CompileReason(ReasonKind.TYPE, path, str(old.types.get(path)), value))
         elif old.weak.get(path) != new.weak[path]:
             sides = ("strong", "weak") if new.weak[path] else ("weak", "strong")
-            found.append(CompileReason(ReasonKind.WEAK_TYPE, path, *sides))
+            causes.append(CompileReason(ReasonKind.WEAK_TYPE, path, *sides))
         elif old.places.get(path) != new.places[path]:
             sides = str(old.places[path]), str(new.places[path])
-            found.append(CompileReason(ReasonKind.PLACEMENT, path, *sides))
+            causes.append(CompileReason(ReasonKind.PLACEMENT, path, *sides))
     if old.context != new.context:
-        found.append(CompileReason(ReasonKind.CONTEXT, "", old.context, new.context))
-    return found
+        causes.append(CompileReason(ReasonKind.CONTEXT, "", old.context, new.context))
+    return causes

@@ -82,8 +82,8 @@ def hook_shard_maps_in(
     def undecided(jitted: Any, fun: Any, options: dict[str, Any]) -> Any:
         key = SiteKey(*user_line(), name_of(fun))
 
-        def decided(found: ShardMapped) -> Any:
-            take_apart, static = functools.partial(ShardMapCall, found), found.function.static
+        def decided(mapped: ShardMapped) -> Any:
+            take_apart, static = functools.partial(ShardMapCall, mapped), mapped.function.static
             kind, name = SiteKind.SHARD_MAP, key.function
             return observe(ObservedFunction(jitted, fun, kind, key, name, take_apart, static, True))
 

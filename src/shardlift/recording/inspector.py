@@ -170,20 +170,20 @@ class Inspector:
             self._try(record, look, running.fitted)
 
     def _ask_program(self, record: SiteRecord, look: MappedCall, fitted: list[Any] | None) -> None:
-        found = None
+        exchanged = None
         with _apart_from_the_program() as running:
             try:
                 traced = look.traced(fitted)
                 if traced is not None:
-                    found = collectives(traced.jaxpr.jaxpr)
+                    exchanged = collectives(traced.jaxpr.jaxpr)
                     record.note_proofs(look.proofs(record.arguments, traced))
             except Exception as error:
                 self._fault(error)
-                found = None
-        if found is None:
+                exchanged = None
+        if exchanged is None:
             record.unseen["the collectives of a program that could not be asked for them"] = None
         else:
-            record.collectives = found
+            record.collectives = exchanged
         if look.name in running.traced:  # once is once too often
             record.traces = False
             later = "collectives of later programs: the function was traced once more"

@@ -315,12 +315,12 @@ class PmapCall(MappedCall):
 
         Those that are given by name are counted after the others, by the alphabet, as in JAX.
         """
-        found: list[int | None] = []
+        owners: list[int | None] = []
         named = [self.call.kwargs[name] for name in sorted(self.call.kwargs)]
         for k, arg in enumerate([*self.call.args, *named]):
             if k not in self.site.options.static:
-                found += [k] * len(jax.tree.leaves(arg))
-        return found + [None] * (len(self.call.leaves) - len(found))
+                owners += [k] * len(jax.tree.leaves(arg))
+        return owners + [None] * (len(self.call.leaves) - len(owners))
 
     def proofs(self, known: dict[str, LeafFacts], traced: Any) -> tuple[Proof, ...]:
         """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
@@ -337,15 +337,15 @@ class PmapCall(MappedCall):
 
     def _global_types(self, bridge: Bridge) -> list[Any]:
         """What the program was traced with: the arrays themselves may have been donated to it."""
-        found = []
+        types = []
         for leaf, axis in zip(self.call.leaves, self.call.axes, strict=True):
             here = not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
             shape = bridge.global_shape(shape_of(leaf), axis) if here else leaf.shape
             lies = bridge.sharding(axis) if here else leaf.sharding
             kind = jax.typeof(leaf)
             weak = kind.weak_type
-            found.append(jax.ShapeDtypeStruct(shape, kind.dtype, sharding=lies, weak_type=weak))
-        return found
+            types.append(jax.ShapeDtypeStruct(shape, kind.dtype, sharding=lies, weak_type=weak))
+        return types
 
 
 def pmap_outputs(site: MappedFunction, out: Any) -> Rows:

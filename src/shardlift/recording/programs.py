@@ -32,12 +32,12 @@ def collectives(jaxpr: Any) -> tuple[Collective, ...]:
     A collective of a backward pass is the transpose of one in the function that is
     differentiated (or stands in its custom rule): the gradient goes through it.
     """
-    found: dict[tuple[str, tuple[str, ...], bool], Collective] = {}
+    by_kind: dict[tuple[str, tuple[str, ...], bool], Collective] = {}
     for one in _walk(jaxpr, 1, True, ""):
         key = (one.kind, one.axes, one.gradient)
-        old = found.get(key, Collective(one.kind, one.axes, 0, 0, True, one.gradient))
+        old = by_kind.get(key, Collective(one.kind, one.axes, 0, 0, True, one.gradient))
         lines = (*old.lines, one.line) if one.line and one.line not in old.lines else old.lines
-        found[key] = Collective(
+        by_kind[key] = Collective(
             one.kind,
             one.axes,
             old.count + one.times,
@@ -46,7 +46,7 @@ def collectives(jaxpr: Any) -> tuple[Collective, ...]:
             one.gradient,
             lines[:MOST_LINES],
         )
-    return tuple(found.values())
+    return tuple(by_kind.values())
 
 
 def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[_Found]:

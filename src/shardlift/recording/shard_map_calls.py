@@ -55,8 +55,8 @@ class UndecidedJit:
         """Decide, and run."""
         if self._chosen is None and not _compat.tracing():
             with contextlib.suppress(Exception):  # the call itself will raise it
-                found = find_shard_map(self._jitted, self._function, self._options, args, kwargs)
-                self._chosen = self._jitted if found is None else self._observe(found)
+                mapped = find_shard_map(self._jitted, self._function, self._options, args, kwargs)
+                self._chosen = self._jitted if mapped is None else self._observe(mapped)
         return (self._chosen or self._jitted)(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

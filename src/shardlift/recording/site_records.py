@@ -106,9 +106,9 @@ class SiteRecord:
 
     def note_leaves(self, into: dict[str, LeafFacts], leaves: Iterable[LeafFacts]) -> None:
         """Keep the latest state of each leaf, and the comparisons of all inspections."""
-        found = sorted(leaves, key=lambda leaf: -leaf.nbytes)
-        kept = {leaf.path for leaf in found[:MOST_LEAVES]}
-        self.left_out = max(self.left_out, len(found) - len(kept))
+        by_size = sorted(leaves, key=lambda leaf: -leaf.nbytes)
+        kept = {leaf.path for leaf in by_size[:MOST_LEAVES]}
+        self.left_out = max(self.left_out, len(by_size) - len(kept))
         joined = {
             leaf.path: _join(into.get(leaf.path), _clip(leaf))
             for leaf in leaves

@@ -17,15 +17,15 @@ MOST_FILES, LARGEST = 2000, 8_000_000
 
 def sources() -> dict[str, str]:
     """Digests of the Python files and notebooks of this program, without installed packages."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path in sorted({*_files()})[:MOST_FILES]:
         try:
             status = os.stat(path)
             if status.st_size <= LARGEST:
-                found[shown(path)] = _digest(path, status.st_mtime_ns, status.st_size)
+                digests[shown(path)] = _digest(path, status.st_mtime_ns, status.st_size)
         except (OSError, UnreadableError):
             continue
-    return found
+    return digests
 
 
 @functools.cache  # a job of many processes writes its capture again and again
@@ -34,7 +34,7 @@ def _digest(path: str, _changed: int, _size: int) -> str:
 
 
 def _files() -> list[str]:
-    found = []
+    paths = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if not isinstance(path, str) or name.partition(".")[0] in GLUE:
@@ -42,5 +42,5 @@ def _files() -> list[str]:
         if path.endswith((".py", ".ipynb")):
             whole = os.path.abspath(path)
             if not is_installed(whole) and not is_installed(os.path.realpath(whole)):
-                found.append(whole)
-    return found
+                paths.append(whole)
+    return paths

@@ -70,8 +70,8 @@ def split_lines(text: str) -> list[str]:
 def _replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
     """Start, end and new text of each edit, without duplicates; at one place, in their order."""
     starts = line_starts(text)
-    found = dict.fromkeys((*_offsets(starts, edit.span), edit.replacement) for edit in edits)
-    return sorted(found, key=lambda one: one[:2])
+    replaced = dict.fromkeys((*_offsets(starts, edit.span), edit.replacement) for edit in edits)
+    return sorted(replaced, key=lambda one: one[:2])
 
 
 def _offsets(starts: list[int], span: Span) -> tuple[int, int]:

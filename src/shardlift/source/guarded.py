@@ -111,15 +111,15 @@ def _stands_in(file: File, handler: ast.ExceptHandler, names: Collection[str]) -
 
 def _jax_names_in(file: File, statement: ast.stmt) -> set[str]:
     """The dotted names of JAX that a statement imports or uses."""
-    found: set[str] = set()
+    used: set[str] = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            used |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            used |= {alias.name for alias in node.names}
         elif isinstance(node, (ast.Attribute, ast.Name)):
-            found.add(file.name(node) or "")
-    return {name for name in found if name.startswith("jax.")}
+            used.add(file.name(node) or "")
+    return {name for name in used if name.startswith("jax.")}
 
 
 def _asks(file: File, test: ast.expr, is_body: bool, names: Collection[str]) -> bool:
@@ -177,8 +177,8 @@ def _leaving(file: File, parent: ast.AST) -> list[ast.If]:
         body = getattr(parent, "body", [])
         ifs = (one for one in (body if isinstance(body, list) else ()) if isinstance(one, ast.If))
         file.memo[key] = [one for one in ifs if isinstance(one.body[-1], (ast.Return, ast.Raise))]
-    found: list[ast.If] = file.memo[key]
-    return found
+    tests: list[ast.If] = file.memo[key]
+    return tests
 
 
 def _types(handler: ast.ExceptHandler) -> set[str]:

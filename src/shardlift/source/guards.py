@@ -13,15 +13,15 @@ _BRANCHES = (ast.If, *LOOPS, ast.Try, ast.TryStar)  # a `finally` runs, and hand
 
 def guards(index: Index, node: ast.AST) -> tuple[Guard, ...]:
     """The branches and loops around a node, up to the nearest function or class."""
-    found: list[Guard] = []
+    guards: list[Guard] = []
     for parent in index.ancestors(node):
         if parent in index.opens and not index.opens[parent].is_comprehension:
             break
         branch = _branch(parent, node)
         if branch is not None:
-            found.append((parent, branch))
+            guards.append((parent, branch))
         node = parent
-    return tuple(found)
+    return tuple(guards)
 
 
 def _branch(parent: ast.AST, child: ast.AST) -> str | None:

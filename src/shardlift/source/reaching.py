@@ -28,10 +28,10 @@ def reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
     bound = scope.names[use.id]
     if len(bound) == 1 or scope.is_comprehension:
         return bound
-    found = at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
-    if not any(isinstance(node, ast.alias) for node in found):
-        return found
-    return [node for node in found if not _is_placeholder(index, node)]
+    bindings = at_end(index, scope, use.id) if is_outer else within_scope(index, scope, use)
+    if not any(isinstance(node, ast.alias) for node in bindings):
+        return bindings
+    return [node for node in bindings if not _is_placeholder(index, node)]
 
 
 def _is_placeholder(index: Index, node: ast.AST) -> bool:
@@ -174,13 +174,13 @@ class Flow:
 
     def _bound_by_functions(self) -> dict[ast.AST, list[ast.AST]]:
         """Bindings by `global` or `nonlocal`, by the function of this scope that contains them."""
-        found: dict[ast.AST, list[ast.AST]] = {}
+        inner: dict[ast.AST, list[ast.AST]] = {}
         for node in self._bindings():
             if self._index.scope_of.get(node, self._scope) is not self._scope:
                 for parent in self._index.ancestors(node):
                     if self._index.scope_of.get(parent) is self._scope:
-                        found.setdefault(parent, []).append(node)
-        return found
+                        inner.setdefault(parent, []).append(node)
+        return inner
 
     # ---- names
 
@@ -398,12 +398,12 @@ class Flow:
 
     def _after_any_part(self, nodes: Sequence[ast.AST]) -> Env:
         """The bindings if any part of some statements has run."""
-        found = self._env.copy()
+        env = self._env.copy()
         for inner in (one for node in nodes for one in ast.walk(node)):
             name = _bound_name(inner)
             if inner in self._names.get(name, ()):
-                found.set(name, found.get(name) | {inner})
-        return found
+                env.set(name, env.get(name) | {inner})
+        return env
 
 
 _STATEMENTS: dict[type[ast.AST], Callable[[Flow, Any], None]] = {

@@ -69,10 +69,10 @@ class Index:
     @cached_property
     def names(self) -> dict[str, list[ast.Name]]:
         """Every use and binding of a name by `ast.Name`, in source order."""
-        found: dict[str, list[ast.Name]] = {}
+        uses: dict[str, list[ast.Name]] = {}
         for node in self.nodes(ast.Name):
-            found.setdefault(node.id, []).append(node)
-        return found
+            uses.setdefault(node.id, []).append(node)
+        return uses
 
     @cached_property
     def only_imports(self) -> list[ast.alias]:
@@ -83,13 +83,13 @@ class Index:
     @cached_property
     def from_imports(self) -> dict[tuple[str, str, str], list[ast.ImportFrom]]:
         """The `from` imports of the top level, by module, name, and what the file calls it."""
-        found: dict[tuple[str, str, str], list[ast.ImportFrom]] = {}
+        by_key: dict[tuple[str, str, str], list[ast.ImportFrom]] = {}
         for statement in self.root.body:
             if isinstance(statement, ast.ImportFrom) and not statement.level:
                 for alias in statement.names:
                     key = statement.module or "", alias.name, alias.asname or alias.name
-                    found.setdefault(key, []).append(statement)
-        return found
+                    by_key.setdefault(key, []).append(statement)
+        return by_key
 
     @cached_property
     def imports(self) -> list[Import]:

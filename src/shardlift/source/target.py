@@ -70,8 +70,8 @@ def oldest_flax(jax: Version) -> Version:
 
 def newest_allowed(requirements: Iterable[str], package: str = "jax") -> Version | None:
     """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if none names jax."""
-    found = (_newest(line, package) for line in requirements)
-    return min((newest for newest in found if newest is not None), default=None)
+    versions = (_newest(line, package) for line in requirements)
+    return min((newest for newest in versions if newest is not None), default=None)
 
 
 def oldest_allowed(requirements: Iterable[str]) -> Version | None:

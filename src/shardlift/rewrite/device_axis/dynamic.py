@@ -122,10 +122,10 @@ def _imported(
             continue
         module = file.project.module(path, file.path)
         named = [one for one, parts in modules.items() if path[-1] in ("__main__", *parts[-1:])]
-        for found in [module] if module in modules else named:
-            users = [one for one in modules if one is not found] if is_starred else [file]
+        for reached in [module] if module in modules else named:
+            users = [one for one in modules if one is not reached] if is_starred else [file]
             words = frozenset[str]().union(*(words_of(one) for one in users))
-            yield Reach(NodePlace(file, statement), found, found.index.module, words)
+            yield Reach(NodePlace(file, statement), reached, reached.index.module, words)
 
 
 def _text(node: ast.expr | None) -> str | None:

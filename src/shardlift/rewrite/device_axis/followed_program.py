@@ -120,11 +120,11 @@ class FollowedProgram:
     def shared_names(self, file: File, scope: Scope) -> frozenset[str]:
         """Names of a scope that inner functions bind as well, at a time that is not known."""
         if file not in self._shared:
-            found: dict[Scope, set[str]] = {}
+            outer_names: dict[Scope, set[str]] = {}
             for inner in file.index.opens.values():
                 for name, owner in inner.outer.items():
-                    found.setdefault(owner, set()).add(name)
-            self._shared[file] = {owner: frozenset(names) for owner, names in found.items()}
+                    outer_names.setdefault(owner, set()).add(name)
+            self._shared[file] = {owner: frozenset(names) for owner, names in outer_names.items()}
         return self._shared[file].get(scope, frozenset())
 
     def bound(self, file: File, node: ast.AST) -> Cell:

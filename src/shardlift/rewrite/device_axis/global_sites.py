@@ -172,11 +172,11 @@ def _kind(proof: schema.Proof, spellings: Sequence[str], is_outermost: bool) -> 
 
 def _spellings(path: Sequence[Key]) -> list[str]:
     """How a capture may write the path of an output: a string may be a key or an attribute."""
-    found = ["output"]
+    paths = ["output"]
     for key in path:
         ways = [f"[{key!r}]"] if isinstance(key, int) else [f"[{key!r}]", f".{key}"]
-        found = [one + way for one in found for way in ways]
-    return found
+        paths = [one + way for one in paths for way in ways]
+    return paths
 
 
 def find_program_sites(
@@ -199,14 +199,14 @@ def _find_sites(file: File) -> list[GlobalSite]:
 
 def _sites_in(file: File) -> list[GlobalSite]:
     inside = tangled(file)
-    found: list[GlobalSite] = []
+    sites: list[GlobalSite] = []
     for mention in file.mentions:
         if mention.is_own and _is_site(file, mention):
             site = _site(file, mention.node)
             if site.node in inside:
                 site.obstacles.append(obstacle(ObstacleKind.AS_TOLD, None, text=inside[site.node]))
-            found.append(site)
-    return found
+            sites.append(site)
+    return sites
 
 
 def _is_site(file: File, mention: Mention) -> bool:

@@ -63,23 +63,23 @@ def _partial(file: File, node: ast.expr | None) -> ast.Call | None:
 
 def _moved(site: GlobalSite) -> list[ast.keyword]:
     """The keywords of a partial that fill the next parameters, in their order."""
-    partial, found = _partial(site.file, site.options.operand), list[ast.keyword]()
+    partial, moved = _partial(site.file, site.options.operand), list[ast.keyword]()
     if partial is None or site.function is None or has_long_strings(partial):
-        return found
+        return moved
     names = positional(site.function.node)[len(partial.args) - 1 :]  # type: ignore[arg-type]
     for keyword, name in zip(partial.keywords, names, strict=False):
         if keyword.arg != name or not _name_width(site.file, keyword):
             break
-        found.append(keyword)
-    return found
+        moved.append(keyword)
+    return moved
 
 
 def _name_width(file: File, keyword: ast.keyword) -> int:
     """How many bytes `name=` takes; 0 if there is more between the name and the value."""
     line, column = position(keyword)
     rest = file.lines[line - 1].encode()[column:]
-    found = re.match(rf"{re.escape(keyword.arg or '**')} *= *(?=[^\s#\\])".encode(), rest)
-    return found.end() if found is not None else 0
+    match = re.match(rf"{re.escape(keyword.arg or '**')} *= *(?=[^\s#\\])".encode(), rest)
+    return match.end() if match is not None else 0
 
 
 def unnamed_operand(site: GlobalSite) -> str | None:
@@ -105,10 +105,10 @@ def unnamed_calls(site: GlobalSite) -> Iterator[tuple[File, Match]]:
 
 
 def _without_names(file: File, keywords: Sequence[ast.keyword]) -> list[Edit]:
-    found = []
+    edits = []
     for keyword in keywords:
         line, column = position(keyword)
-        found.append(
+        edits.append(
             Edit(file.stretch(line, column, line, column + _name_width(file, keyword)), "")
         )
-    return found
+    return edits

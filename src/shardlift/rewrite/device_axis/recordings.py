@@ -62,11 +62,11 @@ def assign_facts(
 def _matches(
     sites: Sequence[GlobalSite], capture: schema.Capture
 ) -> dict[GlobalSite, schema.SiteFacts | None]:
-    found: dict[GlobalSite, schema.SiteFacts | None] = {}
+    recorded: dict[GlobalSite, schema.SiteFacts | None] = {}
     for site in sites:
         with blame(site.file):
-            found[site] = _recorded(site, capture)
-    return found
+            recorded[site] = _recorded(site, capture)
+    return recorded
 
 
 def _is_on_all_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
@@ -170,15 +170,15 @@ def _recorded(site: GlobalSite, capture: schema.Capture) -> schema.SiteFacts | N
     if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
         last = max(last, decorated.lineno)
     here = os.path.abspath(site.file.path)
-    found = [
+    candidates = [
         one
         for one in capture.sites
         if one.calls and first <= one.line <= last and is_file(one.file, here)
     ]
     name = getattr(site.function.node, "name", "<lambda>") if site.function else None
-    if len(found) != 1 or name not in (None, found[0].function):
+    if len(candidates) != 1 or name not in (None, candidates[0].function):
         return None  # perhaps the file was changed since
-    return found[0]
+    return candidates[0]
 
 
 def is_file(recorded: str, path: str) -> bool:

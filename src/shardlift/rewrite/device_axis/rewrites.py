@@ -143,7 +143,7 @@ def _writing(sites: Sequence[GlobalSite]) -> Iterator[None]:
 
 def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstacle]) -> AxisPlan:
     decision = decide(program, left)
-    found, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
+    result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
     if apart := process_arrays.kept_apart(program, decision, meshes):
         raise _LeftError(apart)
     jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
@@ -151,20 +151,20 @@ def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstac
         step = jitted.steps.get(site)
         with _writing([site]):
             if step is not None:
-                found.add_once(rewrites(site, step, meshes))
+                result.add_once(rewrites(site, step, meshes))
             elif _is_rewritten(program, site, decision):
-                _rewrite_site(found, program, site, decision, meshes)
+                _rewrite_site(result, program, site, decision, meshes)
     for site, refusal in jitted.refusals.items():
         text = f"{site.name} is not rewritten to jax.jit of the whole batch: {refusal}"
-        found.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
+        result.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not AxisLayout.STACKED:
             with _writing(sites_of(root)):
-                _rewrite_class(found, program, root, layout, meshes)
+                _rewrite_class(result, program, root, layout, meshes)
     for file, definition in meshes.definitions():
-        found.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
-    return found
+        result.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
+    return result
 
 
 def _is_rewritten(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
@@ -186,13 +186,17 @@ def _identity(site: GlobalSite) -> ChangeId:
 
 
 def _rewrite_site(
-    found: AxisPlan, program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
+    result: AxisPlan,
+    program: FollowedProgram,
+    site: GlobalSite,
+    decision: Decision,
+    meshes: Meshes,
 ) -> None:
-    found.add(site.file, _plain_site(program, site, decision, meshes))
+    result.add(site.file, _plain_site(program, site, decision, meshes))
     if site.file.many_processes:
         for file, match in process_arrays.join_parts(decision, site, meshes):
-            found.add(file, match)
-    found.add_once(unnamed_calls(site))
+            result.add(file, match)
+    result.add_once(unnamed_calls(site))
 
 
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
@@ -204,14 +208,14 @@ def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
 
 
 def _rewrite_class(
-    found: AxisPlan, program: FollowedProgram, root: Cell, layout: AxisLayout, meshes: Meshes
+    result: AxisPlan, program: FollowedProgram, root: Cell, layout: AxisLayout, meshes: Meshes
 ) -> None:
     """The places that make and use the values of a class, each once."""
     points = {(point.at.node, point.role): point for point in reversed(root.points)}
     for point in reversed(points.values()):
         rewrite = _rewrite(program, root, point, layout, meshes)
         if rewrite is not None:
-            found.add(point.at.file, rewrite)
+            result.add(point.at.file, rewrite)
 
 
 def _rewrite(

@@ -91,12 +91,12 @@ def comments_above(site: GlobalSite) -> tuple[Edit, ...]:
 def _comments_of(file: File, node: ast.expr, operand: ast.expr | None) -> list[str]:
     """The comments in the text of a call, outside of the function that it maps."""
     inside = (position(operand), end(operand)) if operand is not None else ((0, 0), (0, 0))
-    found = []
+    texts = []
     for comment in comments_in(f"({file.text(node)})"):
         line = node.lineno + comment.start[0] - 1
         if not inside[0] <= (line, comment.start[1]) <= inside[1]:
-            found.append(comment.string)
-    return found
+            texts.append(comment.string)
+    return texts
 
 
 def _first_line(file: File, node: ast.expr) -> int:
@@ -265,16 +265,16 @@ def _has_one_row(site: GlobalSite, number: int) -> bool:
 
 def _loads(file: File, node: ast.FunctionDef, name: str) -> list[ast.Name]:
     """Where a parameter is read, up to the statement of the body that gives its name to another."""
-    found: list[ast.Name] = []
+    loads: list[ast.Name] = []
     mine = file.index.opens[node]
     for statement in node.body:
         names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name]
         names = [n for n in names if file.index.binding_scope(n)[0] is mine]
-        found += [n for n in names if not isinstance(n.ctx, ast.Store)]
+        loads += [n for n in names if not isinstance(n.ctx, ast.Store)]
         is_bound = any(isinstance(n.ctx, ast.Store) for n in names)
         if is_bound and isinstance(statement, ast.Assign):
             break
-    return found
+    return loads
 
 
 def _first_statement(node: ast.FunctionDef) -> ast.stmt:
@@ -313,10 +313,10 @@ def _add_rows(
         return None
     if any(isinstance(element, ast.Starred) for element in expression.elts):
         return None
-    found: list[Edit] = []
+    edits: list[Edit] = []
     for number, is_leaf in zip(rows, leaves, strict=True):
-        found += _add_row(site.file, expression.elts[number], is_leaf)
-    return found
+        edits += _add_row(site.file, expression.elts[number], is_leaf)
+    return edits
 
 
 def _add_row(file: File, node: ast.expr, is_leaf: bool) -> list[Edit]:

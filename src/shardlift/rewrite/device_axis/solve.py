@@ -278,8 +278,8 @@ def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> Obstacle 
         if (why := decision.obstacle(site)) is not None:
             return obstacle(ObstacleKind.SITE_STAYS, None, name=site.name, why=why)
     for point in root.points:
-        if (found := in_the_way(point)) is not None:
-            return found
+        if (why := in_the_way(point)) is not None:
+            return why
     return None if is_mapped else obstacle(ObstacleKind.NOT_GIVEN, Advice.PLACE)
 
 
@@ -311,11 +311,11 @@ def _origin(made: Point) -> Obstacle:
 
 def findings(program: FollowedProgram, decision: Decision) -> list[KeptAxis]:
     """What keeps its device axis, once per argument and output of a pmapped function."""
-    found: list[KeptAxis] = []
+    kept: list[KeptAxis] = []
     for site in program.sites.values():
         with blame(site.file):
-            found += _of_site(site, decision)
-    return list({(str(finding.at), finding.text): finding for finding in found}.values())
+            kept += _of_site(site, decision)
+    return list({(str(finding.at), finding.text): finding for finding in kept}.values())
 
 
 def _of_site(site: GlobalSite, decision: Decision) -> list[KeptAxis]:
@@ -328,19 +328,19 @@ def _of_site(site: GlobalSite, decision: Decision) -> list[KeptAxis]:
 
 def _of_arguments(site: GlobalSite, decision: Decision) -> dict[int, KeptAxis]:
     """The findings of a site's arguments, by the class of each."""
-    found: dict[int, KeptAxis] = {}
+    kept: dict[int, KeptAxis] = {}
     for position, cells in sorted(site.given.items()):
         root = find(cells[0])
         why = decision.reasons.get(id(root))
         if why and {made.role for made in root.made} != {CellRole.ROWS}:
             at = next(u.at for u in root.uses if u.site is site and u.position == position)
             shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
-            found[id(root)] = KeptAxis(at, f"{shown} keeps its device axis: {why}")
-    return found
+            kept[id(root)] = KeptAxis(at, f"{shown} keeps its device axis: {why}")
+    return kept
 
 
 def _of_outputs(site: GlobalSite, decision: Decision, said: set[int]) -> list[KeptAxis]:
-    found: list[KeptAxis] = []
+    kept: list[KeptAxis] = []
     for root in _with_parts(site.results[0]) if site.results else ():
         why = decision.reasons.get(id(root))
         mine = [made for made in root.made if made.role is CellRole.OUTPUT and made.site is site]
@@ -348,5 +348,5 @@ def _of_outputs(site: GlobalSite, decision: Decision, said: set[int]) -> list[Ke
         if mine and why is not None and id(root) not in said and not root.parts:
             path = "".join(f"[{key!r}]" for key in mine[0].path)
             text = f"output{path} of {site.name} keeps its device axis: {why}"
-            found.append(KeptAxis(mine[0].at, text))
-    return found
+            kept.append(KeptAxis(mine[0].at, text))
+    return kept

@@ -56,12 +56,12 @@ def idiom(
     `inside` is a function that does nothing but this call, and is called with a tree alone.
     `around` are all such functions, each of which calls the next.
     """
-    found = _idiom(file, call, inside, around)
+    made = _idiom(file, call, inside, around)
     # Rows that do not fit are an error where they are split, and would be one of the step.
     is_moved = (
-        found is not None and found.role is CellRole.SHARD and is_caught(file, call, "ValueError")
+        made is not None and made.role is CellRole.SHARD and is_caught(file, call, "ValueError")
     )
-    return None if is_moved else found
+    return None if is_moved else made
 
 
 def _idiom(
@@ -153,12 +153,12 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
     if file.name(function) in _UNREPLICATE_LEAF:
         return Idiom(CellRole.FIRST, tree)
     known, bodies = _only_calls(file, function)
-    found = [_by_hand(known.file, body) for body in bodies] if known is not None else []
+    idioms = [_by_hand(known.file, body) for body in bodies] if known is not None else []
     if known is None or not all(
-        one is not None and _is_parameter(known, one.tree) for one in found
+        one is not None and _is_parameter(known, one.tree) for one in idioms
     ):
         return None
-    kinds = {one._replace(tree=tree) for one in found if one is not None}
+    kinds = {one._replace(tree=tree) for one in idioms if one is not None}
     if len({one.weak_types for one in kinds}) > 1:  # arrays by JAX, numbers by NumPy
         kinds = {one._replace(weak_types=WeakTypes.NUMBERS_TYPED) for one in kinds}
     return kinds.pop() if len(kinds) == 1 else None
@@ -195,16 +195,16 @@ def _by_hand(file: File, call: ast.Call) -> Idiom | None:
             return None
         return Idiom(CellRole.SHARD, array) if _splits(file, array, shape) else None
     if name in _STACKS and len(call.args) == 1 and not call.keywords:
-        found = _repeated(file, call.args[0])
-        return found and found._replace(weak_types=_STACKS[name])
+        made = _repeated(file, call.args[0])
+        return made and made._replace(weak_types=_STACKS[name])
     if name == "jax.device_put" and len(call.args) == 2 and not call.keywords:
         placed = call.args[0]
-        found = _by_hand(file, placed) if isinstance(placed, ast.Call) else None
-        return found if found is not None and found.role is CellRole.REPLICATE else None
+        made = _by_hand(file, placed) if isinstance(placed, ast.Call) else None
+        return made if made is not None and made.role is CellRole.REPLICATE else None
     if name in _BROADCASTS and len(call.args) == 2 and not call.keywords:
         array, shape = call.args[0], [call.args[1]]
-        found = Idiom(CellRole.REPLICATE, array, weak_types=_BROADCASTS[name])
-        return found if _adds(file, array, shape) else None
+        made = Idiom(CellRole.REPLICATE, array, weak_types=_BROADCASTS[name])
+        return made if _adds(file, array, shape) else None
     return None
 
 

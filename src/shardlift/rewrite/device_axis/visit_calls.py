@@ -47,9 +47,9 @@ _TYPE_TESTS = frozenset({"builtins.isinstance", "builtins.issubclass", "builtins
 def _call(v: Visitor, node: ast.Call) -> Cell:
     if node in v.program.sites:
         return _pmap(v, node)
-    found = idiom(v.file, node)
-    if found is not None:
-        return _idiom(v, node, found)
+    made_by = idiom(v.file, node)
+    if made_by is not None:
+        return _idiom(v, node, made_by)
     name = v.file.called(node)
     understood = None
     if name in _LIBRARY:
@@ -81,19 +81,21 @@ def _pmap(v: Visitor, node: ast.Call) -> Cell:
     return cell
 
 
-def _idiom(v: Visitor, node: ast.Call, found: Idiom) -> Cell:
+def _idiom(v: Visitor, node: ast.Call, made_by: Idiom) -> Cell:
     for child in _arguments(node):
-        if child is not found.tree and not isinstance(child, (ast.Lambda, ast.Name, ast.Attribute)):
+        if child is not made_by.tree and not isinstance(
+            child, (ast.Lambda, ast.Name, ast.Attribute)
+        ):
             v.lose(child, f"is used in `{v.file.brief(child)}`")
-    inner = v.value(found.tree)
+    inner = v.value(made_by.tree)
     point = Point(
-        found.role,
+        made_by.role,
         v.at(node),
-        found.tree,
-        counts_all=found.counts_all,
-        weak_types=found.weak_types,
+        made_by.tree,
+        counts_all=made_by.counts_all,
+        weak_types=made_by.weak_types,
     )
-    if found.role is CellRole.FIRST:
+    if made_by.role is CellRole.FIRST:
         add_use(inner, point)
         return v.untraced(node)
     v.escape(inner, node, f"is given another axis by `{v.file.brief(node)}`")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.capture.schema import SiteKind
-from shardlift.verify.bisect import Trial, reached, search, trial_of, unstable_sites
+from shardlift.verify.bisect import Trial, reached, runs_needed, search, trial_of, unstable_sites
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import (
     ProgramVerdict,
@@ -70,13 +70,23 @@ def test_one_run_where_all_holds():
     assert len(seen) == 1
 
 
-def test_runs_are_few():
+def test_a_verdict_that_names_a_place_needs_no_bisection():
     attempt, seen = trials({PLACES[7]})
-    search(PLACES, attempt, 99)
+    search(PLACES, attempt, 99, pytest.fail)
     assert len(seen) == 2
-    attempt, seen = trials({PLACES[7]}, named=False)
-    search(PLACES, attempt, 99)
-    assert len(seen) <= 10
+
+
+@pytest.mark.parametrize("wrong", PLACES, ids=lambda place: str(place.line))
+@pytest.mark.parametrize("number", [1, 2, 5, 12])
+def test_one_wrong_place_is_found_within_the_runs_that_were_announced(wrong, number):
+    places = [*PLACES[:number], *([wrong] if wrong not in PLACES[:number] else [])]
+    attempt, seen = trials({wrong}, named=False)
+    announced = []
+    found = search(places, attempt, runs_needed(places), announced.append)
+    assert set(found.out) == {wrong}
+    assert found.kept == {*places} - {wrong}
+    assert len(seen) <= runs_needed(places)
+    assert announced == [runs_needed(places) - 1] * (len(places) > 1)
 
 
 def test_what_is_not_tried_is_said():

@@ -165,3 +165,20 @@ def test_what_gloo_prints_is_no_output_of_the_program(noise: str) -> None:
 @pytest.mark.parametrize("text", ["1\n\n2", f"rank: {CONNECTED}\n1", "[Gloo] Rank of 3\n1"])
 def test_a_program_may_speak_of_gloo(text: str) -> None:
     assert without_gloo(text) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "of_numbers"),
+    [
+        ("loss 0.5", "loss 0.25", [True]),
+        ("loss 0.5", "loss nan", [True]),
+        ("equal: True", "equal: False", [True]),
+        ("loss 0.5", "loss: 0.5", [False]),
+        ("PmapSharding", "NamedSharding", [False]),
+        ("a\nloss 0.5", "a\nb\nloss 0.5", [False]),
+        ("a\nloss 0.5", "a\nb\nloss 0.25", [True]),
+    ],
+)
+def test_other_words_are_told_from_other_numbers(before, after, of_numbers):
+    sides = [ProgramOutput({"stdout": text}) for text in (before, after)]
+    assert [one.of_numbers for one in OutputComparison().differences(*sides)] == of_numbers

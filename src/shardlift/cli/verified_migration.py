@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from shardlift.capture.parts import read_whole
 from shardlift.cli import contents as writing
 from shardlift.cli import transaction
 from shardlift.cli.verify_options import VerifyOptions
+from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change, ChangeId, Decisions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.results import FileResult, Migration
@@ -26,6 +28,7 @@ from shardlift.verify.bisect import (
     Trial,
     identify,
     reached,
+    runs_needed,
     search,
     trial_of,
     unstable_sites,
@@ -104,7 +107,6 @@ class VerifyRequest:
     root: str  # of the journal
     command: running.RunSource
     settings: running.ComparisonOptions
-    most_runs: int
     only_verified: bool
     output: OutputComparison
 
@@ -122,12 +124,14 @@ class _Verifier:
         self.patch: bool | None = None
         self.settled = Decisions()  # what is decided whatever the next runs show
         self.holding: tuple[Migration, ProgramVerdict | None] | None = None
-        self.runs = 0
+        self.runs, self.most = 0, 0
+        self.seconds: float | None = None  # of the last run
         self.notes: dict[str, None] = {}
         self.refused: list[ChangeCandidate] = []
         # What differs between two runs of the program before, if it had to be run once more.
         self.unstable_sites: set[SiteId] = set()
         self.unstable_output: tuple[Difference, ...] = ()
+        self.other_words: tuple[Difference, ...] = ()  # of the last run that held
 
     def verified(self) -> VerifiedMigration:
         if self.request.settings.facts:
@@ -185,7 +189,13 @@ class _Verifier:
             return Decisions({place.id: why for place, why in gone.items()})
 
         candidates = [place for place in places if place not in unreached]
-        found = search(candidates, lambda kept: self._trial(decided(kept, {}), kept), self._rest())
+        self.most = runs_needed(candidates)
+        found = search(
+            candidates,
+            lambda kept: self._trial(decided(kept, {}), kept),
+            self.most,
+            self._begin_bisection,
+        )
         found.out.update(unreached)
         self._settle(decided(found.kept, found.out))
         return found
@@ -196,8 +206,11 @@ class _Verifier:
         migration = self.request.project.render(decisions)
         self.holding = (migration, self.holding[1] if self.holding else None)
 
-    def _rest(self) -> int:
-        return max(self.request.most_runs - self.runs, 0)
+    def _begin_bisection(self, runs: int) -> None:
+        self.tell(
+            "the run does not show which change makes the difference: trying parts of them, in at "
+            f"most {count(runs, 'more run')}"
+        )
 
     # ---- a run
 
@@ -231,8 +244,12 @@ class _Verifier:
         trial = trial_of(outcome, kept, self.unstable_sites, self.request.only_verified)
         if not trial.holds:
             return trial
-        for difference in self._differences(after):
-            return Trial(False, problem=f"the output of the program differs with it: {difference}")
+        differences = self._differences(after)
+        for difference in differences:
+            if difference.of_numbers:
+                problem = f"the output of the program differs with it: {difference}"
+                return Trial(False, problem=problem)
+        self.other_words = tuple(differences)
         return trial
 
     def _differences(self, other: running.Run) -> list[Difference]:
@@ -243,12 +260,15 @@ class _Verifier:
         """What of the output was compared, masked and left out."""
         comparison, output = self.request.output, self.before.output
         masked = ", ".join(f"{name} ({n})" for name, n in comparison.masked(output).items())
-        if masked or self.request.settings.verbose:
+        if self.other_words:
+            yield "the output differs, though the numbers are the same: " + _listed(
+                str(difference) for difference in self.other_words
+            )
+        elif masked or self.request.settings.verbose:
             but = f", but for what may differ: {masked}" if masked else ""
             yield f"the output is the same, {output.extent}{but}"
         if self.unstable_output:
-            places = dict.fromkeys(one.at for one in self.unstable_output)
-            shown = "; ".join([*places][:3]) + (f" and {len(places) - 3} more" * (len(places) > 3))
+            shown = _listed(one.at for one in self.unstable_output)
             yield f"of the output, not comparable: {shown}; two runs of the program before differ"
 
     def _judged(self, after: running.Run) -> ProgramVerdict:
@@ -279,8 +299,15 @@ class _Verifier:
         for old in glob.glob(f"{glob.escape(path)}*"):  # of the run before, of all its processes
             os.unlink(old)
         settings = replace(self.request.settings, patch_after=patch)
-        tell = lambda text: self.tell(f"{text} (run {self.runs})")  # noqa: E731
-        return running.record(self.request.command, settings, path, tell, self.before)
+        tell = lambda _: self.tell(self._progress())  # noqa: E731
+        began = time.monotonic()
+        run = running.record(self.request.command, settings, path, tell, self.before)
+        self.seconds = time.monotonic() - began
+        return run
+
+    def _progress(self) -> str:
+        text = f"run {self.runs} of at most {self.most}: {self.request.command.text}"
+        return text if self.seconds is None else f"{text} (the last one took {self.seconds:.0f} s)"
 
     # ---- what is said
 
@@ -347,6 +374,12 @@ def _sites(places: Iterable[ChangeCandidate]) -> str:
     return f"{count} site" if count == 1 else f"{count} sites"
 
 
+def _listed(texts: Iterable[str]) -> str:
+    """The first of some texts, and how many more there are."""
+    first = [*dict.fromkeys(texts)]
+    return "; ".join(first[:3]) + (f" and {len(first) - 3} more" * (len(first) > 3))
+
+
 def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
@@ -376,7 +409,6 @@ def request(
         root,
         running.parse_target(options.verify),
         settings,
-        options.max_runs,
         options.only_verified,
         _output_comparison(options, settings.tolerance),
     )

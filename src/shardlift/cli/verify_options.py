@@ -88,13 +88,6 @@ _OPTIONS = (
         help="With --verify: back out the sites, too, that COMMAND does not reach.",
     ),
     click.option(
-        "--max-runs",
-        type=click.IntRange(1),
-        default=12,
-        show_default=True,
-        help="With --verify: runs of the program after, at most.",
-    ),
-    click.option(
         "--tolerance",
         type=ToleranceOption(),
         metavar="rounding=N,ulps=N,rtol=X,atol=X",
@@ -147,7 +140,6 @@ class VerifyOptions:
 
     verify: str | None
     only_verified: bool
-    max_runs: int
     tolerance: Mapping[str, float] | None
     devices: int | None
     processes: int | str | None

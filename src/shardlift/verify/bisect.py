@@ -2,11 +2,12 @@
 
 `search` takes the changes and a function that runs the program with some of them. A change that a
 verdict names is undone. If no verdict names one, because the program fails or something between
-the mapped functions differs, the changes are halved until it is found. No I/O here.
+the mapped functions differs, the changes are halved until one is found. No I/O here.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,48 +94,81 @@ class Search(Generic[C]):
 
     attempt: Callable[[frozenset[C]], Trial[C]]
     most: int
+    begin_bisection: Callable[[int], None]  # is told how many runs are left
     kept: frozenset[C] = frozenset()  # a run with exactly these changes was identical
     out: dict[C, str] = field(default_factory=dict)  # the others, and why
     runs: int = 0
 
     def add(self, candidates: Sequence[C]) -> None:
-        """Keep as many of the candidates as hold together with those that are kept."""
+        """Keep all candidates but those that are found to be wrong."""
         while candidates:
-            if self.runs >= self.most:
+            trial = self._try(candidates)
+            if trial is not None and trial.holds:
+                self.kept = frozenset(candidates)
+                return
+            wrong = trial and (_blamed(trial, candidates) or self._bisect(candidates, trial))
+            if not wrong:
                 reason = f"not verified within {count(self.most, 'run')}"
-                self.out.update(dict.fromkeys(candidates, reason))
+                rest = [place for place in candidates if place not in self.kept]
+                self.out.update(dict.fromkeys(rest, reason))
                 return
-            self.runs += 1
-            trial = self.attempt(self.kept.union(candidates))
-            if trial.holds:
-                self.kept = self.kept.union(candidates)
-                return
-            blamed = {place: trial.blamed[place] for place in candidates if place in trial.blamed}
-            if not blamed and len(candidates) == 1:
-                blamed = {candidates[0]: trial.problem}
-            if blamed:
-                self.out.update(blamed)
-                candidates = [place for place in candidates if place not in blamed]
-            else:
-                first, candidates = _halves(candidates)
-                self.add(first)
+            self.out.update(wrong)
+            if not self.kept.isdisjoint(wrong):
+                self.kept = frozenset()  # what is left of it was not run without them
+            candidates = [place for place in candidates if place not in wrong]
+
+    def _bisect(self, candidates: Sequence[C], trial: Trial[C]) -> Mapping[C, str]:
+        """A change with which the others do not hold, by halves; none if there are no runs left."""
+        suspects = [place for place in candidates if place not in self.kept]
+        if len(suspects) > 1:
+            self.begin_bisection(self.most - self.runs)
+        while len(suspects) > 1:
+            first, second = _halves(suspects)
+            attempt = self._try([*self.kept, *first])
+            if attempt is None:
+                return {}
+            if attempt.holds:
+                self.kept, suspects = self.kept.union(first), second
+                continue
+            trial, suspects = attempt, first
+            if named := _blamed(trial, suspects):
+                return named
+        return {suspects[0]: trial.problem}
+
+    def _try(self, candidates: Sequence[C]) -> Trial[C] | None:
+        if self.runs >= self.most:
+            return None
+        self.runs += 1
+        return self.attempt(frozenset(candidates))
 
 
 def search(
-    places: Collection[C], attempt: Callable[[frozenset[C]], Trial[C]], most: int
+    places: Collection[C],
+    attempt: Callable[[frozenset[C]], Trial[C]],
+    most: int,
+    begin_bisection: Callable[[int], None] = lambda _: None,
 ) -> Search[C]:
     """Find the changes to keep, in at most ``most`` runs."""
-    found = Search(attempt, most)
-    found.add(sorted(places))
+    found = Search(attempt, most, begin_bisection)
+    # Sites first: a verdict usually names a wrong one, so that halves of both kinds say less.
+    found.add(sorted(places, key=lambda place: (not place.is_site, place)))
     return found
 
 
+def runs_needed(places: Collection[C]) -> int:
+    """The runs that find one wrong change, and show that the others hold without it.
+
+    >>> [runs_needed("x" * number) for number in (1, 2, 8, 9)]
+    [3, 4, 6, 7]
+    """
+    return 1 + math.ceil(math.log2(max(len(places), 1))) + 2
+
+
+def _blamed(trial: Trial[C], candidates: Sequence[C]) -> dict[C, str]:
+    return {place: trial.blamed[place] for place in candidates if place in trial.blamed}
+
+
 def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
-    """Two halves: sites and others, if there are both. A verdict usually names a wrong site."""
-    sites = [place for place in places if place.is_site]
-    others = [place for place in places if not place.is_site]
-    if sites and others:
-        return sites, others
     half = len(places) // 2
     return list(places[:half]), list(places[half:])
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ class Difference(NamedTuple):
     line: int | None  # from 0; None if there is no such line on one side, or no lines
     before: str | None
     after: str | None
+    of_numbers: bool = True  # False if only other words, or more lines, are there
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -97,9 +99,21 @@ class OutputComparison:
                 continue
             # If one side has more lines, everything after the first of them is out of step.
             if len(left) != len(right):
-                yield Difference(where, None, old, new)
+                yield Difference(where, None, old, new, self._other_numbers(left, right))
                 return
-            yield Difference(where, number, old, new)
+            yield Difference(where, number, old, new, _same_words(old or "", new or ""))
+
+    def _other_numbers(self, left: Sequence[str], right: Sequence[str]) -> bool:
+        """Whether a line has other numbers, where one side has more lines."""
+        masked, other = ([self.mask(line) for line in lines] for lines in (left, right))
+        steps = SequenceMatcher(None, masked, other, autojunk=False).get_opcodes()
+        return any(
+            _same_words(old, new) and not self._same(old, new)
+            for step, i, j, k, n in steps
+            if step == "replace"
+            for old in left[i:j]
+            for new in right[k:n]
+        )
 
     def _same(self, before: str, after: str) -> bool:
         if before == after:
@@ -215,6 +229,12 @@ def _is_of_library(warning: re.Match[str]) -> bool:
 # ---- numbers
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_VALUE = re.compile(rf"{_NUMBER.pattern}|\b(?:nan|inf|True|False)\b")
+
+
+def _same_words(before: str, after: str) -> bool:
+    """Whether two lines are the same but for their numbers and truth values."""
+    return bool(_VALUE.sub("#", before) == _VALUE.sub("#", after))
 
 
 def _close(before: str, after: str, tolerance: Tolerance) -> bool:

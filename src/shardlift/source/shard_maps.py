@@ -101,7 +101,9 @@ def count_migrated(file: File) -> int:
         for name in file.index.nodes(ast.Name)
         if name.id in HELPERS and isinstance(name.ctx, ast.Load)
     ]
-    return sum(node not in inside for node in (*(one.node for one in file.shard_maps), *uses))
+    return sum(
+        node not in inside for node in (*(shard_map.node for shard_map in file.shard_maps), *uses)
+    )
 
 
 def _decorator_name(value: object) -> str | None:

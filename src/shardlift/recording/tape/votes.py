@@ -38,7 +38,7 @@ def every_process(vote: bool, devices: Devices) -> bool:
 
 def _votes(vote: bool, devices: Devices) -> Iterable[bool]:
     me = jax.process_index()
-    mine = sum(one.process_index == me for one in devices)
+    mine = sum(device.process_index == me for device in devices)
     if mine == len(devices):
         return [vote]
     rows, gather = _gather(devices)

@@ -124,7 +124,7 @@ def _imported(
         named = [one for one, parts in modules.items() if path[-1] in ("__main__", *parts[-1:])]
         for reached in [module] if module in modules else named:
             users = [one for one in modules if one is not reached] if is_starred else [file]
-            words = frozenset[str]().union(*(words_of(one) for one in users))
+            words = frozenset[str]().union(*(words_of(user) for user in users))
             yield Reach(NodePlace(file, statement), reached, reached.index.module, words)
 
 

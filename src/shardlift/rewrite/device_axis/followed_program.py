@@ -199,7 +199,7 @@ class FollowedProgram:
         if isinstance(known.node, ast.AsyncFunctionDef) or not isinstance(known.node, FUNCTIONS):
             return False
         decorators = getattr(known.node, "decorator_list", [])
-        return all(known.file.name(one) in _PLAIN_DECORATORS for one in decorators)
+        return all(known.file.name(decorator) in _PLAIN_DECORATORS for decorator in decorators)
 
     def hand_on(self, known: Known, at: NodePlace) -> None:
         """A function is used as a value: others may call it with anything."""
@@ -260,4 +260,4 @@ class FollowedProgram:
             return False
         names = {getattr(one, "id", "") for one in bound}
         uses = (one for one in file.index.within(around, ast.Name) if one.id in names)
-        return all(file.index.scope_of.get(one) is scope for one in uses)
+        return all(file.index.scope_of.get(use) is scope for use in uses)

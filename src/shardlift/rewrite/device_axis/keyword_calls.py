@@ -58,7 +58,7 @@ def _partial(file: File, node: ast.expr | None) -> ast.Call | None:
     """The call of functools.partial that an expression is, if it unpacks nothing."""
     if not isinstance(node, ast.Call) or file.called(node) != "functools.partial":
         return None
-    return None if any(isinstance(one, ast.Starred) for one in node.args) else node
+    return None if any(isinstance(arg, ast.Starred) for arg in node.args) else node
 
 
 def _moved(site: GlobalSite) -> list[ast.keyword]:

@@ -85,19 +85,19 @@ def combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
     """What holds in all runs of a site. A run on one device proves nothing about several."""
     runs = _on_several_devices(runs)
     first = runs[0]
-    paths = {tuple(leaf.path for leaf in one.outputs) for one in runs}
-    proofs = reduce(of_all_programs, [one.proofs for one in runs])
+    paths = {tuple(leaf.path for leaf in run.outputs) for run in runs}
+    proofs = reduce(of_all_programs, [run.proofs for run in runs])
     return replace(
         first,
-        calls=sum(one.calls for one in runs),
-        nested=sum(one.nested for one in runs),
-        transformed={name: count for one in runs for name, count in one.transformed.items()},
+        calls=sum(run.calls for run in runs),
+        nested=sum(run.nested for run in runs),
+        transformed={name: count for run in runs for name, count in run.transformed.items()},
         outputs=first.outputs if len(paths) == 1 else (),
-        leaves_left_out=max(one.leaves_left_out for one in runs),
-        compile_count=max(one.compile_count for one in runs),
-        collectives=tuple(dict.fromkeys(c for one in runs for c in one.collectives)),
+        leaves_left_out=max(run.leaves_left_out for run in runs),
+        compile_count=max(run.compile_count for run in runs),
+        collectives=tuple(dict.fromkeys(c for run in runs for c in run.collectives)),
         proofs=tuple(proofs),
-        whole_batch=_least_certain([one.whole_batch for one in runs]),
+        whole_batch=_least_certain([run.whole_batch for run in runs]),
     )
 
 
@@ -114,12 +114,12 @@ def _least_certain(
 
 
 def _on_several_devices(runs: Sequence[schema.SiteFacts]) -> Sequence[schema.SiteFacts]:
-    return [one for one in runs if one.axis_size != 1] or runs
+    return [run for run in runs if run.axis_size != 1] or runs
 
 
 def _disagreement(runs: Sequence[schema.SiteFacts]) -> Doubt | None:
     runs = _on_several_devices(runs)
-    parts = [", ".join(p.path for p in one.proofs) for one in runs if one.proofs]
+    parts = [", ".join(p.path for p in run.proofs) for run in runs if run.proofs]
     differing = next((other for other in parts if other != parts[0]), None)
     return None if differing is None else Doubt(outputs=(parts[0], differing))
 

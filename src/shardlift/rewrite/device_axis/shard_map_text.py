@@ -104,7 +104,7 @@ def _first_line(file: File, node: ast.expr) -> int:
     around = [node, *file.index.ancestors(node)]
     statement = next(one for one in around if isinstance(one, ast.stmt))
     decorators = getattr(statement, "decorator_list", ())
-    return min([statement.lineno, *(one.lineno for one in decorators)])
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 # ---- rows: what stays one per device
@@ -196,13 +196,15 @@ def _is_only_mapped(program: FollowedProgram, site: GlobalSite) -> bool:
     index = site.file.index
     loads = [n for n in index.nodes(ast.Name) if n.id == name and n is not operand]
     if operand is not None:
-        if any(_may_reach(one, site.file, name) for one in program.files if one is not site.file):
+        if any(
+            _may_reach(file, site.file, name) for file in program.files if file is not site.file
+        ):
             return False
         attributes = any(one.attr == name for one in index.nodes(ast.Attribute))
         texts = [one for one in index.nodes(ast.Constant) if one.value == name]
-        texts = [one for one in texts if not isinstance(index.parents[one], _KEYS)]
+        texts = [text for text in texts if not isinstance(index.parents[text], _KEYS)]
         return not loads and not attributes and not texts
-    return not any(one in set(ast.walk(node)) for one in loads)
+    return not any(load in set(ast.walk(node)) for load in loads)
 
 
 def _may_reach(other: File, file: File, name: str) -> bool:

@@ -159,8 +159,8 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
     ):
         return None
     kinds = {one._replace(tree=tree) for one in idioms if one is not None}
-    if len({one.weak_types for one in kinds}) > 1:  # arrays by JAX, numbers by NumPy
-        kinds = {one._replace(weak_types=WeakTypes.NUMBERS_TYPED) for one in kinds}
+    if len({kind.weak_types for kind in kinds}) > 1:  # arrays by JAX, numbers by NumPy
+        kinds = {kind._replace(weak_types=WeakTypes.NUMBERS_TYPED) for kind in kinds}
     return kinds.pop() if len(kinds) == 1 else None
 
 
@@ -295,7 +295,7 @@ def _does_nothing_else(function: Known) -> bool:
     tested = [one for one in function.node.body if isinstance(one, ast.If)]
     branches = [one for test in tested for one in (*test.body, *test.orelse)]
     is_returned = any(isinstance(one, ast.Return) for one in function.node.body)
-    if not is_returned or not all(isinstance(one, ast.Return) for one in branches):
+    if not is_returned or not all(isinstance(branch, ast.Return) for branch in branches):
         return False
     return all(
         isinstance(statement, (ast.Return, ast.FunctionDef))

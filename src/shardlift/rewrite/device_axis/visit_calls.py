@@ -361,7 +361,7 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
 def _given(v: Visitor, node: ast.Call) -> list[tuple[ast.expr, Cell]] | None:
     """The arguments that a call gives by position; None if that is not known."""
     tests_type = v.file.called(node) in _TYPE_TESTS
-    starred = [one for one in node.args if isinstance(one, ast.Starred)]
+    starred = [arg for arg in node.args if isinstance(arg, ast.Starred)]
     lengths = {one: _tuple_length(v, one.value) for one in starred}
     if None in lengths.values():
         return None  # before any argument is visited
@@ -472,5 +472,5 @@ def _bound(known: Known) -> int:
     """How many parameters a method has before those that a call gives."""
     owner = known.file.index.parents.get(known.node)
     decorators = getattr(known.node, "decorator_list", [])
-    static = any(known.file.name(one) == "builtins.staticmethod" for one in decorators)
+    static = any(known.file.name(decorator) == "builtins.staticmethod" for decorator in decorators)
     return int(isinstance(owner, ast.ClassDef) and not static)

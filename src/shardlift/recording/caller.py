@@ -16,7 +16,7 @@ from typing import Any
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
 # So do the functions that `shardlift migrate` writes into programs.
 _WRITTEN = ("spmd_map", "_remember", "shard_map_per_device", "filter_spmd_map", "nnx_spmd_map")
-_NO_NAMES = {"<lambda>", "wrapper", "wrapped", "inner", "block", "_fun"}
+_NO_NAMES = {"<lambda>", "wrapper", "wrapped", "inner", "block", "_fun", "partial"}
 _STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
 
 
@@ -72,7 +72,7 @@ def names_of(fun: Any) -> Iterator[str]:
     seen: set[int] = set()
     while fun is not None and id(fun) not in seen:
         seen.add(id(fun))
-        name = getattr(fun, "__name__", None)
+        name = getattr(fun, "__name__", type(fun).__name__)
         if isinstance(name, str) and name not in _NO_NAMES:
             yield name
         inner = _wrapped(fun)
@@ -92,7 +92,7 @@ def _held(fun: Any) -> list[Any]:
     for cell in getattr(fun, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # it is empty
             held.append(cell.cell_contents)
-    return [one for one in held if callable(one) and hasattr(one, "__name__")]
+    return [one for one in held if callable(one)]
 
 
 def codes_of(fun: Any, depth: int = 4) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ def codes_of(fun: Any, depth: int = 4) -> tuple[Any, ...]:
     inner = _wrapped(fun)
     if inner is not None and depth:
         return codes_of(inner, depth - 1)
-    code = getattr(fun, "__code__", type(fun))
+    code = getattr(fun, "__code__", None) or getattr(type(fun).__call__, "__code__", type(fun))
     return (code, *(codes_of(held, depth - 1) for held in _held(fun) if depth))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -212,3 +214,35 @@ def test_the_file_for_old_environments_is_old_python():
         for name in node.names
     } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= {*sys.stdlib_module_names, "jax", "jaxlib", "numpy"}
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """The command on a program that waits for ever, and a folder for its temporary files."""
+    (tmp_path / "waits.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(900)\n")
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "shardlift.cli", "verify", "waits.py", "waits.py"]
+    return command, {**ENV, "TMPDIR": str(tmp_path / "tmp")}, tmp_path
+
+
+def test_one_process_that_is_stuck_is_ended_and_explained(waiting):
+    command, env, folder = waiting
+    done = children.run([*command, "--stuck-after", "1"], cwd=folder, env=env)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "shardlift verify: waits.py was stuck and was ended: for 1 s it had not used" in (
+        done.stderr
+    )
+    assert re.search(r"process 0 .* waits at waits.py:3 in <module>: time.sleep", done.stderr)
+    assert os.listdir(folder / "tmp") == []
+
+
+def test_sigterm_leaves_nothing_behind(waiting):
+    command, env, folder = waiting
+    with children.Child(command, cwd=folder, env=env) as child:
+        while not [*(folder / "tmp").glob("shardlift-*")]:
+            assert child.poll() is None, child.stderr_text
+            time.sleep(0.05)
+        child.send_signal(signal.SIGTERM)
+        child.finish()
+    assert child.returncode == 128 + signal.SIGTERM
+    assert os.listdir(folder / "tmp") == []

@@ -126,7 +126,7 @@ def test_a_program_that_is_stuck_is_ended_and_explained(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "shardlift.cli", "verify", "skips.py", "skips.py", *options]
     done = children.run(command, cwd=tmp_path, env=ENV)
     assert done.returncode == 2, done.stdout + done.stderr
-    first, *rest = done.stderr[done.stderr.index("shardlift verify:") :].splitlines()
+    first, *rest = done.stderr[done.stderr.index("shardlift verify: skips") :].splitlines()
     assert first.startswith("shardlift verify: skips.py was stuck and was ended: for ")
     assert first.endswith(
         "none of its 2 processes had used the CPU or printed anything (--stuck-after)"

@@ -28,7 +28,7 @@ from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
 from shardlift.cli.leftovers import Leftover
 from shardlift.cli.needs_jax import stop_without_jax
-from shardlift.cli.stop import stop
+from shardlift.cli.stop import end_by_exception, stop
 from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
@@ -184,7 +184,7 @@ def _verify(
     except ImportError as error:
         stop_without_jax(error)
     try:
-        with phases(asked.quiet) as tell:
+        with end_by_exception(), phases(asked.quiet) as tell:
             request = verified_migration.request(project, contents, root, options, asked.verbose)
             return verified_migration.verify_migration(request, tell)
     except verified_migration.ERRORS as error:

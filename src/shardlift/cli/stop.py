@@ -1,8 +1,12 @@
-"""The one way in which a command stops with an error."""
+"""How a command stops: with an error, or by a signal."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from typing import NoReturn
 
 import click
@@ -22,3 +26,20 @@ def stop(message: str, status: int = 2) -> NoReturn:
 
         click.echo(document(command, status, left=[item("stopped", message)]))
     sys.exit(status)
+
+
+@contextlib.contextmanager
+def end_by_exception() -> Iterator[None]:
+    """Signals that end a process raise, as Ctrl-C does: files and folders are tidied up first."""
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, _end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)

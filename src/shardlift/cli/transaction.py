@@ -18,8 +18,6 @@ import itertools
 import json
 import os
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import Any, TypeVar
 
 from shardlift.cli import git
 from shardlift.cli.input_files import read_bytes
+from shardlift.cli.stop import end_by_exception
 from shardlift.report.numbers import count
 
 Returned = TypeVar("Returned")
@@ -73,7 +72,7 @@ def replace_all(replacements: Sequence[Replacement], root: str) -> None:
 
 def during(replacements: Sequence[Replacement], root: str, run: Callable[[], Returned]) -> Returned:
     """The result of `run`, which may take its time; the files are replaced for its length only."""
-    with _ended_by_exception(), _replaced(replacements, root):
+    with end_by_exception(), _replaced(replacements, root):
         return run()
 
 
@@ -253,7 +252,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-# ---- files and signals
+# ---- files
 
 
 def _digest(content: bytes) -> str:
@@ -283,20 +282,3 @@ def _as_write_error(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise WriteError(f"{path} could not be written: {error}") from error
-
-
-@contextlib.contextmanager
-def _ended_by_exception() -> Iterator[None]:
-    """Signals that end a process raise, as Ctrl-C does: what is in place is put back at once."""
-    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, _end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, _: object) -> None:
-    raise SystemExit(128 + number)

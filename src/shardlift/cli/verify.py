@@ -10,7 +10,7 @@ import click
 from shardlift.capture.files import CaptureError
 from shardlift.cli.console import console, phases
 from shardlift.cli.needs_jax import stop_if_jax_is_too_old, stop_without_jax
-from shardlift.cli.stop import stop
+from shardlift.cli.stop import end_by_exception, stop
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import ToleranceOption
 
@@ -76,8 +76,8 @@ class _Command(click.Command):
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="With --processes: after how long without CPU use and output to end a program, and to "
-    "say where each process waited; 0 waits for ever.",
+    help="After how long without CPU use and output to end a program, and to say where it waited; "
+    "0 waits for ever.",
 )
 @click.option(
     "--oracle",
@@ -155,7 +155,7 @@ def verify(
     )
     try:
         sources = [runs.parse_target(text, args) for text in (before, after)]
-        with phases(quiet) as tell:
+        with end_by_exception(), phases(quiet) as tell:
             outcome = runs.compare(sources[0], sources[1], settings, tell)
     except (runs.CannotRunError, CaptureError) as error:
         stop(explain_error(error))

@@ -121,7 +121,7 @@ _OPTIONS = (
         default=60,
         show_default=True,
         metavar="SECONDS",
-        help="With --processes: after how long without CPU use and output to end COMMAND, and to "
+        help="With --verify: after how long without CPU use and output to end COMMAND, and to "
         "take the change that was tried for the cause; 0 waits for ever.",
     ),
 )

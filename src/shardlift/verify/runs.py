@@ -33,6 +33,7 @@ from shardlift.verify.compare.processes import judge_processes
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side, Verdict
 from shardlift.verify.program_output import (
     ProgramOutput,
+    StuckWatch,
     run_and_read,
 )
 
@@ -61,7 +62,7 @@ class ComparisonOptions:
     tolerance: Tolerance
     devices: int | None = None  # per process
     processes: int = 1
-    stuck_after: float = STUCK_AFTER  # for several processes; 0 waits forever
+    stuck_after: float = STUCK_AFTER  # 0 waits forever
     keep: int = KEEP
     tapped: int = TAPPED
     replay: bool = True
@@ -178,9 +179,15 @@ def run_program(
     assert source.program is not None
     if settings.processes > 1:
         return _run_in_many(source, options, settings, env)
-    argument = to_json(source.program, options)
-    command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
-    status, output = run_and_read(command, env, settings.verbose)
+    with tempfile.TemporaryFile() as stacks:
+        watch = None
+        if settings.stuck_after:
+            watch = StuckWatch(settings.stuck_after, stacks, source.program.package)
+        argument = to_json(source.program, options, stacks.fileno() if watch else -1)
+        command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
+        status, output, stuck = run_and_read(command, env, settings.verbose, watch)
+    if stuck:
+        raise _stuck_error(source, stuck)
     return status, output, output.end if status and not settings.verbose else ""
 
 
@@ -222,9 +229,11 @@ def _end_when_stuck(after: float) -> WhenStuck | None:
 
 
 def _stuck_error(source: RunSource, stuck: StuckJob) -> CannotRunError:
+    many = stuck.processes > 1
+    who = f"none of its {stuck.processes} processes had" if many else "it had not"
     error = CannotRunError(
-        f"{source.text} was stuck and was ended: for {stuck.seconds:.0f} s none of its "
-        f"{stuck.processes} processes had used the CPU or printed anything (--stuck-after)"
+        f"{source.text} was stuck and was ended: for {stuck.seconds:.0f} s {who} used the CPU or "
+        "printed anything (--stuck-after)"
     )
     error.stuck = stuck
     return error

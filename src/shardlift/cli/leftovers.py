@@ -19,6 +19,8 @@ from shardlift.source.text import UnreadableError, read_source
 _DOCUMENTS = (".md", ".rst")
 _PMAP = re.compile(r"\bpmap(?:ped|ping|s)?\b")
 _QUOTED = re.compile(r"""["'](?:\w+\.)*pmap["']""")
+# A shape in a comment whose first axis is the devices: `(n_devices, batch, ...)`.
+_DEVICE_AXIS = re.compile(r"#.*[(\[]\s*(?:n|num|number_of|local)\w*devices?\w*\s*,", re.I)
 _SHOWN = 10
 _LONGEST = 200  # characters of a line
 
@@ -28,6 +30,7 @@ class LeftoverKind(StrEnum):
 
     STRING = "string"  # "jax.pmap": a mock of it, perhaps, which the new code does not call
     TEXT = "text"  # a comment, a docstring, a document
+    SHAPE = "shape"  # a comment with a shape whose device axis may have gone
 
     @classmethod
     def of(cls, line: str) -> LeftoverKind:
@@ -57,7 +60,13 @@ def find_leftovers(
         return []
     new = {file.path: file.after for file in migration.files}
     written = {file.path for file in migration.helper_modules}
-    found: list[Leftover] = []
+    found = [
+        Leftover(file.path, number, LeftoverKind.SHAPE, _shorten(line))
+        for file in migration.files
+        if any(change.kind is Kind.DEVICE_AXIS for change in file.rewritten)
+        for number, line in enumerate(split_lines(file.after), start=1)
+        if _DEVICE_AXIS.search(line)
+    ]
     for path in (*files, *find_files(paths, suffixes=_DOCUMENTS)):
         try:
             content = b"" if path in written or path.endswith(".ipynb") else read(path)
@@ -97,14 +106,25 @@ def _shorten(line: str) -> str:
     return line.strip()[:_LONGEST]
 
 
+_SAYS = {
+    LeftoverKind.STRING: "still says pmap (string)",
+    LeftoverKind.TEXT: "still says pmap (text)",
+    LeftoverKind.SHAPE: "still has a device axis (comment)",
+}
+
+
 def sentences(leftovers: Sequence[Leftover], verbose: bool) -> list[str]:
     """The lines for the terminal."""
     if not leftovers:
         return []
     shown = leftovers if verbose else leftovers[:_SHOWN]
-    lines = [f"{one.path}:{one.line}: still says pmap ({one.kind}): {one.text}" for one in shown]
+    lines = [f"{one.path}:{one.line}: {_SAYS[one.kind]}: {one.text}" for one in shown]
     counts = Counter(leftover.kind for leftover in leftovers)
-    words = {LeftoverKind.STRING: "string", LeftoverKind.TEXT: "line"}
+    words = {
+        LeftoverKind.STRING: "string",
+        LeftoverKind.TEXT: "line",
+        LeftoverKind.SHAPE: "comment",
+    }
     parts = [count(counts[kind], word) for kind, word in words.items() if counts[kind]]
     more = "" if len(shown) == len(leftovers) else " (--verbose lists all)"
     return [*lines, f"Still about pmap, for you to look at: {', '.join(parts)}{more}."]

@@ -30,6 +30,7 @@ from shardlift.cli.leftovers import Leftover
 from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.stop import end_by_exception, stop
 from shardlift.cli.verify_options import Function, VerifyOptions
+from shardlift.rewrite.changes import Change
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
@@ -38,6 +39,7 @@ from shardlift.source.settings import Settings
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
 
+_SHOWN_LINES = 8
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -268,10 +270,9 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for change in file.rewritten if verbose else ():
             _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
-        for change in sorted(file.refused, key=lambda change: change.span):
-            _say(f"{place(file.path, change.span)}: left as it is: {change.reason}", diff)
-        for change in file.skipped:
-            _say(f"{place(file.path, change.span)}: skipped: {change.reason}", diff)
+        for changes, word in ((file.refused, "left as it is"), (file.skipped, "skipped")):
+            for line in by_reason(file.path, changes, word):
+                _say(line, diff)
     for choice in migration.processes:
         option = "" if choice.asked else " (--processes one|many)"
         _say(f"{formats.processes(choice)}{option}", diff)
@@ -280,6 +281,20 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for path, reason in migration.unreadable:
         _say(f"{path}: not looked at: {reason}", diff)
     click.echo(_totals(migration, diff), err=diff)
+
+
+def by_reason(path: str, changes: Sequence[Change], word: str) -> list[str]:
+    """One line for all places of a file that share a reason."""
+    groups: dict[str, list[Change]] = {}
+    for change in sorted(changes, key=lambda change: change.span):
+        groups.setdefault(change.reason, []).append(change)
+    lines: list[str] = []
+    for reason, (first, *others) in groups.items():
+        numbers = [str(change.span.line) for change in others]
+        shown = [*numbers[:_SHOWN_LINES], "..."] if len(numbers) > _SHOWN_LINES else numbers
+        also = f" (and {_count(len(others), 'other place')}: line {', '.join(shown)})"
+        lines.append(f"{place(path, first.span)}: {word}: {reason}{also if others else ''}")
+    return lines
 
 
 def _say(line: str, aside: bool) -> None:

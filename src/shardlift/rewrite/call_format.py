@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 _WIDTHS = (80, 88, 100, 120)
 
@@ -82,8 +84,7 @@ class Style:
         allowed = max(3, len(code) // 50)
         fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < allowed)
         quote = "'" if text.count("'") > text.count('"') else '"'
-        typed = 0 < text.count("def ") <= 2 * text.count("->")
-        return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote, typed)
+        return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote, _is_typed(text))
 
     def string(self, value: str) -> str:
         """A string literal."""
@@ -116,6 +117,24 @@ def _part(argument: Argument, style: Style, margin: str, after: int) -> str:
     if isinstance(argument, TextBlock):
         return argument.at(margin)
     return render(argument, style, margin, len(margin), after)
+
+
+@lru_cache(maxsize=8)  # each text is asked about by several steps
+def _is_typed(text: str) -> bool:
+    """Whether most functions of a text are annotated."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    typed = sum(node.returns is not None or _has_typed_argument(node.args) for node in functions)
+    return 0 < len(functions) < 2 * typed
+
+
+def _has_typed_argument(arguments: ast.arguments) -> bool:
+    listed = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    return any(argument.annotation for argument in listed)
 
 
 def _indent(lines: list[str]) -> str:

@@ -130,7 +130,7 @@ class ProjectMigration:
                 home = homes.get(path) or no_home(path, self._layout, self._exists)
                 results.append(stage.finish(draft, home))
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
-        modules = helper_modules(results, self._read, self._exists)
+        modules = helper_modules(results, self._read, self._exists, self._paths)
         processes = self._processes(shown)
         migration = Migration(shown, modules, tuple(unreadable), len(self._paths), processes)
         return migration, self._not_written(stage, results)

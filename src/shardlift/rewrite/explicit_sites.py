@@ -24,7 +24,7 @@ from shardlift.rewrite.options import (
 )
 from shardlift.rewrite.row_counts import has_row_per_device
 from shardlift.rewrite.scripts import may_touch_devices, runs_at_import, runs_once
-from shardlift.rewrite.site_features import is_mapped_again
+from shardlift.rewrite.site_features import is_mapped_again, trains
 from shardlift.rewrite.spmd_map import DEFAULT_AXIS, axis_of, check_axis_name
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
@@ -111,7 +111,7 @@ def _groups(
         groups.setdefault(of_module if of_module in shared else key, []).append(mention)
 
     def is_other(group: tuple[_MeshKey, list[Mention]]) -> bool:
-        return not any(_trains(file, mention, sites[mention]) for mention in group[1])
+        return not any(trains(sites[mention], mention.node) for mention in group[1])
 
     return sorted(groups.items(), key=is_other)
 
@@ -211,12 +211,6 @@ def _key(file: File, mention: Mention, options: Options, style: Style) -> _MeshK
     at = file.index.parents[mention.node] if mention.use is Use.DECORATOR else mention.node
     axis = options.text("axis_name") or style.string(DEFAULT_AXIS)
     return _MeshKey(file.index.function_around(at), axis)
-
-
-def _trains(file: File, mention: Mention, options: Options) -> bool:
-    mapped = options.operand or file.index.parents[mention.node]
-    name = getattr(mapped, "name", None) or file.text(mapped)
-    return "donate_argnums" in options.keywords or "train" in name
 
 
 def _name(file: File, key: _MeshKey, kind: str, value: str, used: set[str]) -> str:

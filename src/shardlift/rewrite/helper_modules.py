@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -18,13 +19,19 @@ from shardlift.rewrite.imports import add_imports
 from shardlift.rewrite.layout import Exists
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
-from shardlift.source.text import read_source
+from shardlift.source.text import UnreadableError, read_source
 
 
 def helper_modules(
-    results: Sequence[FileResult], read: Callable[[str], bytes], exists: Exists
+    results: Sequence[FileResult],
+    read: Callable[[str], bytes],
+    exists: Exists,
+    paths: Sequence[str],
 ) -> tuple[FileResult, ...]:
-    """The modules of helpers that these files import, with all that the files need."""
+    """The modules of helpers that these files import, with all that the files need.
+
+    `paths` are all files of the project.
+    """
     users: dict[str, list[FileResult]] = {}
     for result in results:
         if result.home.path is not None and result.helpers:
@@ -37,13 +44,30 @@ def helper_modules(
         yapf = yapf_style(path, read, exists)
         style = replace(Style.of("\n".join(texts)), hugging=yapf not in (None, "facebook"))
         style = replace(style, width=formatter_width(path, read, exists) or style.width)
-        header = licence_header(texts[0])
+        header = _usual_header(path, paths, read)
         header = f"{header.rstrip()}\n" if header and yapf in ("yapf", "pep8") else header
         text = helper_module(before, requests, style, header)
         if not before:
             text = laid_out_as_isort(imports_like(texts[0], text), path, read, exists)
         found.append(FileResult(path, before, text))
     return tuple(found)
+
+
+def _usual_header(path: str, paths: Sequence[str], read: Callable[[str], bytes]) -> str:
+    """The licence at the top of most files of a folder; nothing if most have none."""
+    folder = os.path.dirname(os.path.abspath(path))
+    modules = [other for other in paths if other.endswith(".py")]
+    beside = [other for other in modules if os.path.dirname(os.path.abspath(other)) == folder]
+    texts = [text for text in (_text(other, read) for other in beside) if text.strip()]
+    headers = [header for header in map(licence_header, texts) if header]
+    return max(headers, key=headers.count) if 2 * len(headers) > len(texts) else ""
+
+
+def _text(path: str, read: Callable[[str], bytes]) -> str:
+    try:
+        return read_source(path, read(path)).text
+    except (OSError, UnreadableError):
+        return ""
 
 
 def licence_header(text: str) -> str:

@@ -32,7 +32,12 @@ _ONE_PROCESS = re.compile(r"^ +if jax\.process_count\(\) > 1:\n.*\n", re.M)
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
 _FOLDER = resources.files(__package__) / "helper_texts"
-MODULE_DOC = '"""What runs a function on all devices, and places and reads its arrays."""'
+# What the module of helpers says it does, by the files of `helper_texts` that its parts are from.
+_DOES = {
+    "mapping": "runs functions on all devices",
+    "placing": "places arrays on devices",
+    "reading": "reads the first row of arrays",
+}
 
 
 @dataclass(frozen=True)
@@ -210,12 +215,28 @@ def emit(requests: Iterable[HelperRequest], style: Style | None = None, header: 
     """The text of a module with these helpers in it, below the header of the project's files.
 
     >>> print(emit([HelperRequest("replicate")]).splitlines()[0])
-    \"\"\"What runs a function on all devices, and places and reads its arrays.\"\"\"
+    \"\"\"What places arrays on devices.\"\"\"
     """
     style = style or Style.plain()
     helpers = required(requests)
     imports = import_block(imports_of(helpers, style))
-    return f"{header}{MODULE_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
+    return f"{header}{_module_doc(helpers)}\n\n{imports}\n\n\n{definitions(helpers, style)}"
+
+
+def _module_doc(helpers: Iterable[Helper]) -> str:
+    """What a module of these helpers does, in one line."""
+    kinds = {_kinds().get(helper.name, "mapping") for helper in helpers}
+    words = [text for kind, text in _DOES.items() if kind in kinds]
+    last = f" and {words[-1]}" if len(words) > 1 else words[-1]
+    return f'"""What {", ".join(words[:-1])}{last}."""'
+
+
+@cache
+def _kinds() -> Mapping[str, str]:
+    """The kind of each helper that places or reads, by its name."""
+    texts = ((kind, (_FOLDER / f"{kind}.py").read_text("utf-8")) for kind in ("placing", "reading"))
+    nodes = ((kind, node) for kind, text in texts for node in ast.parse(text).body)
+    return {name: kind for kind, node in nodes for name in _defines(node)}
 
 
 def definitions(helpers: Iterable[Helper], style: Style) -> str:

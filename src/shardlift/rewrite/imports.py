@@ -74,13 +74,14 @@ def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that the old one used and this one does not."""
     tree = ast.parse(after)
     unused = _loads(ast.parse(before)) - _loads(tree) - _list_names(tree)
-    imported = {bound_name(n) for n in ast.walk(tree) if isinstance(n, ast.alias)}
+    unused |= _unused_modules(ast.parse(before), tree)
+    imported = {name for n in ast.walk(tree) if isinstance(n, ast.alias) for name in _names_of(n)}
     if unused.isdisjoint(imported):
         return after
     file = _file(after)
     edits: list[Edit] = []
     for statement in file.index.imports:
-        aliases = [alias for alias in statement.names if bound_name(alias) in unused]
+        aliases = [alias for alias in statement.names if unused & _names_of(alias)]
         future = getattr(statement, "module", "") == "__future__"
         # Alone in a block, it is a matter of that block: of a try, or of TYPE_CHECKING.
         if aliases and not future and not is_only_statement(file, statement):
@@ -191,10 +192,40 @@ def _parse(statement: str) -> Import:
     return parsed
 
 
+def _unused_modules(before: ast.Module, after: ast.Module) -> set[str]:
+    """The modules of `import a.b` that only the old text uses, if `a` is imported otherwise."""
+    aliases = [a for one in after.body if isinstance(one, ast.Import) for a in one.names]
+    dotted = {a.name for a in aliases if a.asname is None and "." in a.name}
+    if not dotted:
+        return set()
+    gone = dotted & _attributes(before) - _attributes(after)
+    kept = {bound_name(alias) for alias in aliases if alias.name not in gone}
+    return {module for module in gone if module.partition(".")[0] in kept}
+
+
+def _attributes(tree: ast.Module) -> set[str]:
+    return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def _names_of(alias: ast.alias) -> set[str]:
+    """What an import binds, and the module of `import a.b`."""
+    return {bound_name(alias), *([alias.name] if alias.asname is None else [])}
+
+
+def _meanings(node: Import) -> set[tuple[str, str]]:
+    """What names with a meaning of their own a statement binds: `jnp` is `jax.numpy`."""
+    if isinstance(node, ast.ImportFrom):
+        names = {(f"{node.module}.{a.name}", a.asname or a.name) for a in node.names}
+        return names if not node.level else set()
+    return {(alias.name, alias.asname) for alias in node.names if alias.asname}
+
+
 def _is_there(body: Iterable[ast.stmt], wanted: Import) -> bool:
     """Whether one of some statements imports the same names."""
-    names = {(alias.name, alias.asname) for alias in wanted.names}
+    names, meanings = {(alias.name, alias.asname) for alias in wanted.names}, _meanings(wanted)
     for node in body:
+        if isinstance(node, Import) and meanings and meanings <= _meanings(node):
+            return True
         if isinstance(node, Import) and type(node) is type(wanted):
             module = getattr(wanted, "module", "")
             same = _source(node) == _source(wanted)

@@ -10,14 +10,45 @@ from shardlift.rewrite.options import Options
 from shardlift.rewrite.scripts import MANY
 from shardlift.rewrite.spmd_map import Feature, features_of
 from shardlift.source.file import File
+from shardlift.source.project import Project
 from shardlift.source.scopes import FUNCTIONS
-from shardlift.source.values import Known
+from shardlift.source.values import Known, Mapped
 
 
 def features_of_site(options: Options) -> frozenset[Feature]:
     """What the options of a site need; a name stands for what is assigned to it."""
     keywords = {name: options.file.definition(node) for name, node in options.keywords.items()}
     return features_of(replace(options, keywords=keywords))
+
+
+def trains(options: Options, node: ast.AST) -> bool:
+    """Whether a site is that of a training step, by what it donates or by its name."""
+    mapped = options.operand or options.file.index.parents[node]
+    name = getattr(mapped, "name", None) or options.file.text(mapped)
+    return "donate_argnums" in options.keywords or "train" in name
+
+
+def is_lowered(project: Project) -> bool:
+    """Whether any file may call the method `lower` of a mapped function."""
+    if is_lowered not in project.memo:
+        fresh = project.fresh()
+        sites = [site for file in fresh.files_with("pmap") for site in file.sites]
+        names = {target.rpartition(".")[2] for site in sites for target in site.targets}
+        project.memo[is_lowered] = any(
+            _is_mapped(file, call.func.value, names)
+            for file in fresh.files_with("lower")
+            for call in file.index.nodes(ast.Call)
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "lower"
+        )
+    found: bool = project.memo[is_lowered]
+    return found
+
+
+def _is_mapped(file: File, node: ast.expr, names: set[str]) -> bool:
+    """Whether an expression is a mapped function, or has the name of one."""
+    if getattr(node, "attr", getattr(node, "id", None)) in names:
+        return True
+    return any(isinstance(value, Mapped) for value in file.values(node))
 
 
 def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool:

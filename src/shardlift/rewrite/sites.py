@@ -25,7 +25,7 @@ from shardlift.rewrite.options import (
     read_options,
 )
 from shardlift.rewrite.pmap_aliases import features_of_alias, find_alias
-from shardlift.rewrite.site_features import features_of_site, is_mapped_again
+from shardlift.rewrite.site_features import features_of_site, is_lowered, is_mapped_again
 from shardlift.rewrite.spmd_map import (
     ANY_CALL,
     NAME,
@@ -205,7 +205,7 @@ def _rename(file: File, mention: Mention, options: Options | None) -> Match:
     elif features is None:
         is_said = file.project.has_keyword
         features = ANY_CALL if _has_unseen_options(file, mention) else features_of_any_call(is_said)
-    if file.project.has_method_call("lower"):  # `str.lower` has no arguments
+    if is_lowered(file.project):
         features |= {Feature.LOWERED}
     known = alias.options if alias else options
     helper = request(features, axis_of(known) if known else None)

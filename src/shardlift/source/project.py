@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePath
+from typing import Any
 
 from shardlift.source.file import File
 from shardlift.source.import_graph import ImportGraph
@@ -49,6 +50,8 @@ class Project:
         self._texts: dict[str, str] = {}
         self._keywords: dict[str, bool] = {}
         self._evidence_of: dict[str, Evidence | None] = {}
+        # What is found about all files, by the function that finds it.
+        self.memo: dict[object, Any] = {}
         self.graph = ImportGraph(self.paths, self._text, self.tree)
 
     @classmethod
@@ -156,13 +159,6 @@ class Project:
             files = self.fresh().files_with(name)
             self._keywords[name] = any(_passes(file, name) for file in files)
         return self._keywords[name]
-
-    def has_method_call(self, name: str) -> bool:
-        """Whether any file calls a method of this name with arguments."""
-        if (key := f".{name}(") not in self._keywords:
-            pattern = re.compile(rf"\.{name}\(\s*[^)\s]")
-            self._keywords[key] = any(pattern.search(self._text(path)) for path in self.paths)
-        return self._keywords[key]
 
     def _may_have(self, path: str, name: str) -> bool:
         """Whether a module may have a name: its text has it, or imports all of another module."""

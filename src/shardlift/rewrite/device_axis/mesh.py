@@ -21,6 +21,7 @@ from shardlift.rewrite.forms import DEFAULT_NAME
 from shardlift.rewrite.helpers import MANY_PROCESSES
 from shardlift.rewrite.names import first_free, jax_name
 from shardlift.rewrite.scripts import may_touch_devices
+from shardlift.rewrite.site_features import trains
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.statements import newline
@@ -45,6 +46,7 @@ class Meshes:
                 self._first[place.file] = statement
         self._scripts = {file: self._may_touch_devices(file) for file in self._first}
         self.default_axis = _default_axis(program)
+        self._axes_of_training = _axes_of_training(program)
 
     def text(self, file: File, axis: str | None, written: str) -> str:
         """The expression of the mesh with an axis; `written` is the axis name as the text has it.
@@ -55,7 +57,10 @@ class Meshes:
             return f"{HELPER}({written})"
         names = self._names.setdefault(file, {})
         if axis not in names:
-            names[axis] = _free_name(file, axis, {*names.values()})
+            taken = {*names.values()}
+            if axis != self._axes_of_training.get(file, axis):
+                taken.add("mesh")
+            names[axis] = _free_name(file, axis, taken)
         return names[axis]
 
     def sharding(self, file: File, axis: str, written: str, split: bool) -> str:
@@ -128,6 +133,12 @@ def _top_level(place: NodePlace) -> ast.stmt:
     statement = around[-2] if len(around) > 1 else around[0]
     assert isinstance(statement, ast.stmt)
     return statement
+
+
+def _axes_of_training(program: FollowedProgram) -> dict[File, str]:
+    """The axis of the training step of each file: its mesh is called `mesh`."""
+    steps = [site for site in program.sites.values() if trains(site.options, site.node)]
+    return {site.file: site.axis_name for site in reversed(steps) if site.axis_name}
 
 
 def _default_axis(program: FollowedProgram) -> str:

@@ -1,0 +1,115 @@
+"""The text that is written fits its project: licence, annotations, imports, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.cli.leftovers import LeftoverKind, find_leftovers
+from shardlift.cli.rewrite import by_reason
+from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.goal import Goal
+from tests.rewrite.test_programs import migrated
+
+LICENCE = "# Copyright 2020 The Authors.\n# Licensed under the Apache License.\n\n"
+SITE = "import jax\n\n\ndef f(x):\n    return x\n\n\ng = jax.pmap(f)\n"
+
+
+def helper_module(*texts: str) -> str:
+    files = {f"p/m{k}.py": text for k, text in enumerate(texts)}
+    return migrated({"p/__init__.py": "", **files})[0]["p/_spmd.py"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "has_licence"),
+    [
+        ([LICENCE + SITE, LICENCE + "import p\n", "x = 1\n"], True),
+        ([LICENCE + SITE, "x = 1\n"], False),
+        ([LICENCE + SITE, "x = 1\n", "y = 1\n"], False),
+        ([SITE, LICENCE + "x = 1\n", LICENCE + "y = 1\n"], True),
+    ],
+)
+def test_a_licence_that_most_files_have(texts: list[str], has_licence: bool) -> None:
+    assert helper_module(*texts).startswith(LICENCE) is has_licence
+
+
+TYPED = "def f(x: int) -> int:\n    return x\n\n\n"
+PLAIN = "def f(x):  # int -> int\n    '''f -> g -> h'''\n    return x  # -> x\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"), [(TYPED, True), (PLAIN, False), (TYPED + PLAIN, False), ("x = 1\n", False)]
+)
+def test_annotations_are_counted_on_functions(text: str, typed: bool) -> None:
+    assert Style.of(text).typed is typed
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (SITE, "runs functions on all devices"),
+        (
+            f"{SITE}print(g(x)[0])\n",
+            "runs functions on all devices and reads the first row of arrays",
+        ),
+    ],
+)
+def test_the_first_line_of_the_helpers_is_true(text: str, first: str) -> None:
+    assert helper_module(text).splitlines()[0] == f'"""What {first}."""'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"from jax import numpy as jnp\n{SITE}jnp.ones(1)\n", "from jax import numpy as jnp\n"),
+        (f"import jax.numpy as jnp\n{SITE}jnp.ones(1)\n", "import jax.numpy as jnp\n"),
+    ],
+)
+def test_no_second_import(before: str, after: str) -> None:
+    text = migrated({"main.py": before})[0]["main.py"]
+    assert text.count("as jnp") == text.count(after) == 1
+
+
+def test_no_module_is_imported_that_nothing_uses_any_more() -> None:
+    before = "import jax\nimport jax.core\n\nx = jax.core.Jaxpr\ny = jax.jit\n"
+    after = "import jax\nimport jax.extend.core\n\nx = jax.extend.core.Jaxpr\ny = jax.jit\n"
+    assert migrated({"main.py": before})[0]["main.py"] == after
+
+
+AXES = SITE.replace("jax.pmap(f)", "jax.pmap(f, in_axes=(None, 0))")
+
+
+@pytest.mark.parametrize(
+    ("more", "lowered"),
+    [
+        ("name.lower('x')\n", False),
+        ("jax.jit(f).lower(x)\n", False),
+        ("g.lower(x)\n", True),
+        ("steps.g.lower(x, x)\n", True),
+        ("jax.pmap(f).lower(x)\n", True),
+    ],
+)
+def test_lower_is_there_for_mapped_functions(more: str, lowered: bool) -> None:
+    assert ("call.lower" in migrated({"main.py": AXES + more})[0]["main.py"]) is lowered
+
+
+def test_a_comment_with_a_device_axis_that_has_gone_is_listed() -> None:
+    text = (
+        "import jax\nimport numpy as np\n\n\ndef step(w, x):\n"
+        "    return w + jax.lax.pmean(x.sum(), 'i')\n\n\np_step = jax.pmap(step, 'i')\n\n\n"
+        "def main(data):\n    w = jax.device_put_replicated(np.ones(3), jax.local_devices())\n"
+        "    x = data.reshape(jax.local_device_count(), -1)  # (n_devices, batch)\n"
+        "    return p_step(w, x)[0]\n\n\nmain(np.ones(16))\n"
+    )
+    migration = migrated({"main.py": text}, goal=Goal.GLOBAL)[1]
+    left = find_leftovers(migration, (), (), lambda path: b"")
+    assert {one.kind for one in left} <= {LeftoverKind.SHAPE}
+    after = next(file.after for file in migration.files if file.path.endswith("main.py"))
+    assert len(left) == after.count("(n_devices,") == 1
+
+
+def test_places_of_one_reason_are_one_line() -> None:
+    text = "import jax\njax.distributed.initialize()\n" + "jax.pmap(f)(x)\n" * 12
+    file = migrated({"main.py": text})[1].files[0]
+    (line,) = by_reason("main.py", file.refused, "left as it is")
+    assert line.startswith("main.py:3:1: left as it is: it keeps jax.pmap")
+    assert line.endswith("(and 11 other places: line 4, 5, 6, 7, 8, 9, 10, 11, ...)")

@@ -55,6 +55,14 @@ def test_a_function_that_only_the_old_text_used_is_removed() -> None:
     assert "out = p_mean(batch)\n" in after
 
 
+def test_no_blank_lines_are_left_where_the_last_function_was() -> None:
+    shard = HEAD[HEAD.index("# Splits") : HEAD.index("def unused")]
+    text = HEAD.replace(shard, "").replace("def unused(x):\n    return shard(x)\n\n\n", "")
+    after = written(f"{text}\n\n{shard}")
+    assert "def shard(" not in after
+    assert after.endswith("        print(out)\n")
+
+
 def test_an_assignment_of_a_name_to_itself_is_removed() -> None:
     after = written(HEAD)
     assert "out = out" not in after

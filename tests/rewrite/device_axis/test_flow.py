@@ -226,6 +226,12 @@ MISSED = {
     "a zip with a keyword": HEAD
     + STEP
     + LOOP.replace("    print(", "    found = zip(names, [state], strict=True)\n    print("),
+    "a dict with a key that is computed": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        '    held = {name: load(), "state": state}\n    state = held["state"]\n    print(',
+    ),
     "a tuple with a star": HEAD
     + STEP
     + LOOP.replace("    print(", "    found = (*names, state)\n    print("),
@@ -265,6 +271,12 @@ FOLLOWED = {
     "a pmapped function that is compiled": HEAD
     + 'p_step = jax.jit(jax.pmap(train_step, axis_name="batch"))\n'
     + LOOP,
+    "a value beside another in a dict": HEAD
+    + STEP
+    + LOOP.replace(
+        "    print(",
+        '    held = {"state": state, "other": load()}\n    state = held["state"]\n    print(',
+    ),
     "whether a tree has leaves": HEAD
     + STEP
     + LOOP.replace("    print(", "    if jax.tree.leaves(state):\n        pass\n    print("),

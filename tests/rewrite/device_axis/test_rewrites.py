@@ -150,6 +150,19 @@ def test_weakly_typed_leaves_are_typed_as_by_what_stacked_them(stacked: str, cop
     assert f"jax.tree.map({copied},tree".replace(" ", "") in after
 
 
+@pytest.mark.parametrize(
+    ("read", "after"),
+    [
+        ("print(f'{jax_utils.unreplicate(state)}')", "print(f'{state}')"),
+        ("print(jax_utils.unreplicate(state)['a'].tolist())", "print(state['a'].tolist())"),
+        ("keep(jax_utils.unreplicate(state))", "keep(jax.tree.map(jax.numpy.copy, state))"),
+    ],
+)
+def test_a_donated_state_that_is_read_at_once_is_not_copied(read: str, after: str) -> None:
+    text = HEAD + LOOP.replace("        kept =", f"        {read}\n        kept =")
+    assert f"        {after}\n" in written(text, proven((0,), ()))
+
+
 def test_a_returned_state_that_others_have_is_a_copy() -> None:
     later = "    def later():\n        print(jax_utils.unreplicate(state))\n\n    n ="
     loop = LOOP.replace("    n =", later).replace("loader, state", "loader, start")

@@ -87,6 +87,15 @@ def test_headline(sites: list[SiteVerdict], text: str) -> None:
     assert headline(_outcome(*sites)) == text
 
 
+def test_the_last_line_names_programs_that_were_not_seen() -> None:
+    commands = tuple(f"python {k}.py" for k in range(4))
+    outcome = ProgramVerdict(Side("a", children=1), Side("b", hidden_commands=commands), (_site(),))
+    assert headline(outcome) == (
+        "1 site: 1 identical. Not looked at: calls in child processes; programs with an "
+        "environment of their own: `python 0.py`, `python 1.py`, `python 2.py` and 1 more."
+    )
+
+
 @pytest.mark.parametrize(
     ("site", "text"),
     [

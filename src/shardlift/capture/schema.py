@@ -420,6 +420,7 @@ class Capture:
     job: str = ""
     children: int = 0  # child processes that used JAX; their calls are not recorded
     child_commands: tuple[str, ...] = ()  # programs that were started, if one of them used JAX
+    hidden_commands: tuple[str, ...] = ()  # of Python, whose use of JAX cannot be seen
 
     @property
     def missing(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shardlift._escape import escape_control
 from shardlift.report.numbers import count
 from shardlift.verify.compare.verdicts import GapKind, ProgramVerdict, SiteVerdict, Verdict
 
@@ -37,7 +38,9 @@ def _things(outcome: ProgramVerdict) -> Iterator[str]:
         yield "calls in child processes"
     sides = outcome.before, outcome.after
     if hidden := dict.fromkeys(command for side in sides for command in side.hidden_commands):
-        yield f"programs started with an environment of their own ({', '.join(hidden)})"
+        first = ", ".join(f"`{escape_control(command[:60])}`" for command in [*hidden][:3])
+        more = f" and {len(hidden) - 3} more" * (len(hidden) > 3)
+        yield f"programs with an environment of their own: {first}{more}"
 
 
 def _unrecorded_collectives(sites: tuple[SiteVerdict, ...]) -> Iterator[str]:

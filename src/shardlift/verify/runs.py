@@ -436,5 +436,7 @@ def _read(side: Side, path: str) -> Run:
     captures = [part.capture for part in parts.values()]
     children = sum(capture.children for capture in captures)
     commands = dict.fromkeys(command for capture in captures for command in capture.child_commands)
+    hidden = dict.fromkeys(command for capture in captures for command in capture.hidden_commands)
     side = replace(side, jax=version, children=children, child_commands=tuple(commands))
+    side = replace(side, hidden_commands=tuple(hidden))
     return run._replace(side=side)

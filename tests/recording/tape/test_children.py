@@ -54,6 +54,30 @@ def test_programs_are_named_if_one_of_them_uses_jax(
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("event", "args", "hidden"),
+    [
+        ("subprocess.Popen", ("x", ["/bin/python3", "a.py"], None, None), False),
+        ("subprocess.Popen", ("x", ["/bin/python3", "a.py"], None, {"A": "1"}), True),
+        ("subprocess.Popen", ("x", ["/bin/python3", "a.py"], None, {DUMPS.encode(): b"x"}), False),
+        ("subprocess.Popen", ("x", ["git", "log"], None, {}), False),
+        ("os.posix_spawn", ("x", ["python", "a.py"], {}), True),
+        ("os.system", ("env -i python a.py",), False),
+    ],
+)
+def test_programs_with_an_environment_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, args: object, hidden: bool
+) -> None:
+    monkeypatch.setattr(os, "environ", {})
+    children = Children(str(tmp_path / "run.json"))
+    children.watch_programs()
+    children._note_start(event, args)
+    assert bool(children.hidden_commands) == hidden
+    monkeypatch.setattr(os, "environ", {})  # before JAX is imported
+    children._note_start("os.system", ("python b.py",))
+    assert children.hidden_commands[-1] == "python b.py"
+
+
 @pytest.mark.exhaustive
 def test_jax_writes_what_it_compiles_to_the_folder(tmp_path: Path) -> None:
     text = "import jax; jax.jit(lambda x: x)(1.0)"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -20,10 +21,12 @@ from shardlift._import_hook import AfterImport
 
 DUMPS = "JAX_DUMP_IR_TO"  # read by JAX when it is imported
 MOST_COMMANDS = 20
-# The events of Python before it starts a program, and which argument is the command.
+# The events of Python before it starts a program: the command, and the environment, by position.
 _STARTS = {
-    "subprocess.Popen": 1, "os.system": 0, "os.exec": 1, "os.posix_spawn": 1, "os.spawn": 2
+    "subprocess.Popen": (1, 3), "os.system": (0, None), "os.exec": (1, 2),
+    "os.posix_spawn": (1, 2), "os.spawn": (2, 3),
 }  # fmt: skip
+_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
 
 
 class Children:
@@ -34,6 +37,7 @@ class Children:
         self._prefix = f"{os.path.abspath(capture)}.child."
         self._folder = f"{os.path.abspath(capture)}.programs"
         self._commands: dict[str, None] = {}
+        self._hidden: dict[str, None] = {}
 
     def note_call(self) -> None:
         """Leave a mark if this is a child."""
@@ -59,6 +63,11 @@ class Children:
         """The commands that were started, if one of them used JAX: after `count`."""
         return tuple(self._commands)
 
+    @property
+    def hidden_commands(self) -> tuple[str, ...]:
+        """Commands of Python without the variable by which their use of JAX would be seen."""
+        return tuple(self._hidden)
+
     def watch(self) -> None:
         """Watch forked children, and the commands that are started, from now on."""
         os.register_at_fork(after_in_child=self._watch_fork)
@@ -69,8 +78,15 @@ class Children:
         os.environ.setdefault(DUMPS, self._folder)
 
     def _note_start(self, event: str, args: tuple[Any, ...]) -> None:
-        if event in _STARTS and len(self._commands) < MOST_COMMANDS:
-            self._commands[_text_of(args[_STARTS[event]])] = None
+        if event not in _STARTS or len(self._commands) >= MOST_COMMANDS:
+            return
+        command, environ = _STARTS[event]
+        text = _text_of(args[command])
+        self._commands[text] = None
+        own = None if environ is None else args[environ]
+        names = {os.fsdecode(name) for name in (os.environ if own is None else own)}
+        if DUMPS not in names and any(map(_PYTHON.fullmatch, text.split())):
+            self._hidden[text] = None
 
     def _watch_fork(self) -> None:
         jax = sys.modules.get("jax")

@@ -122,7 +122,7 @@ class Side:
     error: str = ""  # the end of the output, if it failed
     children: int = 0  # child processes that used JAX, whose calls were not recorded
     child_commands: tuple[str, ...] = ()  # programs that were started, if one of them used JAX
-    hidden_commands: tuple[str, ...] = ()  # of Python, in whose environment nothing can be seen
+    hidden_commands: tuple[str, ...] = ()  # of Python, whose use of JAX cannot be seen
 
 
 @dataclass(frozen=True)

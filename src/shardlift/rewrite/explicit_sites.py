@@ -185,8 +185,14 @@ def _calls(file: File, mention: Mention) -> Iterator[tuple[File, ast.Call | None
         yield file, None
 
 
-def _attributes(file: File, name: str) -> Iterator[ast.Attribute]:
-    return (node for node in file.index.nodes(ast.Attribute) if node.attr == name)
+def _attributes(file: File, name: str) -> list[ast.Attribute]:
+    if _attributes not in file.memo:
+        by_name: dict[str, list[ast.Attribute]] = {}
+        for node in file.index.nodes(ast.Attribute):
+            by_name.setdefault(node.attr, []).append(node)
+        file.memo[_attributes] = by_name
+    found: list[ast.Attribute] = file.memo[_attributes].get(name, [])
+    return found
 
 
 def _of_modules(file: File, name: str) -> Iterator[ast.Attribute]:

@@ -41,7 +41,9 @@ def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
 
 def _changes_at(file: File, rule: Rule, node: ast.AST) -> list[Match]:
     """What the steps say of a node: of just this one, or else of what it is part of, or has."""
-    changes = [change for change in _changes(file) if change.kind in rule.rewritten_as]
+    near = {k for line in _lines(node) for k in _by_line(file).get(line, ())}
+    changes = [_changes(file)[k] for k in sorted(near)]
+    changes = [change for change in changes if change.kind in rule.rewritten_as]
     just = [change for change in changes if node in (change.node, *change.sites)]
     span = file.span(node)
     return just or [
@@ -58,6 +60,23 @@ def _changes(file: File) -> list[Match]:
         file.memo[_changes] = [match for step in steps for match in step(file, Goal.SHARD_MAP)]
     changes: list[Match] = file.memo[_changes]
     return changes
+
+
+def _by_line(file: File) -> dict[int, list[int]]:
+    """The numbers of the changes that are on a line: a file may have thousands."""
+    if _by_line not in file.memo:
+        lines: dict[int, list[int]] = {}
+        for number, change in enumerate(_changes(file)):
+            for line in {n for node in (change.node, *change.sites) for n in _lines(node)}:
+                lines.setdefault(line, []).append(number)
+        file.memo[_by_line] = lines
+    found: dict[int, list[int]] = file.memo[_by_line]
+    return found
+
+
+def _lines(node: ast.AST) -> range:
+    first = getattr(node, "lineno", 0)
+    return range(first, (getattr(node, "end_lineno", None) or first) + 1)
 
 
 def _is_mapped_elsewhere(file: File, node: ast.AST) -> bool:

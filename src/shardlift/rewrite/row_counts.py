@@ -34,8 +34,12 @@ def has_row_per_device(file: File, arguments: Iterable[ast.expr]) -> bool:
 
 def _has_part_of_devices(file: File) -> bool:
     """Whether a file takes some of the devices: `jax.devices()[:4]`."""
-    parts = [node for node in file.index.nodes(ast.Subscript) if isinstance(node.slice, ast.Slice)]
-    return any("devices" in ast.unparse(node.value) for node in parts)
+    if _has_part_of_devices not in file.memo:
+        nodes = file.index.nodes(ast.Subscript)
+        parts = [node.value for node in nodes if isinstance(node.slice, ast.Slice)]
+        file.memo[_has_part_of_devices] = any("devices" in ast.unparse(part) for part in parts)
+    found: bool = file.memo[_has_part_of_devices]
+    return found
 
 
 def _names_of_rows(file: File) -> frozenset[str]:

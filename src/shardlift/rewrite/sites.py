@@ -140,7 +140,7 @@ _OTHER = {
 
 def _tests_a_stand_in(file: File) -> bool:
     """Whether the file is a test that runs under `with chex.fake_pmap():`."""
-    if "fake_pmap" not in file.source.text or not is_test(file.path):
+    if not is_test(file.path) or "fake_pmap" not in file.source.text:
         return False
     contexts = [i.context_expr for w in file.index.nodes(ast.With) for i in w.items]
     return any("fake_pmap" in file.text(expression) for expression in contexts)

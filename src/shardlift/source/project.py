@@ -48,6 +48,7 @@ class Project:
         self._files: dict[str, File] = {}
         self._trees: dict[str, tuple[Source, Index] | None] = {}
         self._texts: dict[str, str] = {}
+        self._words: dict[str, frozenset[str]] = {}
         self._keywords: dict[str, bool] = {}
         self._evidence_of: dict[str, Evidence | None] = {}
         # What is found about all files, by the function that finds it.
@@ -123,6 +124,7 @@ class Project:
         self._files.clear()
         self._trees.clear()
         self._texts.clear()
+        self._words.clear()
         return True
 
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
@@ -144,11 +146,16 @@ class Project:
 
     def files_with(self, name: str) -> Iterator[File]:
         """The files whose texts have a name, as far as they can be read."""
-        word = re.compile(rf"\b{re.escape(name)}\b")
         for path in self.paths:
-            file = self._open(path) if word.search(self._text(path)) else None
+            file = self._open(path) if name in self._words_of(path) else None
             if file is not None:
                 yield file
+
+    def _words_of(self, path: str) -> frozenset[str]:
+        """The words of a text, found once: a file with many sites asks for each of them."""
+        if path not in self._words:
+            self._words[path] = frozenset(re.findall(r"\w+", self._text(path)))
+        return self._words[path]
 
     def has_keyword(self, name: str) -> bool:
         """Whether any file may pass an argument of this name to pmap, or has it as a string.

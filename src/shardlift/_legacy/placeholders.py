@@ -31,6 +31,7 @@ class NotRestoredError(AttributeError):
             f"{path} is no longer part of JAX, and `shardlift run` has no stand-in for it",
             name=path.rpartition(".")[2],
         )
+        self.path = path
 
 
 def placeholder(path: str) -> Any:

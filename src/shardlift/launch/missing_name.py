@@ -126,6 +126,8 @@ def _missing_name(error: BaseException) -> str:
         return error.name or ""
     if not isinstance(error, (ImportError, AttributeError)):
         return ""
+    if isinstance(path := getattr(error, "path", None), str) and isinstance(error, AttributeError):
+        return path  # of a placeholder: `_legacy.placeholders`
     owner: Any = getattr(error, "obj", None)
     if isinstance(owner, types.ModuleType):
         return f"{owner.__name__}.{error.name}"

@@ -16,7 +16,15 @@ from typing import Any
 from packaging.version import InvalidVersion
 from packaging.version import Version as Release
 
-__all__ = ["LibraryRelease", "libraries", "oldest_working", "release"]
+__all__ = [
+    "LibraryRelease",
+    "libraries",
+    "newest_jax",
+    "oldest_working",
+    "release",
+    "test_date",
+    "tested_versions",
+]
 
 _WORKS, _NOT_JAX = "works", "other"  # of another reason than JAX nothing is known
 
@@ -38,10 +46,26 @@ def libraries() -> set[str]:
     return {row["library"] for row in _table()["releases"]}
 
 
+def newest_jax() -> str:
+    """The newest JAX that was tested."""
+    return max(_table()["python"], key=Release)
+
+
+def test_date() -> str:
+    """When the table was made."""
+    return str(_table()["date"])
+
+
+def tested_versions(library: str) -> list[str]:
+    """The releases of a library that were tested with the newest JAX."""
+    return [row.version for row in _tested(library, newest_jax())]
+
+
 def release(library: str, version: str, jax: str) -> LibraryRelease | None:
     """How a release fares with a JAX; None if it is not known.
 
-    If it was not tested itself, the tested ones before and after it must agree.
+    If it was not tested itself, the tested ones before and after it must agree; what is newer than
+    all of them is taken to work if the newest does, and what is older to fail if the oldest does.
     """
     wanted = _parse(version)
     tested = list(_tested(library, jax))
@@ -51,10 +75,11 @@ def release(library: str, version: str, jax: str) -> LibraryRelease | None:
     if before and Release(before[0].version) == wanted:
         return before[0]
     after = [row for row in tested if Release(row.version) > wanted][:1]
-    around = before + after
-    if len({(row.plain, row.bridged) for row in around}) > 1:
-        return None
-    return around[0] if before or not around[0].plain else None
+    if not (before and after):
+        (only,) = before or after
+        return only if only.plain is bool(before) else None
+    around = {(row.plain, row.bridged) for row in before + after}
+    return before[0] if len(around) == 1 else None
 
 
 def oldest_working(library: str, jax: str) -> LibraryRelease | None:

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn
 
 import click
 from rich.text import Text
@@ -18,6 +19,7 @@ from shardlift import __version__
 from shardlift._escape import escape_control
 from shardlift.cli.children import plain_environment, run_python
 from shardlift.cli.console import console, progress_console
+from shardlift.cli.doctor.pins import PinReport, installed_libraries, listed_libraries
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.needs_jax import OLDEST
 from shardlift.cli.stop import stop
@@ -34,8 +36,9 @@ _PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
 
 @click.command(
     short_help="Print versions and devices, and test whether pmap works.",
-    epilog="Example: shardlift doctor",
+    epilog="Example: shardlift doctor, or shardlift doctor requirements.txt",
 )
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--timeout",
     type=click.IntRange(1),
@@ -44,13 +47,19 @@ _PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
     help="Time limit for one test.",
 )
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
-def doctor(timeout: int, style: str) -> None:
+def doctor(timeout: int, style: str, file: str | None) -> None:
     """Print versions and settings, to paste into a bug report, and test whether pmap works here.
 
+    Says which installed libraries break on the newest JAX, which release of each works, and which
+    of them `shardlift run` bridges. With FILE, a requirements or lock file, says only that, of the
+    libraries in it.
+
     The test takes gradients and sums on the devices that JAX finds, on 8 virtual devices, and in
-    two processes that communicate. Writes no files. Exit status: 0, all fine; 1, a test failed; 2,
-    JAX is not installed, or is too old.
+    two processes that communicate. Writes no files. Exit status: 0, all fine; 1, a test failed, or
+    a library of FILE breaks; 2, JAX is not installed, or is too old, or FILE cannot be read.
     """
+    if file is not None:
+        _judge_file(file, style)
     installed = {name: _version(name) for name in _PACKAGES}
     out = console(piped=100)
     out.quiet = style == "json"
@@ -68,6 +77,10 @@ def doctor(timeout: int, style: str) -> None:
     for note in notes(installed, platform.system(), sys.version_info[:2], os.environ):
         line("note", note, "yellow")
         left.append(item("note", note))
+    pins = PinReport(installed_libraries())
+    for word, text in pins.lines():
+        line(word, text, "green" if word == "ok" else "yellow")
+    left += pins.items()
     if installed["jax"] is None:
         stop('JAX is not installed, so pmap cannot be tested: pip install "shardlift[jax]"')
     if (_parse(installed["jax"]) or OLDEST) < OLDEST:
@@ -90,6 +103,20 @@ def doctor(timeout: int, style: str) -> None:
             document("doctor", int(failed), done=done, left=left, next_commands=following, **told)
         )
     sys.exit(int(failed))
+
+
+def _judge_file(path: str, style: str) -> NoReturn:
+    try:
+        pins = PinReport(listed_libraries(path))
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        stop(f"{path} cannot be read: {error}")
+    status = int(bool(pins.broken))
+    if style == "json":
+        click.echo(document("doctor", status, done=[], left=pins.items(), next_commands=[]))
+    else:
+        for word, text in pins.lines():
+            click.echo(f"{word:<7}{text}")
+    sys.exit(status)
 
 
 def notes(

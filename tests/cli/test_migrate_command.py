@@ -295,7 +295,7 @@ def test_names_are_rewritten_for_the_jax_of_the_project(project: Path, pin: str)
     assert (result.exit_code, result.stdout) == (0, "")  # as `check`, which reports nothing
     result = _run("other.py", "--target-jax", "0.10")
     assert "+x = jax.tree.map(f, tree)" in result.stdout
-    assert "needs JAX" not in result.stderr  # new names alone do not
+    assert ("jax<0.6  ->  jax>=0.4.25,<0.6" in result.stderr) is ("jax<0.6" in pin)
 
 
 def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
@@ -304,7 +304,7 @@ def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
     result = _run("other.py")
     assert "+step = spmd_map(g)" in result.stdout
     assert "-x = jax.tree_map" not in result.stdout
-    said = "The new text needs JAX 0.10 or newer. The project is read for JAX 0.5: with"
+    said = "The new text needs JAX 0.7 or newer. The project is read for JAX 0.5: with"
     assert said in result.stderr
     assert "needs JAX" not in _run("other.py", "--target-jax", "0.10").stderr
     told = json.loads(_run("other.py", "--format", "json").stdout)
@@ -325,21 +325,73 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
     (project / ".git").mkdir()
     (project / "requirements.txt").write_text("numpy\njax[cuda12]==0.4.30  # pinned\njaxlib<0.5\n")
     result = _run("pkg", "--target-jax", "0.12")
-    assert "The new text needs JAX 0.10 or newer.\n" in result.stderr
-    assert "requirements.txt:2: jax[cuda12]==0.4.30  # pinned  ->  jax[cuda12]>=0.10  # pinned" in (
+    assert "The new text needs JAX 0.7 or newer.\n" in result.stderr
+    assert "requirements.txt:2: jax[cuda12]==0.4.30  # pinned  ->  jax[cuda12]>=0.7  # pinned" in (
         result.stderr
     )
-    assert "requirements.txt:3: jaxlib<0.5  ->  jaxlib>=0.10" in result.stderr
-    told = json.loads(_run("pkg", "--format", "json").stdout)["left"]
-    assert [(one["line"], one["suggestion"]) for one in told] == [
-        (2, "jax[cuda12]>=0.10  # pinned"),
-        (3, "jaxlib>=0.10"),
-    ]
+    assert "requirements.txt:3: jaxlib<0.5  ->  jaxlib>=0.7" in result.stderr
+    assert "+jax[cuda12]>=0.7  # pinned\n+jaxlib>=0.7\n" in result.stdout
+    assert json.loads(_run("pkg", "--format", "json").stdout)["left"] == []
+    (project / "requirements.txt").write_text("jax==0.4.30 \\\n    --hash=sha256:12\n")
+    result = _run("pkg")
+    assert "Not edited, as a tool wrote it: requirements.txt." in result.stderr
+    assert "+jax" not in result.stdout
+    (rest,) = json.loads(_run("pkg", "--format", "json").stdout)["left"]
+    assert rest["line"] == 1
     (project / "requirements.txt").write_text("jax>=0.10\nflax<0.11\n")
     assert "requirements.txt:2: flax<0.11  ->  flax>=0.12.7" in _run("pkg").stderr
     assert "flax" not in _run("pkg", "--target-jax", "0.10.2").stderr
     (project / "requirements.txt").write_text("jax>=0.10\nflax\n")
     assert "needs JAX" not in _run("pkg").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("requirements.txt", "jax[cuda12_pip]>=0.4\n", "jax[cuda12]>=0.7\n"),
+        ("requirements.txt", "jax[cuda11_cudnn86]>=0.10\n", "jax[cuda12]>=0.10\n"),
+        ("requirements.txt", "numpy\njax\n", "numpy\njax>=0.7\n"),
+        ("requirements/base.txt", "jax>=0.4,<0.5  # x\n", "jax>=0.7  # x\n"),
+        (
+            "setup.py",
+            "from setuptools import setup\nsetup(install_requires=['jax>=0.4', 'optax'])\n",
+            "from setuptools import setup\nsetup(install_requires=['jax>=0.7', 'optax'])\n",
+        ),
+        (
+            "setup.cfg",
+            "[options]\ninstall_requires =\n    jax>=0.4.1\n    optax\n",
+            "[options]\ninstall_requires =\n    jax>=0.7\n    optax\n",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nname = "p"\ndependencies = ["optax", "jax[tpu]~=0.4.1"]\n',
+            '[project]\nname = "p"\ndependencies = ["optax", "jax[tpu]>=0.7"]\n',
+        ),
+        (
+            "pyproject.toml",
+            '[tool.poetry.dependencies]\njax = "^0.4.30"\noptax = "*"\n',
+            '[tool.poetry.dependencies]\njax = ">=0.7"\noptax = "*"\n',
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nname = "p"\ndependencies = ["jax>=0.4"]\n'
+            '[project.optional-dependencies]\nall = ["jax>=0.4"]\n',
+            '[project]\nname = "p"\ndependencies = ["jax>=0.7"]\n'
+            '[project.optional-dependencies]\nall = ["jax>=0.7"]\n',
+        ),
+        ("requirements.txt", "jax>=0.8\n", "jax>=0.8\n"),
+        ("requirements.txt", "jaxtyping\n-e .\n", "jaxtyping\n-e .\n"),
+    ],
+)
+def test_requirements_are_part_of_the_change(
+    project: Path, name: str, before: str, after: str
+) -> None:
+    (project / ".git").mkdir()
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).write_text(before)
+    _run("pkg", "--write", "--allow-dirty", "--target-jax", "0.12")
+    assert (project / name).read_text() == after
+    assert _run("pkg", "--target-jax", "0.12").stdout == ""
 
 
 def test_what_only_tests_need_raises_no_requirement(project: Path) -> None:
@@ -352,7 +404,7 @@ def test_what_only_tests_need_raises_no_requirement(project: Path) -> None:
 def test_a_floor_in_pyproject_is_one_to_raise(project: Path) -> None:
     text = '[project]\nname = "p"\ndependencies = [\n    "jax>=0.4",\n]\n'
     (project / "pyproject.toml").write_text(text)
-    assert "pyproject.toml:4: jax>=0.4  ->  jax>=0.10" in _run("pkg").stderr
+    assert "pyproject.toml:4: jax>=0.4  ->  jax>=0.7" in _run("pkg").stderr
 
 
 def test_what_still_speaks_of_pmap_is_listed(project: Path) -> None:

@@ -137,14 +137,17 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         if options.verify is not None and migration.changed:
             verified = _verify(project, contents, root, options, asked)
             migration = verified.migration
-            _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change
+    raised = requirements.to_raise(config, settings, migration)
+    migration = replace(migration, requirements=requirements.edited(raised, contents.read))
+    if not diff:
+        _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change
+        root = transaction.root_of([*paths, *(file.path for file in migration.changed)])
         _write(migration, contents, root, asked.allow_dirty)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
     remaining: Sequence[Leftover] = ()
     if goal is not Goal.FIX:
         remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
-    raised = requirements.to_raise(config, settings, migration)
     request = PullRequest(
         migration, raised, remaining, verified, options.verify or "", goal, settings.target
     )
@@ -163,7 +166,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
             _say(line, diff)
         for line in leftovers.sentences(remaining, asked.verbose):
             _say(line, diff)
-        for line in requirements.sentences(raised, settings, migration.needed_jax):
+        for line in requirements.sentences(raised, settings, migration):
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)

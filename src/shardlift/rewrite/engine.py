@@ -132,7 +132,9 @@ class ProjectMigration:
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists, self._paths)
         processes = self._processes(shown)
-        migration = Migration(shown, modules, tuple(unreadable), len(self._paths), processes)
+        migration = Migration(
+            shown, modules, tuple(unreadable), len(self._paths), processes, self._goal
+        )
         return migration, self._not_written(stage, results)
 
     def _not_written(self, stage: _Stage, results: Sequence[FileResult]) -> NotFollowedError | None:

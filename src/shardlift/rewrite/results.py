@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shardlift.rewrite.changes import Change
+from shardlift.rewrite.floors import TESTED, floors
+from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import Home, is_test
-from shardlift.source.model import HelperRequest, Kind, Version
+from shardlift.source.model import HelperRequest, Version
 from shardlift.source.processes import Evidence
 from shardlift.source.removed_names import ALL, Removed
-
-# The oldest JAX for which the new text of sites is tested: older ones lack `jax.P` or
-# `jax.shard_map`, or (0.8, 0.9) fail to lower it without a mesh.
-WRITTEN_FOR: Version = (0, 10)
 
 
 @dataclass(frozen=True)
@@ -61,16 +59,19 @@ class Migration:
     unreadable: tuple[tuple[str, str], ...] = ()
     looked_at: int = 0
     processes: tuple[ProcessChoice, ...] = ()  # of its programs that are mapped
+    goal: Goal = Goal.SHARD_MAP
+    requirements: tuple[FileResult, ...] = ()  # files that say which JAX the project needs
 
     @property
     def changed(self) -> tuple[FileResult, ...]:
         """Every file that has another text now, new ones included."""
-        return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
+        files = (*self.helper_modules, *self.files, *self.requirements)
+        return tuple(file for file in files if file.changed)
 
     @property
     def needed_jax(self) -> Version | None:
-        """The oldest JAX that runs the new text; None if it is as it was: new names alone do."""
-        return WRITTEN_FOR if any(_is_newer(file) for file in self.files) else None
+        """The oldest JAX that runs the new text; None if all that the project allows do."""
+        return max(filter(None, map(self._floor, self.files)), default=None)
 
     @property
     def missing(self) -> tuple[NeededName, ...]:
@@ -87,9 +88,11 @@ class Migration:
     @property
     def changes_program(self) -> bool:
         """Whether a file needs that JAX that is neither a test nor a notebook."""
-        changed = [file.path for file in self.files if _is_newer(file)]
+        changed = [file.path for file in self.files if self._floor(file) is not None]
         return not all(is_test(path) or path.endswith(".ipynb") for path in changed)
 
-
-def _is_newer(file: FileResult) -> bool:
-    return any(change.kind is not Kind.NAME for change in file.rewritten)
+    def _floor(self, file: FileResult) -> Version | None:
+        if self.goal is Goal.SHIM and file.rewritten:
+            return TESTED  # what shardlift itself needs
+        floor = max(floors(file.rewritten, file.helpers), default=(0,))
+        return floor if floor > (0,) else None

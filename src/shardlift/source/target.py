@@ -31,6 +31,8 @@ _UPPER = ("<", "<=", "!=")
 _NEWEST = {"jax": NEWEST, "flax": NEWEST_FLAX}
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
+_CUDA = ("cuda", "cuda12", "cuda13", "cuda12-local", "cuda13-local")
+_EXTRAS = re.compile(r"^(\s*jax)\s*\[([^]]*)\]")
 _SPECIFIER = re.compile(r"^(\s*\w+(?:\[[^]]*\])?)\s*(?:[<>=!~][^;#]*?)?(?=\s*(?:;|#|$))")
 
 
@@ -53,6 +55,12 @@ class Pin:
             for bound in requirement.specifier
         )
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it says which releases it lets in."""
+        requirement = _requirement(self.text)
+        return requirement is not None and bool(requirement.specifier)
+
     def with_lower_bound(self, needed: Version) -> str:
         """The requirement with a newer lower bound, and with its upper bound if that fits."""
         number = ".".join(map(str, needed))
@@ -60,7 +68,26 @@ class Pin:
         bounds = requirement.specifier if requirement is not None else ()
         kept = sorted(str(b) for b in bounds if b.operator in _UPPER and b.contains(number))
         new = ",".join([f">={number}", *kept])
-        return _SPECIFIER.sub(rf"\g<1>{new}", self.text, count=1).strip()
+        text = _SPECIFIER.sub(rf"\g<1>{new}", self.text, count=1).strip()
+        return _EXTRAS.sub(_with_today_extras, text, count=1)
+
+    @property
+    def with_extras(self) -> str:
+        """The requirement with extras that today's JAX has: pip ignores others with a warning."""
+        return _EXTRAS.sub(_with_today_extras, self.text, count=1)
+
+
+def _with_today_extras(match: re.Match[str]) -> str:
+    extras = [_today_extra(extra.strip()) for extra in match[2].split(",")]
+    return f"{match[1]}[{','.join(dict.fromkeys(extras))}]"
+
+
+def _today_extra(extra: str) -> str:
+    """`cuda12_pip` is `cuda12`, the only one since JAX 0.6; CUDA 11 is not supported any more."""
+    plain = extra.lower().replace("_", "-")
+    if not plain.startswith("cuda") or plain in _CUDA:
+        return extra
+    return "cuda13" if plain.startswith("cuda13") else "cuda12"
 
 
 def oldest_flax(jax: Version) -> Version:

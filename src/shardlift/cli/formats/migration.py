@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.formats.diff import diff_of
+from shardlift.cli.requirements import left
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
@@ -107,7 +108,7 @@ def _left(request: PullRequest, files: Sequence[FileResult]) -> Iterator[Item]:
         yield from (item("guarded", c.reason, file.path, c.span) for c in file.skipped)
     for path, why in request.migration.unreadable:
         yield item("unreadable", why, path)
-    for pin, new in request.raised:
+    for pin, new in left(request.raised, request.migration.requirements):
         yield item("requirement", pin.text, pin.path, line=pin.line, suggestion=new)
     for rest in request.leftovers:
         yield item(f"pmap-in-{rest.kind}", rest.text, rest.path, line=rest.line)

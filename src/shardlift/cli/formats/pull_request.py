@@ -5,7 +5,6 @@ Whatever the repository says, names of files included, stands in code, where not
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from shardlift.cli.formats.migration import WAYS_ON, processes, readiness
 from shardlift.cli.formats.places import place
 from shardlift.cli.leftovers import Leftover
+from shardlift.cli.requirements import left, short_path
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
@@ -122,9 +122,9 @@ def _needs(request: PullRequest) -> Iterator[str]:
     elif not request.migration.changes_program:
         yield f"JAX {number} or newer for the tests and notebooks; all other files: as before."
     else:
-        yield f"JAX {number} or newer.{' To be raised:' if request.raised else ''}"
+        yield f"JAX {number} or newer.{' Raised:' if request.raised else ''}"
         yield from (
-            f"- {code(f'{os.path.relpath(pin.path)}:{pin.line}')}: {code(pin.text)} → {code(new)}"
+            f"- {code(f'{short_path(pin.path)}:{pin.line}')}: {code(pin.text)} → {code(new)}"
             for pin, new in request.raised
         )
 
@@ -159,8 +159,9 @@ def _verified(request: PullRequest) -> Iterator[str]:
 
 
 def _next(request: PullRequest) -> Iterator[str]:
-    if request.raised:
-        yield "- Raise the requirements above."
+    if rest := left(request.raised, request.migration.requirements):
+        files = ", ".join(sorted({code(short_path(pin.path)) for pin, _ in rest}))
+        yield f"- Let the tool that wrote {files} do so again."
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
     yield "- Run the tests of the project on all devices."

@@ -115,7 +115,7 @@ def batch(step):
 def train(state, keys, first):
     for step in range(first, first + STEPS):
         state, keys, loss = train_step(state, keys, *batch(step))
-    print(f"step {step:2d}  loss {float(first_row(loss)):.6f}")
+    print(f"step {step:2d}  loss {float(jax.device_get(loss)[0]):.6f}")
     return state, keys
 
 

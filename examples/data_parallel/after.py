@@ -98,7 +98,7 @@ def main():
     for step, batch in zip(range(STEPS), batches()):
         params, loss = train_step(params, shard(batch))
         if step % 20 == 0 or step == STEPS - 1:
-            print(f"step {step:3d}  loss {first_row(loss):.6f}")
+            print(f"step {step:3d}  loss {jax.device_get(loss)[0]:.6f}")
     params = jax.tree.map(first_row, params)
     print(f"bias of the last layer {params[-1]['b'][0]:.6f}")
 

@@ -10,16 +10,6 @@ from flax import jax_utils, nnx
 from flax.training import common_utils
 
 
-def first_row(x):
-    """`x[0]`, without a gather if `x` is an array with one row per device."""
-    traced = isinstance(x, jax.core.Tracer)
-    if isinstance(x, jax.Array) and not traced and x.is_fully_addressable:
-        block = x.addressable_data(0)
-        if block.shape == (1, *x.shape[1:]):
-            return block.squeeze(0)
-    return x[0]
-
-
 def per_row(f):
     """`f` for blocks of one row: it sees the row alone, and returns one."""
 
@@ -101,7 +91,7 @@ def main():
     losses = []
     for _, batch in zip(range(STEPS), batches()):
         state, opt_state, loss = train_step(state, opt_state, batch)
-        losses.append(float(first_row(loss)))
+        losses.append(float(jax.device_get(loss)[0]))
     print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}")
 
     model = nnx.merge(graphdef, jax_utils.unreplicate(state))

@@ -24,16 +24,6 @@ def device_put_replicated(x, devices):
     return jax.tree.map(put, x)
 
 
-def first_row(x):
-    """`x[0]`, without a gather if `x` is an array with one row per device."""
-    traced = isinstance(x, jax.core.Tracer)
-    if isinstance(x, jax.Array) and not traced and x.is_fully_addressable:
-        block = x.addressable_data(0)
-        if block.shape == (1, *x.shape[1:]):
-            return block.squeeze(0)
-    return x[0]
-
-
 def per_row(f):
     """`f` for blocks of one row: it sees the row alone, and returns one."""
 
@@ -121,7 +111,7 @@ def main():
         params, state, opt_state, rngs, loss = update(params, state, opt_state, rngs, batch)
         if step % 10 == 0 or step == STEPS - 1:
             print(f"step {step:2d}  loss {np.mean(jax.device_get(loss)):.6f}")
-    print(f"accuracy {first_row(accuracy(params, state, next(data))):.4f}")
+    print(f"accuracy {jax.device_get(accuracy(params, state, next(data)))[0]:.4f}")
     size = hk.data_structures.tree_size(jax.tree.map(lambda x: x[0], params))
     print(f"{size} parameters")
 

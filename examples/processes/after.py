@@ -73,7 +73,7 @@ def main():
     for step, (x, y) in zip(range(STEPS), local_batches()):
         params, loss = train_step(params, x, y)
         if jax.process_index() == 0 and (step % 10 == 0 or step == STEPS - 1):
-            print(f"step {step:2d}  loss {float(first_row(loss)):.6f}")
+            print(f"step {step:2d}  loss {float(jax.device_get(loss)[0]):.6f}")
     params = jax.tree.map(first_row, params)
     multihost_utils.assert_equal(jax.device_get(params), "processes disagree")
     if jax.process_index() == 0:

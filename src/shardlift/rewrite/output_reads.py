@@ -1,10 +1,11 @@
 """Reading the first row of what a pmapped function returned, without gathering the others.
 
-`x[0]` gathers all rows. `first_row` reads the first one on its own device instead. It decides when
-it runs: for a tuple, and for anything else but rows on devices, it is `x[0]`. It is written where
-the value goes to the host, and into a project's own `unreplicate`: its tree lies on the first
-device then, as before JAX 0.8, and as with flax's. Any other `x[0]` is left alone: its value may be
-needed on all devices.
+`x[0]` gathers all rows. Where it reads one number, as in `float(x[0])`, `jax.device_get(x)[0]` does
+without: it copies the numbers of all devices to the host, whatever `x` is. Elsewhere `first_row`
+reads the first row on its own device. It decides when it runs: for a tuple, and for anything else
+but rows on devices, it is `x[0]`. It is written where the value goes to the host, and into a
+project's own `unreplicate`: its tree lies on the first device then, as before JAX 0.8, and as with
+flax's. Any other `x[0]` is left alone: its value may be needed on all devices.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import pairwise
 
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.names import is_free
+from shardlift.rewrite.names import is_free, is_shadowed, jax_name
 from shardlift.source.file import File
 from shardlift.source.idioms import is_zero, takes_first
 from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
@@ -28,7 +29,8 @@ from shardlift.source.values import Result
 
 FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
 _HELPER = "first_row"
-_ON_HOST = frozenset({"builtins.float", "builtins.int", "builtins.print", *TO_HOST})
+_NUMBERS = frozenset({"builtins.float", "builtins.int"})
+_ON_HOST = frozenset({"builtins.print", *_NUMBERS, *TO_HOST})
 _SL402 = all_rules()["SL402"]
 _LOGGING = ("debug", "info", "warning", "error")
 
@@ -40,12 +42,26 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     for call in file.index.nodes(ast.Call):
         whole = _goes_to_host(file, call) or _replaces_rows(file, call)
         if (whole and _is_first_of_tree(file, call)) or _is_own_helper(file, call):
-            yield _replace(file, call, file.replace(call.args[0], _HELPER))
+            yield _use_helper(file, call, file.replace(call.args[0], _HELPER))
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice) and _goes_to_host(file, node) and may_have_rows(file, node.value):
-            opening = Edit(file.stretch(*position(node), *position(node.value)), f"{_HELPER}(")
-            closing = Edit(file.stretch(*end(node.value), *end(node)), ")")
-            yield _replace(file, node, opening, closing)
+            yield _fetch(file, node) if _is_number(file, node) else _read_row(file, node)
+
+
+def _fetch(file: File, node: ast.Subscript) -> Match:
+    """`jax.device_get(x)[0]`."""
+    jax, imports = jax_name(file)
+    if is_shadowed(file, node, jax):
+        return _read_row(file, node)
+    opening = Edit(file.stretch(*position(node), *position(node.value)), f"{jax}.device_get(")
+    closing = Edit(file.stretch(*end(node.value), *end(node)), ")[0]")
+    return _replace(file, node, Match(node, "", (opening, closing), imports, kind=Kind.READ))
+
+
+def _read_row(file: File, node: ast.Subscript) -> Match:
+    opening = Edit(file.stretch(*position(node), *position(node.value)), f"{_HELPER}(")
+    closing = Edit(file.stretch(*end(node.value), *end(node)), ")")
+    return _use_helper(file, node, opening, closing)
 
 
 def _is_first_of_tree(file: File, call: ast.Call) -> bool:
@@ -98,13 +114,18 @@ def _is_on_devices(file: File, tree: ast.expr) -> bool:
     return stacked or may_be_output(file, tree)
 
 
-def _replace(file: File, node: ast.expr, *edits: Edit) -> Match:
+def _use_helper(file: File, node: ast.expr, *edits: Edit) -> Match:
     if not is_free(file, node, _HELPER):
         return Match(node, f"the file has a `{_HELPER}` of its own", kind=Kind.READ)
+    helpers = frozenset({HelperRequest(_HELPER)})
+    return _replace(file, node, Match(node, "", edits, helpers=helpers, kind=Kind.READ))
+
+
+def _replace(file: File, node: ast.expr, match: Match) -> Match:
     if _prints_itself(file, node):
         text = "the f-string prints this text, as `=` in it asks: the read stays as it is written"
         return Match(node, text, kind=Kind.READ)
-    return Match(node, "", edits, helpers=frozenset({HelperRequest(_HELPER)}), kind=Kind.READ)
+    return match
 
 
 def _prints_itself(file: File, node: ast.expr) -> bool:
@@ -116,6 +137,16 @@ def _prints_itself(file: File, node: ast.expr) -> bool:
             if re.search(rf"{{[\s(]*{text}[\s)]*=\s*[!:}}]", file.text(whole)):
                 return True
     return False
+
+
+def _is_number(file: File, node: ast.expr) -> bool:
+    """Whether a value that goes to the host is one number: `float(x[0])`, `f"{x[0]:.2f}"`."""
+    parent = file.index.parents.get(node)
+    if isinstance(parent, ast.FormattedValue):
+        return parent.format_spec is not None and parent.conversion == -1
+    if isinstance(parent, ast.Attribute):
+        return parent.attr == "item"
+    return isinstance(parent, ast.Call) and file.called(parent) in _NUMBERS
 
 
 def _goes_to_host(file: File, node: ast.expr) -> bool:

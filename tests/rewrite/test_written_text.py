@@ -49,7 +49,7 @@ def test_annotations_are_counted_on_functions(text: str, typed: bool) -> None:
         (SITE, "runs functions on all devices"),
         (
             f"{SITE}print(g(x)[0])\n",
-            "runs functions on all devices and reads the first row of arrays",
+            "runs functions on all devices and reads first rows",
         ),
     ],
 )

@@ -35,8 +35,8 @@ _FOLDER = resources.files(__package__) / "helper_texts"
 # What the module of helpers says it does, by the files of `helper_texts` that its parts are from.
 _DOES = {
     "mapping": "runs functions on all devices",
-    "placing": "places arrays on devices",
-    "reading": "reads the first row of arrays",
+    "placing": "places arrays",
+    "reading": "reads first rows",
 }
 
 
@@ -215,7 +215,7 @@ def emit(requests: Iterable[HelperRequest], style: Style | None = None, header: 
     """The text of a module with these helpers in it, below the header of the project's files.
 
     >>> print(emit([HelperRequest("replicate")]).splitlines()[0])
-    \"\"\"What places arrays on devices.\"\"\"
+    \"\"\"What places arrays.\"\"\"
     """
     style = style or Style.plain()
     helpers = required(requests)

@@ -16,6 +16,7 @@ from shardlift.rewrite.explicit_sites import PER_ROW, ExplicitSite, explicit_sit
 from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import is_test
+from shardlift.rewrite.left_alone import why_left_alone
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.nested import levels_of, tangled
 from shardlift.rewrite.options import (
@@ -114,7 +115,7 @@ def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str
         return _means_another(NAME)
     if file.many_processes:
         return MANY_PROCESSES
-    return None
+    return why_left_alone(file, mention)
 
 
 def _others(file: File) -> Iterator[Match]:

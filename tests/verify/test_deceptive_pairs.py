@@ -57,7 +57,18 @@ SUM = 'g = lax.psum(grad(w, x), "i")\n'
 PRINT = 'jax.debug.print("{}", g)\n'
 NORM = "norm = jnp.sqrt(jnp.sum(g * g))\n"
 
+LOOP = """
+def body(c, k):
+    g = lax.pmean(c * k, "i")
+    return c + jnp.sign(g), None
+return w - 0.1 * lax.scan(body, w, jnp.arange(1.0, 5.0))[0]
+"""
 WRONG = {
+    "one iteration of a scan": steps(
+        LOOP,
+        LOOP.replace("return c +", "g = jnp.where(k == 3, 8.0, 1.0) * g\n    return c +"),
+        cause="8.000 times too large in iteration 3 of 4",
+    ),
     "a print before, a factor after": steps(
         MEAN + PRINT + HALF, SUM + HALF, cause="8.000 times too large"
     ),
@@ -257,7 +268,9 @@ RIGHT |= {
     "other nesting": returned("w, (loss, acc)", "(w, loss), acc"),
 }
 WRONG |= {
-    "metrics exchanged": returned(STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)"),
+    "metrics exchanged": returned(
+        STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)", "have each other's values"
+    ),
     "an output more": returned("w, loss", "w, acc, loss"),
     "an output less": returned("w, acc, loss", "w, loss"),
     "a state whose step is missing": returned(STATE, "w, mu, loss, acc"),

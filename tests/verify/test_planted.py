@@ -86,9 +86,9 @@ def total(x):
     ("right", "wrong", "cause"),
     [
         (mean, lambda x: x * 2, "a pmean or psum is missing"),
-        (mean, total, "8.000 times too large"),
+        (mean, total, "8.000 times too large: psum instead of pmean"),
         (mean, lambda x: lax.pmean(lax.pmean(x, "i") / 4, "i"), "8.000 times too small"),
-        (total, mean, "divided by it once too often, or pmean instead of psum"),
+        (total, mean, "8.000 times too small: pmean instead of psum"),
     ],
     ids=["missing", "psum for pmean", "divided again", "pmean for psum"],
 )

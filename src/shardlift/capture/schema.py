@@ -306,6 +306,7 @@ class ArrayForm:
     collective: str = ""
     backward: bool = False
     uses: tuple[ResultUse, ...] = ()  # of the result of a collective
+    loops: int = 0  # axes behind the first one that are iterations
 
 
 @dataclass(frozen=True)

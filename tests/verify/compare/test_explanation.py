@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shardlift.capture.schema import Part
+from shardlift.verify.compare.causes import Suspicion
 from shardlift.verify.compare.explanation import WHOLE_BATCH, Clues, explain
 from shardlift.verify.compare.verdicts import LeafDifference
 
@@ -51,6 +54,29 @@ def test_causes_of_arrays(findings: list[LeafDifference], causes: list[str]) -> 
     assert list(explain(findings, Clues())) == causes
 
 
+@pytest.mark.parametrize(
+    ("suspicion", "which", "confirmed"),
+    [
+        (Suspicion.MISSING_REDUCTION, "before", True),
+        (Suspicion.MISSING_REDUCTION, "after", False),
+        (Suspicion.STATISTICS, "after", True),
+        (Suspicion.STATISTICS, "", False),
+    ],
+)
+def test_a_suspicion_is_printed_if_it_is_confirmed(
+    suspicion: Suspicion, which: str, confirmed: bool
+) -> None:
+    finding = replace(_finding(Part.OUTPUTS, "a"), suspicion=suspicion)
+    clues = Clues(collectives={"psum": which} if which else {})
+    (cause,) = explain([finding], clues)
+    assert cause == "1 of 1 differing leaf: a" + f": {suspicion}" * confirmed
+
+
+def test_replays_alone_are_no_difference() -> None:
+    clues = Clues(replays=1, differing_replays=1)
+    assert list(explain([_finding(Part.REPLAYED, "a")], clues)) == []
+
+
 DIFFERENT = [_finding(Part.OUTPUTS)]
 
 
@@ -60,10 +86,11 @@ DIFFERENT = [_finding(Part.OUTPUTS)]
         (Clues(own=True, arguments={"swapped": None}), ["swapped"]),
         (Clues(own=False, arguments={"swapped": None}), []),
         (Clues(own=True, keys_and_indices={"keys": None}, whole_batch=True), ["keys", WHOLE_BATCH]),
-        (Clues(own=True, collectives={"psum only before": None}), ["psum only before"]),
-        (Clues(collectives={"psum only before": None}), []),
+        (Clues(own=True, collectives={"psum only before": "before"}), ["psum only before"]),
+        (Clues(collectives={"psum only before": "before"}), []),
         (Clues(inputs="x: too large"), ["its inputs differ: x: too large"]),
         (Clues(own=True, inputs="x: too large"), []),
+        (Clues(own=True, replays=2), []),  # it is this function, in the first call
     ],
 )
 def test_causes_of_calls(clues: Clues, causes: list[str]) -> None:

@@ -57,7 +57,8 @@ class TracedProgram:
     def look(self, call: MappedCall) -> tuple[list[HostArray], str]:
         """The results of the collectives of one call, and why some are missing, if any are."""
         jaxpr, walk = self._traced.jaxpr, self.walk
-        if not has(jaxpr, TELLING - DRAWS):  # where nothing is exchanged the outputs tell
+        # Where nothing is exchanged the outputs tell; random keys of a map explain them.
+        if not has(jaxpr, TELLING if has(jaxpr, frozenset({"shard_map"})) else TELLING - DRAWS):
             return [], ""
         if any("callback" in str(effect).lower() for effect in loud_effects(jaxpr)):
             return [], "the function calls back to the host, and is not run once more"
@@ -87,6 +88,7 @@ class Kept(NamedTuple):
     line: str
     number: int
     uses: tuple[ResultUse, ...] = ()
+    loops: int = 0
 
     @property
     def path(self) -> str:
@@ -104,6 +106,7 @@ def _read(kept: Kept, array: Any) -> HostArray:
         collective=kept.collective,
         backward=kept.backward,
         uses=kept.uses,
+        loops=kept.loops,
     )
     return host._replace(form=form)
 
@@ -144,6 +147,7 @@ class Walk:
         self.calls: list[Any] = []  # of functions around
         self.uses = ResultUses()  # of the results of the jaxpr that is run
         self._compiled: Any = None  # the jaxpr of a call
+        self.loops = 0  # around
         self.dead = 0  # how many equations around are of no use to an output
 
     def run_whole(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -254,7 +258,10 @@ class Walk:
             self.unseen.add(kind)
             return self._run_plainly(eqn, operands), []
         self.uses.give(operands, kind)
-        return follow(eqn, operands, around)
+        self.loops += kind in ("scan", "while")
+        found = follow(eqn, operands, around)
+        self.loops -= kind in ("scan", "while")
+        return found
 
     def _run_plainly(self, eqn: Any, operands: list[Any]) -> list[Any]:
         outputs = _compat.run_equation(eqn, operands)
@@ -295,7 +302,8 @@ class Walk:
         first = 1 + sum(kept[:4] == last for kept in self.about)  # which on this line
         count: Counter[ArrayRole] = Counter()
         for role, _ in arrays:
-            self.about.append(Kept(role, collective, backward, text, first + count[role]))
+            number = first + count[role]
+            self.about.append(Kept(role, collective, backward, text, number, (), self.loops))
             count[role] += 1
         return [array for _, array in arrays]
 

@@ -1,6 +1,13 @@
-"""Likely causes of a difference between two arrays; an empty text if none is likely."""
+"""What the difference between two arrays looks like; an empty text if like nothing known.
+
+A text says what the numbers themselves show. What they only suggest is a `Suspicion`, which is
+printed if another observation confirms it.
+"""
 
 from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,12 +15,39 @@ from shardlift.capture.layouts import Array, bits_of, root
 from shardlift.verify.compare.array_distance import float_info, is_float, wide
 
 NEARLY = 2e-3  # relative deviation up to which a factor counts as constant
+EXACTLY = 1e-5  # the same where only one number tells the factor
 
 
-def likely(before: Array, after: Array, axis: int | None, devices: int) -> str:
+class Suspicion(StrEnum):
+    """A cause that the numbers suggest."""
+
+    MISSING_REDUCTION = "a pmean or psum is missing"
+    STATISTICS = (
+        "a mean or variance (batch statistics) of the whole batch, where each device had its own, "
+        "or vice versa"
+    )
+
+
+class LikelyCause(NamedTuple):
+    """What the numbers show, and what they suggest."""
+
+    text: str = ""
+    suspicion: Suspicion | None = None
+
+
+_DISAGREE = "the devices disagree where they agreed before"
+_SHIFTED = "shifted and scaled differently on each device"
+_SUSPICIONS = {
+    _DISAGREE: Suspicion.MISSING_REDUCTION,
+    _SHIFTED: Suspicion.STATISTICS,
+}
+
+
+def likely(before: Array, after: Array, axis: int | None, devices: int) -> LikelyCause:
     """The likely cause. Both arrays have the rows of the devices along ``axis``."""
     checks = (_rows, _factor, _statistics, _not_numbers)
-    return next(filter(None, (check(before, after, axis, devices) for check in checks)), "")
+    text = next(filter(None, (check(before, after, axis, devices) for check in checks)), "")
+    return LikelyCause(text, _SUSPICIONS.get(text))
 
 
 def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
@@ -21,13 +55,10 @@ def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
         return ""
     left, right = _row_bytes(before, axis, devices), _row_bytes(after, axis, devices)
     if len(set(left)) == 1 and len(set(right)) > 1:
-        return (
-            "the devices disagree where they agreed before: a pmean or psum is missing, or "
-            "a value that varies is returned as if it did not"
-        )
+        return _DISAGREE
     if sorted(left) == sorted(right) and len(set(left)) > 1:
         order = [left.index(row) for row in right]
-        return f"the same rows in another order, {order}: the mesh has another order of devices"
+        return f"the same rows in another order, {order}"
     if len(set(left)) > 1 and len(set(right)) == 1:
         return _one_for_all(before, after, axis, left, right)
     return ""
@@ -53,17 +84,14 @@ def _one_for_all(
         for name, reduced in (("mean", rows.mean(0)), ("sum", rows.sum(0))):
             if np.allclose(reduced, wide(first), rtol=NEARLY, atol=0):
                 return f"the {name} over the devices, where each device had its own value"
-    return (
-        "every device has the same value, where each had its own: one random key for all "
-        "devices, or the whole batch on each"
-    )
+    return "every device has the same value, where each had its own"
 
 
 def _factor(before: Array, after: Array, axis: int | None, devices: int) -> str:
     factor = constant_factor(before, after)
     if factor is None:
         return ""
-    if root(before, axis).size == 1 and not is_of_devices(factor, devices):
+    if root(before, axis).size == 1 and not is_of_devices(factor, devices, EXACTLY):
         return ""  # any number is a multiple of any other
     return words_for(factor, devices)
 
@@ -83,10 +111,23 @@ def constant_factor(before: Array, after: Array) -> float | None:
     return scale if rest <= NEARLY * abs(scale) * largest else None
 
 
-def is_of_devices(factor: float, devices: int) -> bool:
+def is_of_devices(factor: float, devices: int, tolerance: float = NEARLY) -> bool:
     """Whether a factor is the number of devices, its square, or the inverse of one of them."""
     powers = [float(devices) ** k for k in (1, -1, 2, -2)] if devices > 1 else []
-    return any(abs(factor / power - 1) < NEARLY for power in powers)
+    return any(abs(factor / power - 1) < tolerance for power in powers)
+
+
+def factor_in_turns(before: Array, after: Array) -> tuple[float, list[int]] | None:
+    """The factor in those iterations of a loop, along axis 1, that are not equal; and these."""
+    if before.ndim < 2 or before.shape != after.shape:
+        return None
+    turns = [(np.take(before, k, 1), np.take(after, k, 1)) for k in range(before.shape[1])]
+    unequal = [k for k, (a, b) in enumerate(turns) if not np.allclose(wide(a), wide(b), rtol=1e-5)]
+    factors = [constant_factor(*turns[k]) for k in unequal]
+    known = [factor for factor in factors if factor is not None]
+    if not known or len(known) < len(factors) or max(known) - min(known) > NEARLY * abs(known[0]):
+        return None
+    return known[0], unequal
 
 
 def size_of(factor: float) -> str:
@@ -96,17 +137,12 @@ def size_of(factor: float) -> str:
 
 
 def words_for(factor: float, devices: int) -> str:
-    """The likely cause of a constant factor."""
+    """A constant factor in words, and whether it is the number of devices."""
     size = size_of(factor)
     if not is_of_devices(factor, devices):
         return f"{size}, everywhere"
-    if not 1 / devices - NEARLY < factor < devices + NEARLY * devices:
-        return f"{size}, the square of the number of devices: the second moment of a wrong gradient"
-    if factor > 1:
-        why = "summed over them once too often, or psum instead of pmean"
-    else:
-        why = "divided by it once too often, or pmean instead of psum"
-    return f"{size}, the number of devices: {why}"
+    square = not 1 / devices - NEARLY < factor < devices + NEARLY * devices
+    return f"{size}, the {'square of the ' * square}number of devices"
 
 
 def _statistics(before: Array, after: Array, axis: int | None, devices: int) -> str:
@@ -124,10 +160,7 @@ def _statistics(before: Array, after: Array, axis: int | None, devices: int) -> 
     rest = np.abs(right - means[1] - scale * (left - means[0])).max()
     if rest > NEARLY * np.abs(right).max():
         return ""
-    return (
-        "shifted and scaled differently on each device: a mean or variance (batch statistics) "
-        "of the whole batch, where each device had its own, or vice versa"
-    )
+    return _SHIFTED
 
 
 def _parts(array: Array, axis: int, devices: int) -> Array | None:

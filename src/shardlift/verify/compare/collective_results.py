@@ -18,6 +18,13 @@ _COLLECTIVES = frozenset({"psum", "pmax", "pmin", "all_gather", "all_to_all", "p
 _NO_USES = (ResultUse(RESULT_USE),)
 
 
+SUMMED_TWICE = (
+    "check_vma with unvarying parameters: shard_map has already summed the gradient over the "
+    "devices before this line"
+)
+SUMMED_LESS = "the backward pass sums over the devices less often than before"
+
+
 class CollectiveResult(NamedTuple):
     """The result of a collective, with the factors of its uses that the program computed."""
 
@@ -61,14 +68,49 @@ def difference(before: CollectiveResult, after: CollectiveResult, devices: int) 
         return None if same else whole
     bad = [pair for kind in sorted(kinds) if (pair := _unequal(before, after, kind)) is not None]
     if bad and _is_same(*whole):
-        factors = [causes.constant_factor(*pair) for pair in bad]
-        bad = [
-            pair
-            for pair, factor in zip(bad, factors, strict=True)
-            if factor is not None and causes.is_of_devices(factor, devices)
-        ]
+        bad = [pair for pair in bad if _is_by_devices(pair, before.form.loops, devices)]
         return bad[0] if bad else None
     return (bad[0] if _is_same(*whole) else whole) if bad else None
+
+
+def _is_by_devices(pair: ArrayPair, loops: int, devices: int) -> bool:
+    """Whether arrays differ by the number of devices, or do so in some iterations of a loop."""
+    factor = causes.constant_factor(*pair)
+    turns = causes.factor_in_turns(*pair) if factor is None and loops else None
+    factor = turns[0] if turns else factor
+    return factor is not None and causes.is_of_devices(factor, devices)
+
+
+def cause_of(
+    before: CollectiveResult, after: CollectiveResult, unequal: ArrayPair, backward: int
+) -> str:
+    """Why an operation gets another number, if that is a factor; empty if it is none.
+
+    ``backward``: how many collectives more than before the backward pass has. The collective
+    itself is the cause if its sum is the same; otherwise what it sums is.
+    """
+    factor = causes.constant_factor(*unequal)
+    if factor is None:
+        return _cause_in_turns(unequal) if before.form.loops else ""
+    means = [result.form.uses[0].factor if result.form.uses else 1.0 for result in (before, after)]
+    size = causes.size_of(factor)
+    if _is_same(before.array, _like(after.array, before.array)):
+        if means[0] == means[1]:
+            return f"{size}: by a factor after the collective"
+        wrong, right = ("psum", "pmean") if means[1] > means[0] else ("pmean", "psum")
+        return f"{size}: {wrong} instead of {right}"
+    if backward:
+        return f"{size}: {SUMMED_TWICE if backward > 0 else SUMMED_LESS}"
+    return f"{size}: what is summed is"
+
+
+def _cause_in_turns(unequal: ArrayPair) -> str:
+    turns = causes.factor_in_turns(*unequal)
+    if turns is None:
+        return ""
+    factor, numbers = turns
+    listed = ", ".join(str(k + 1) for k in numbers[:4]) + " and others" * (len(numbers) > 4)
+    return f"{causes.size_of(factor)} in iteration {listed} of {unequal[0].shape[1]}"
 
 
 def _unequal(before: CollectiveResult, after: CollectiveResult, kind: str) -> ArrayPair | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from shardlift.capture.schema import Part
 from shardlift.report.numbers import count
+from shardlift.verify.compare.causes import Suspicion
 from shardlift.verify.compare.verdicts import LeafDifference
 
 WHOLE_BATCH = (
@@ -28,8 +29,9 @@ class Clues:
     replays: int = 0  # calls that were run again on the inputs of the program before
     differing_replays: int = 0
     arguments: dict[str, None] = field(default_factory=dict)  # that changed places
+    exchanged: set[str] = field(default_factory=set)  # the paths of outputs that did
     keys_and_indices: dict[str, None] = field(default_factory=dict)  # that changed
-    collectives: dict[str, None] = field(default_factory=dict)  # in one program only
+    collectives: dict[str, str] = field(default_factory=dict)  # in one program only: in which
     inputs: str = ""  # the first inputs that differ, and why
 
     @property
@@ -42,7 +44,7 @@ class Clues:
 
 def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
     """The likely causes, each once: what the calls show comes first, then what arrays show."""
-    far = [finding for finding in findings if not finding.close]
+    far = [f for f in findings if not f.close and f.part != Part.REPLAYED]
     if not far:
         return
     if clues.own:
@@ -51,31 +53,44 @@ def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]
         if clues.whole_batch:
             yield WHOLE_BATCH
     yield from dict.fromkeys(f.cause for f in far if f.part == Part.CALLS and f.cause)
-    yield from _of_arrays(far)
+    yield from _of_arrays(far, clues)
     if clues.own:
         yield from clues.collectives
     yield from _of_inputs(clues)
 
 
-def _of_arrays(far: Collection[LeafDifference]) -> Iterator[str]:
+def _of_arrays(far: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
     """The causes of differing collectives, or else of differing outputs."""
     inside = [finding for finding in far if finding.part == Part.INSIDE]
-    for cause, number in _count_causes(inside).items():
-        lines = {finding.about for finding in inside if finding.cause == cause}
+    for cause, number in _count_causes(inside, clues).items():
+        lines = {finding.about for finding in inside if _cause(finding, clues) == cause}
         is_one_line = number == len(inside) and len(lines) == 1
         what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
         yield f"{what}: {cause}"
-    outputs = [finding for finding in far if finding.part == Part.OUTPUTS]
+    outputs = [f for f in far if f.part == Part.OUTPUTS and f.path not in clues.exchanged]
     if outputs and not inside:
         first = min(finding.call for finding in outputs)
         early = [finding for finding in outputs if finding.call == first]
-        for cause, number in _count_causes(early).items():
+        for cause, number in _count_causes(early, clues).items():
             leaves = "leaf" if len(outputs) == 1 else "leaves"
             yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
 
 
-def _count_causes(findings: Collection[LeafDifference]) -> Counter[str]:
-    return Counter(finding.cause for finding in findings if finding.cause)
+def _count_causes(findings: Collection[LeafDifference], clues: Clues) -> Counter[str]:
+    return Counter(_cause(finding, clues) for finding in findings if finding.cause)
+
+
+def _cause(finding: LeafDifference, clues: Clues) -> str:
+    """What a finding shows, and what it suggests if the collectives confirm that."""
+    only = {*clues.collectives.values()}
+    confirmed = {
+        Suspicion.MISSING_REDUCTION: "before" in only,
+        Suspicion.STATISTICS: bool(only) or clues.whole_batch,
+    }
+    suspicion = finding.suspicion
+    if suspicion is None or not confirmed[suspicion]:
+        return finding.cause
+    return f"{finding.cause}: {suspicion}"
 
 
 def _of_inputs(clues: Clues) -> Iterator[str]:
@@ -84,11 +99,13 @@ def _of_inputs(clues: Clues) -> Iterator[str]:
             f"this function itself: on the inputs of the program before, too, "
             f"{clues.differing_replays} of {count(clues.replays, 'call')} gave another result"
         )
+    elif clues.own:
+        return
     elif clues.replays:
         yield (
             f"not this function: on the inputs of the program before, "
             f"{count(clues.replays, 'call')} gave the same results as before. Its inputs differ: "
             + (clues.inputs or "look at the sites before it")
         )
-    elif clues.inputs and not clues.own:
+    elif clues.inputs:
         yield f"its inputs differ: {clues.inputs}"

@@ -53,8 +53,8 @@ def _row(array: Array) -> str:
     return " ".join(f"{number:g}" for number in array.tolist())
 
 
-def only_one(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Iterator[str]:
-    """Collectives that one of the programs has more often."""
+def only_one(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Iterator[tuple[str, str]]:
+    """Which of the programs has collectives more often, and these in words."""
     results = [_results(forms) for forms in (before, after)]
     for kind in sorted({form.collective for forms in results for form in forms}):
         lines = [Counter(f.about for f in forms if f.collective == kind) for forms in results]
@@ -62,7 +62,8 @@ def only_one(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Iterato
             more = own - other
             if own.total() > other.total() and more:
                 text = next(iter(more))
-                yield f"{kind} only {which}: {text}" if text else f"more {kind} {which}"
+                words = f"{kind} only {which}: {text}" if text else f"more {kind} {which}"
+                yield which, words
 
 
 def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:

@@ -144,7 +144,7 @@ def _kind(form: ArrayForm) -> tuple[str, tuple[int, ...]]:
 _COLLECTIVE_KEYS: tuple[Callable[[tuple[ArrayForm, str]], Any], ...] = (
     lambda item: (_kind(item[0]), item[0].dtype, item[1], item[0].uses),
     lambda item: (_kind(item[0]), item[0].dtype, item[1], item[0].uses[:1]),
-    lambda item: (_kind(item[0]), item[0].dtype, item[1]),
+    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[1]),
     lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[0].path, item[0].about),
     lambda item: (_kind(item[0]), item[0].backward, item[0].dtype),
     lambda item: _kind(item[0]),

@@ -6,18 +6,20 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
 from shardlift.capture.layouts import Array, same_arrays, same_digest, together
 from shardlift.capture.leaf_pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample, SiteKind, Values
+from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare import causes, key_and_index_checks
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance, distance, within
 from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.collective_results import (
     ArrayPair,
     CollectiveResult,
+    cause_of,
     difference,
     factors_of,
     matters,
@@ -42,11 +44,6 @@ from shardlift.verify.compare.verdicts import (
     place_of,
 )
 
-SUMMED_TWICE = (
-    "check_vma with unvarying parameters: shard_map has already summed the gradient over the "
-    "devices before this line"
-)
-SUMMED_LESS = "the backward pass sums over the devices less often than before"
 _OUTPUTS = (GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES)  # not even the outputs were compared
 CallKey = tuple[tuple[str, int, str], tuple[str, int, str], int]  # two sites, and a call
 # Of the two programs:
@@ -95,8 +92,10 @@ class SiteComparison:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
             if site.transformed and site.kind is SiteKind.PMAP:
                 self.gaps[GapKind.TRANSFORMED, ""] += sum(site.transformed.values())
+        verdict = self._verdict()
+        is_different = verdict is Verdict.DIFFERENT
         return SiteVerdict(
-            self._verdict(),
+            verdict,
             place_of(self.sites[0]),
             place_of(self.sites[1]),
             calls=self.calls,
@@ -106,7 +105,7 @@ class SiteComparison:
             replays=self.clues.replays,
             differing_calls=self.differing,
             findings=tuple(self.findings.values()),
-            causes=tuple(explain(self.findings.values(), self.clues)),
+            causes=tuple(explain(self.findings.values(), self.clues)) if is_different else (),
             notes=tuple(self.notes),
             gaps=tuple(Gap(*gap, count) for gap, count in self.gaps.items()),
             outputs_only=not any(_asked(call) for site in self.sites for call in site.samples),
@@ -163,6 +162,7 @@ class SiteComparison:
             self._explain_inputs(left, right)
         if bad and same_inputs:
             self._find_exchanged_arguments(left.inputs, right.inputs)
+            self._find_exchanged_outputs(left.outputs, right.outputs)
         if same_inputs or not bad:
             self._compare_inside(left, right)
         if right.replayed is not None:
@@ -210,13 +210,18 @@ class SiteComparison:
         if before is None or after is None:
             return
         forms = self._forms(0, before), self._forms(1, after)
-        old, new = before.digests, after.digests
         pairs = pair_leaves(*forms).pairs
-        moved = [(i, j) for i, j in pairs if not same_digest(old[i], new[j])]
-        for (i, j), (k, n) in combinations(moved, 2):
-            if same_digest(old[i], new[n]) and same_digest(old[k], new[j]):
-                paths = f"{forms[0][i].path} and {forms[0][k].path}"
-                self.clues.arguments[f"{paths} have each other's values"] = None
+        for i, k in exchanged(pairs, before.digests, after.digests):
+            paths = f"{forms[0][i].path} and {forms[0][k].path}"
+            self.clues.arguments[f"{paths} have each other's values"] = None
+
+    def _find_exchanged_outputs(self, before: Values, after: Values) -> None:
+        """Find pairs of outputs that have each other's values."""
+        pairs = self._pair_outputs(before.forms, after.forms).pairs
+        for i, k in exchanged(pairs, before.digests, after.digests):
+            paths = [self._forms(0, before)[place].path for place in (i, k)]
+            self.clues.exchanged.update(paths)
+            self.clues.arguments[f"{' and '.join(paths)} have each other's values"] = None
 
     def _forms(self, side: int, values: Values) -> tuple[ArrayForm, ...]:
         return self.sites[side].forms[values.forms]
@@ -316,26 +321,30 @@ class SiteComparison:
             return None
         close = bool(self.tolerance) and within(left, right, self.tolerance)
         is_rounded = within(left, right, ROUNDING)
-        cause = "" if close or is_rounded else causes.likely(left, right, axis, self.devices)
-        if not cause and not close and not is_rounded and part == Part.OUTPUTS:
-            cause = self._cause_of_update(path, call, left, right)
-        factor = causes.constant_factor(left, right) if part == Part.INSIDE else None
-        about = forms[0].about
-        return LeafDifference(path, call, part, words(apart), apart, cause, close, about, factor)
+        cause = causes.LikelyCause()
+        if not close and not is_rounded:
+            cause = causes.likely(left, right, axis, self.devices)
+            if not cause.text and part == Part.OUTPUTS:
+                cause = self._cause_of_update(path, call, left, right)
+        what, about = words(apart), forms[0].about
+        return LeafDifference(path, call, part, what, apart, cause[0], close, about, cause[1])
 
-    def _cause_of_update(self, path: str, call: int, left: Array, right: Array) -> str:
+    def _cause_of_update(
+        self, path: str, call: int, left: Array, right: Array
+    ) -> causes.LikelyCause:
         """The cause if the update of an input is too large or too small."""
         site, sample = self.sites[0], self.sites[0].samples[call]
         if sample.inputs is None:
-            return ""
+            return causes.LikelyCause()
         forms = site.forms[sample.inputs.forms]
         fits = [k for k, form in enumerate(forms) if form.shape == left.shape]
         for k in sorted(fits, key=lambda k: -_common_end(forms[k].path, path))[:3]:
             start = self.sides[0].array(self.numbers[0], sample, Part.INPUTS, k, forms[k])
             factor = None if start is None else causes.update_factor(start, left, right)
             if factor is not None and causes.is_of_devices(factor, self.devices):
-                return "the update is " + causes.words_for(factor, self.devices)
-        return ""
+                words = f"the update is {causes.words_for(factor, self.devices)}"
+                return causes.LikelyCause(words)
+        return causes.LikelyCause()
 
     # ---- collectives
 
@@ -427,7 +436,10 @@ class SiteComparison:
         finding = self._compare_arrays(path, call, Part.INSIDE, arrays, (left, right))
         if finding is not None:
             finding = self.spread.accept(finding, samples[0], places[0], forms[0])
-        return None if finding is None or finding.close else finding
+        if finding is None or finding.close:
+            return None
+        cause = cause_of(*results, arrays, _backward_change(forms))
+        return dataclasses.replace(finding, cause=cause, suspicion=None) if cause else finding
 
     def _results(
         self, samples: SamplePair, places: Places, forms: FormLists
@@ -461,7 +473,7 @@ class SiteComparison:
         for i, _, finding in far:
             partner = next((k for k in rights if self._is_equal(samples, (i, k), forms)), None)
             if partner is None:
-                findings.append(_with_cause(finding, forms))
+                findings.append(finding)
             else:
                 rights.remove(partner)
         return findings
@@ -484,7 +496,8 @@ class SiteComparison:
             cause = key_and_index_checks.cause(forms[0][i], *arrays) if arrays else ""
             if cause:
                 self.clues.keys_and_indices[cause] = None
-        self.clues.collectives |= dict.fromkeys(key_and_index_checks.only_one(*forms))
+        for which, text in key_and_index_checks.only_one(*forms):
+            self.clues.collectives[text] = which
 
     def _explain_inputs(self, left: Sample, right: Sample) -> None:
         """Explain the first inputs that differ."""
@@ -497,12 +510,12 @@ class SiteComparison:
             if structure(*pair_forms, self.maps) or identical(pair_forms, digests, self.maps):
                 continue
             arrays = self._arrays((left, right), Part.INPUTS, (i, j), pair_forms)
+            self.clues.inputs = f"{pair_forms[0].path}, in call {left.call + 1}"
             if arrays is not None:
                 axes = pair_forms[0].axis, pair_forms[1].axis
-                if cause := causes.likely(*together(*arrays, axes), self.devices):
-                    path = pair_forms[0].path
-                    self.clues.inputs = f"{path}, in call {left.call + 1}: {cause}"
-                    return
+                if cause := causes.likely(*together(*arrays, axes), self.devices).text:
+                    self.clues.inputs += f": {cause}"
+            return
 
     def _add(self, finding: LeafDifference) -> None:
         key = (finding.part, f"{finding.path} {finding.about}")
@@ -511,13 +524,18 @@ class SiteComparison:
             self.findings[key] = finding
 
 
-def _with_cause(finding: LeafDifference, forms: FormLists) -> LeafDifference:
-    """The finding with its cause, if the number of collectives in the backward pass changed."""
-    counts = [sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms]
-    if finding.factor is None or counts[0] == counts[1]:
-        return finding
-    why = SUMMED_TWICE if counts[1] > counts[0] else SUMMED_LESS
-    return dataclasses.replace(finding, cause=f"{causes.size_of(finding.factor)}: {why}")
+def _backward_change(forms: FormLists) -> int:
+    """How many collectives more than before the backward pass has."""
+    before, after = (sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms)
+    return after - before
+
+
+def exchanged(pairs: Pairs, before: Sequence[str], after: Sequence[str]) -> Iterator[Places]:
+    """Pairs of leaves that have each other's values; the digests are those of the two programs."""
+    moved = [(i, j) for i, j in pairs if not same_digest(before[i], after[j])]
+    for (i, j), (k, n) in combinations(moved, 2):
+        if same_digest(before[i], after[n]) and same_digest(before[k], after[j]):
+            yield i, k
 
 
 def same_inputs(left: Sample, right: Sample) -> bool:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from shardlift.capture.schema import Part, SiteFacts, SiteKind
 from shardlift.verify.compare.array_distance import Distance, Tolerance
+from shardlift.verify.compare.causes import Suspicion
 
 
 class Verdict(StrEnum):
@@ -51,7 +52,7 @@ class LeafDifference:
     cause: str = ""
     close: bool = False
     about: str = ""  # the source line of a collective
-    factor: float | None = None  # of a collective: how many times too large it is after
+    suspicion: Suspicion | None = None  # a cause that something else must confirm
 
 
 class GapKind(StrEnum):

@@ -200,6 +200,7 @@ def test_text_that_cannot_change(old: str, new: str, reason: str) -> None:
     ("option", "reason"),
     [
         ("static_broadcasted_argnums=(), out_axes=0, donate_argnums=0", ""),
+        ("in_axes=(0, 0), static_broadcasted_argnums=(2,)", "it has static arguments"),
     ],
 )
 def test_options(option: str, reason: str) -> None:

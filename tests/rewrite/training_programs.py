@@ -272,6 +272,22 @@ def main():
         state, metrics = p_step(state, shard(data(16)), key=keys)
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
+    "static arguments": _program("""
+def scaled(state, batch, times):
+    for _ in range(times):
+        state, metrics = update(state, batch)
+    return state, metrics
+
+
+p_step = jax.pmap(scaled, "batch", static_broadcasted_argnums=(2,), donate_argnums=(0,))
+
+
+def main():
+    state = replicate(init())
+    for times in (1, 2):
+        state, metrics = p_step(state, shard(data(16)), times)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
     "Python numbers": _program("""
 p_scaled = jax.pmap(
     lambda tree, x: {k: jax.lax.pmax(x * v, "batch") for k, v in tree.items()}, axis_name="batch"
@@ -532,25 +548,6 @@ def main():
 }
 
 STACKED: dict[str, tuple[str, dict[str, str]]] = {
-    "static arguments": (
-        "jax.shard_map takes no static arguments",
-        _program("""
-def scaled(state, batch, times):
-    for _ in range(times):
-        state, metrics = update(state, batch)
-    return state, metrics
-
-
-p_step = jax.pmap(scaled, "batch", static_broadcasted_argnums=(2,), donate_argnums=(0,))
-
-
-def main():
-    state = replicate(init())
-    for times in (1, 2):
-        state, metrics = p_step(state, shard(data(16)), times)
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
     "some of the devices": (
         "it is given devices",
         _program("""

@@ -48,6 +48,7 @@ class JitObstacle(StrEnum):
     STACKED_ARGUMENT = "argument {} keeps its device axis"
     OTHER_ARGUMENT = "argument {} is laid out in another way than in the recorded run"
     STACKED_OUTPUT = "an output keeps its device axis"
+    STATIC = "it has static arguments"
     MANY_PROCESSES = "the program runs in many processes"
     KEYWORDS = "it is called with keyword arguments"
     SHADOWED = f"the name `{HELPER}` means something else here"
@@ -158,6 +159,7 @@ def _not_written(site: GlobalSite, decision: Decision) -> JitRefusal | None:
         JitObstacle.STACKED_OUTPUT: any(
             layout is not AxisLayout.WHOLE for layout in decision.outputs(site)
         ),
+        JitObstacle.STATIC: site.static,
         JitObstacle.MANY_PROCESSES: site.file.many_processes,
         JitObstacle.KEYWORDS: site.has_keywords or site.named,
         JitObstacle.SHADOWED: is_shadowed(site.file, site.node, HELPER),

@@ -115,6 +115,57 @@ def test_two_axes_have_two_meshes() -> None:
     assert 'j_mesh = jax.make_mesh(\n    (jax.device_count(),), ("j",), axis_types=(AxisT' in after
 
 
+def test_rows_of_a_function_that_is_used_elsewhere_are_taken_by_a_lambda() -> None:
+    after = written(SCRIPT.replace("    keys =", "    print(step(1.0, key))\n    keys ="))
+    assert "jax.random.normal(key)" in after
+    assert "lambda params, key: step(params, key[0])," in after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SCRIPT.replace("p_step = ", "step = p_step = "),  # the lambda would call itself
+        SCRIPT.replace("def main():\n", "def main():\n    global step\n    step = None\n"),
+        SCRIPT.replace("def main():\n", "def main():\n    config.step = 3\n"),
+        SCRIPT.replace("(params, key)", "(params, jax)").replace("normal(key)", "normal(jax)"),
+    ],
+)
+def test_no_lambda_where_a_name_may_mean_something_else(text: str) -> None:
+    after = written(text.replace("    keys =", "    print(step(1.0, key))\n    keys ="))
+    assert "lambda params" not in after
+
+
+STATIC = """\
+import jax
+import jax.numpy as jnp
+
+rows = jnp.ones((8, 2))
+
+
+def scaled(x, factor, y):
+    return x * factor + y
+
+
+p_scaled = jax.pmap(scaled, in_axes=(0, None, None), static_broadcasted_argnums=1)
+print(p_scaled(rows, 3, 1.0))
+"""
+
+
+def test_static_arguments_are_those_of_a_lambda_that_is_jitted() -> None:
+    after = written(STATIC, recorded(11, "scaled"))
+    assert "    lambda x, factor, y: jax.shard_map(\n" in after
+    assert "        lambda x, y: scaled(x, factor, y),\n" in after
+    assert '        in_specs=(jax.P("_devices"), jax.P()),\n' in after
+    assert "    )(x, y),\n    static_argnums=(1,),\n)\n" in after
+    assert "    x = jax.tree.map(lambda x: jnp.squeeze(x, 0), x)\n" in after
+
+
+def test_comments_of_a_site_with_a_lambda_move_above_it() -> None:
+    text = STATIC.replace("jax.pmap(scaled, ", "jax.pmap(\n    scaled,  # once\n    ")
+    after = written(text, recorded(11, "scaled"))
+    assert "# once\np_scaled = jax.jit(\n    lambda x, factor, y:" in after
+
+
 UNMAPPED = """\
 import functools
 
@@ -165,9 +216,6 @@ LINES = 'lambda params, key: jax.lax.pmean(\n        params * jax.random.normal(
 NOT_PLAIN = {
     BY_KEYWORD: "jax.shard_map takes no keyword arguments: give all arguments by position",
     SCRIPT.replace("jax.pmap(step,", f"jax.pmap({LINES},"): "cannot take and return rows itself",
-    SCRIPT.replace(
-        "    keys =", "    print(step(1.0, key))\n    keys ="
-    ): "that nothing else calls",
     SCRIPT.replace(MAIN, AGAIN): "it may be mapped again, and is then not compiled again",
 }
 

@@ -17,7 +17,8 @@ keyword_calls   calls with keyword arguments become calls by position
 solve           the layout of each class: whole, global or stacked
 reasons         why an axis is kept, and what to change by hand
 array_text      the new text of each place; `rewrites`: the edits of all files
-shard_map_text  the text of a site, its specs and its comments; `mesh`: its mesh
+shard_map_text  the text of a site, its specs and its comments; `mesh`: its mesh; `wrapper`: the
+                lambda around its function
 target          files, facts and decisions in, changed files out
 process_arrays  global arrays of many processes, each of which has a part
 """

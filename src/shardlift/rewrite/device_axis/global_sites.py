@@ -251,8 +251,6 @@ def _obstacles(site: GlobalSite, decorated: ast.AST | None) -> Iterable[Obstacle
         text = site.options.text(name)
         if text not in (None, "()", "[]", "None") and not _is_on_all_devices(site, name):
             yield obstacle(ObstacleKind.GIVEN, Advice.LEAVE_OUT, option=name)
-    if site.static:
-        yield obstacle(ObstacleKind.STATIC, Advice.BY_PARTIAL)
     axis = site.options.keywords.get("axis_name")
     while isinstance(axis, ast.Attribute):
         axis = axis.value

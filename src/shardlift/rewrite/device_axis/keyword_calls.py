@@ -30,7 +30,7 @@ def by_position(site: GlobalSite, call: PendingCall) -> bool:
         return False
     # What pmap is told of positions does not hold for keyword arguments.
     numbers = range(count, count + len(names))
-    if any(k in site.donated or site.in_axis(k) != 0 for k in numbers):
+    if any(k in (*site.donated, *site.static) or site.in_axis(k) != 0 for k in numbers):
         return False
     free = positional(function.node)[filled:]  # type: ignore[arg-type]
     is_written = all(_name_width(call.at.file, one) for one in keywords)

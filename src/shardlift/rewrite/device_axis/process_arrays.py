@@ -40,7 +40,7 @@ def kept_apart(
 
 
 def _apart(decision: Decision, site: GlobalSite, meshes: Meshes) -> Obstacle | None:
-    axes = [site.in_axis(k) for k in range(site.arguments or 0)]
+    axes = [site.in_axis(k) for k in range(site.arguments or 0) if k not in site.static]
     if not _has_meshes(decision, site, meshes):
         return obstacle(ObstacleKind.OTHER_SCRIPTS, Advice.SET_UP_FIRST)
     if None in axes or site.out_axes != 0:

@@ -290,6 +290,8 @@ def _plain_site(
 ) -> Match:
     """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
     file, style = site.file, Style.of(site.file.source.text)
+    if shard_map_text.needs_wrapper(program, site, decision):
+        return _wrapped_site(program, site, decision, meshes)
     form, helpers = shard_map_text.plain_form(site, decision, meshes, _donation(site))
     edits = shard_map_sites.edits_of(
         file, site.node, site.options.operand, form, style, unnamed_operand(site)
@@ -298,6 +300,20 @@ def _plain_site(
         *shard_map_text.row_edits(program, site, decision),
         *shard_map_text.comments_above(site),
     )
+    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
+
+
+def _wrapped_site(
+    program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
+) -> Match:
+    """The same with a lambda around the function."""
+    form, helpers = shard_map_text.mapping_form(site, decision, meshes, _donation(site))
+    wrapper = shard_map_text.wrapper_of(program, site, decision)
+    assert wrapper is not None
+    call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
+    text = array_text.laid_out(site.file, site.node, call)
+    rows = shard_map_text.row_edits(program, site, decision)
+    edits = (site.file.replace(site.node, text), *rows, *shard_map_text.comments_above(site))
     return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
 
 

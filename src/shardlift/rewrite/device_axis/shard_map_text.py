@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
@@ -15,6 +16,7 @@ from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper, request_helper
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
+from shardlift.rewrite.device_axis.wrapper import Wrapper, filled, wrap
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.rewrite.scripts import runs_at_import, runs_once
@@ -35,12 +37,23 @@ def not_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) ->
         return obstacle(ObstacleKind.NO_KEYWORDS, Advice.BY_POSITION)
     if _is_compiled_once(site) and not runs_once(site.file, site.node):
         return obstacle(ObstacleKind.MAPPED_AGAIN, Advice.MAP_ONCE)
-    if _row_edits(program, site, decision) is None:
+    if needs_wrapper(program, site, decision) and wrapper_of(program, site, decision) is None:
         kept = decision.kept_by(site)
         if kept is not None:
             return obstacle(ObstacleKind.NO_ROWS_OF, None, kept=kept)
         return obstacle(ObstacleKind.NO_ROWS, Advice.WRITE_OUT)
     return None
+
+
+def needs_wrapper(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
+    """Whether there is a lambda around the function of a site."""
+    return bool(site.static) or _row_edits(program, site, decision) is None
+
+
+def wrapper_of(program: FollowedProgram, site: GlobalSite, decision: Decision) -> Wrapper | None:
+    """The lambda around the function of a site, for static arguments and rows."""
+    takes_rows = _row_edits(program, site, decision) is None
+    return wrap(program, site, decision, functools.partial(_row_of, site) if takes_rows else None)
 
 
 def plain_form(
@@ -49,21 +62,29 @@ def plain_form(
     """The two calls of a site, and the helpers that they need."""
     file = site.file
     axis, written = axis_of(site)
-    specs = _specs(site, decision, written)
     if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
-        form = CallForm(specs, outer, written, name=AT_CALL)
+        form = CallForm(_specs(site, decision, written), outer, written, name=AT_CALL)
         return form, frozenset({request_helper(file, AT_CALL)})
+    return mapping_form(site, decision, meshes, outer)
+
+
+def mapping_form(
+    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
+) -> tuple[CallForm, frozenset[HelperRequest]]:
+    """The two calls of a site that is evaluated when devices may be touched."""
+    file = site.file
+    axis, written = axis_of(site)
     mesh = meshes.text(file, axis, written)
-    inner = (f"mesh={mesh}", *specs, "check_vma=False")
+    inner = (f"mesh={mesh}", *_specs(site, decision, written), "check_vma=False")
     form = CallForm(inner, outer, None, name=f"{jax_name(file)[0]}.shard_map")
     return form, needs_helper(file, mesh)
 
 
 def _specs(site: GlobalSite, decision: Decision, axis: str) -> tuple[Argument, Argument]:
     """`in_specs` and `out_specs`; one spec for all outputs if it is the same."""
-    arguments = [decision.argument(site, k) for k in range(site.arguments or 0)]
+    arguments = [k for k in range(site.arguments or 0) if k not in site.static]
     jax, outputs = jax_name(site.file)[0], decision.outputs(site)
-    inputs = [_spec(layout, jax, axis) for layout in arguments]
+    inputs = [_spec(decision.argument(site, k), jax, axis) for k in arguments]
     listed = f"in_specs=({inputs[0]},)" if len(inputs) == 1 else CallText("in_specs=", (*inputs,))
     specs = [_spec(layout, jax, axis) for layout in outputs]
     is_one = len(set(specs)) == 1
@@ -142,7 +163,7 @@ def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -
         return None
     if node in file.index.generators or is_shadowed(file, node.body[0], jax_name(file)[0]):
         return None
-    names = positional(node)[_filled(site) :]
+    names = positional(node)[filled(site) :]
     if any(k >= len(names) for k in given):
         return None
     edits = [edit for k in given for edit in _take_row(site, k, names[k])]
@@ -153,13 +174,6 @@ def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -
             return None
         edits += added
     return edits
-
-
-def _filled(site: GlobalSite) -> int:
-    """How many positional parameters a `functools.partial` has filled."""
-    operand = site.options.operand
-    is_partial = site.file.called(operand) == "functools.partial"
-    return len(operand.args) - 1 if isinstance(operand, ast.Call) and is_partial else 0
 
 
 def _lambda_edits(

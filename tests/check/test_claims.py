@@ -47,6 +47,7 @@ CLAIMS = {
     "SL705": ("smap(jnp.sum, P('i'), P('i'))(x)", "ValueError"),
     "SL708": ("smap(lambda k: jax.random.normal(k, (4,)), P('i'), P('i'))(keys)", "ValueError"),
     "SL709": ("smap(lambda v: v + sharded, P('i'), P('i'))(x).shape", [64, 3]),
+    "SL714": ("P('i') == ('i',)", False),
     "SL711 donation": ("smap(f, P('i'), P('i'), donate_argnums=0)", "TypeError"),
     "SL711 check_rep": ("smap(f, P('i'), P('i'), check_rep=False)", "TypeError"),
 }

@@ -1,0 +1,101 @@
+"""An array of `jnp.empty` is read before it is written: it is not initialised since JAX 0.11.
+
+Before, it was zeros. Sums into it, and arithmetic with it, now start from whatever the memory
+holds, and give other numbers in each run. Only reads that are certain are reported: arithmetic,
+comparisons, reductions, and `.at[...].add` and the like.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import CHANGELOG, Level, Match, Rule
+from shardlift.source.values import Constant, Result
+
+_EMPTY = frozenset({"jax.numpy.empty", "jax.numpy.empty_like"})
+_REDUCTIONS = frozenset(
+    f"jax.numpy.{name}" for name in ("sum", "mean", "prod", "max", "min", "cumsum", "dot", "abs")
+)
+_ACCUMULATIONS = frozenset({"add", "multiply", "mul", "divide", "power", "min", "max", "apply"})
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Reads of what can only be an empty array with elements."""
+    for node in (*file.index.nodes(ast.Call), *file.index.nodes(ast.Name)):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            continue
+        value = file.only(node)
+        if not isinstance(value, Result) or value.path not in _EMPTY or not _has_elements(value):
+            continue
+        if _is_read(file, node):
+            text = f"{file.brief(node)} is not initialised since JAX 0.11, and is read here"
+            yield Match(node, text)
+
+
+def _has_elements(empty: Result) -> bool:
+    """Whether it is not known to have none, as `jnp.empty((0, 3))` has."""
+    shape = empty.call.args[0] if empty.call.args else None
+    if empty.path.endswith("_like") or shape is None:
+        return empty.path.endswith("_like")
+    shape = empty.file.definition(shape)
+    sizes = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else [shape]
+    values = [empty.file.only(size) for size in sizes]
+    return bool(sizes) and not any(isinstance(v, Constant) and v.value == 0 for v in values)
+
+
+def _is_read(file: File, node: ast.expr) -> bool:
+    parent = next(file.index.ancestors(node), None)
+    if isinstance(parent, (ast.BinOp, ast.UnaryOp)):
+        return True
+    if isinstance(parent, ast.Compare):
+        return not any(isinstance(operator, (ast.Is, ast.IsNot)) for operator in parent.ops)
+    if isinstance(parent, ast.AugAssign):
+        return parent.value is node
+    if isinstance(parent, ast.Call):
+        return node in parent.args[:1] and file.called(parent) in _REDUCTIONS
+    return isinstance(parent, ast.Attribute) and parent.attr == "at" and _accumulates(file, parent)
+
+
+def _accumulates(file: File, at: ast.Attribute) -> bool:
+    """`x.at[i].add(y)`."""
+    index, method, call, *_ = (*file.index.ancestors(at), None, None, None)
+    return (
+        isinstance(index, ast.Subscript)
+        and isinstance(method, ast.Attribute)
+        and method.attr in _ACCUMULATIONS
+        and isinstance(call, ast.Call)
+        and call.func is method
+    )
+
+
+RULE = Rule(
+    code="SL114",
+    name="empty-read",
+    level=Level.BROKEN,
+    summary="an array of jnp.empty is read before it is written",
+    advice="Use jnp.zeros or jnp.zeros_like.",
+    explain=__doc__,
+    reference=CHANGELOG,
+    visit=visit,
+    names=tuple(sorted(_EMPTY)),
+    bad=(
+        "import jax.numpy as jnp\ntotal = jnp.empty(3) + 1  # SL114\n",
+        "import jax.numpy as jnp\nbuffer = jnp.empty((8, 3))\n"
+        "buffer = jnp.empty_like(y).at[0].add(y[0])  # SL114\n",
+        "import jax.numpy as jnp\ndef f(x):\n    total = jnp.empty_like(x)\n"
+        "    return x + total  # SL114\n",
+    ),
+    good=(
+        "import jax.numpy as jnp\ntotal = jnp.zeros(3) + 1\n",
+        "import jax.numpy as jnp\nx = jnp.empty(8)\nfor i in range(8):\n    x = x.at[i].set(i)\n"
+        "y = x + 1\n",
+        "import jax.numpy as jnp\nx = jnp.concatenate([jnp.empty((0, 3)), y]) + jnp.empty(0)\n",
+        "import jax.numpy as jnp\nparams = model.init(key, jnp.empty((1, 28, 28)))\n",
+        "import jax.numpy as jnp\nshape = jnp.empty((8, 3)).shape\n",
+        "import numpy as np\ntotal = np.empty(3) + 1\n",
+        "import jax.numpy as jnp\ny = jnp.where(mask, x, jnp.empty_like(x))\n",
+    ),
+    since=(0, 11),
+)

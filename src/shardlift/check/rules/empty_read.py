@@ -60,14 +60,8 @@ def _is_read(file: File, node: ast.expr) -> bool:
 
 def _accumulates(file: File, at: ast.Attribute) -> bool:
     """`x.at[i].add(y)`."""
-    index, method, call, *_ = (*file.index.ancestors(at), None, None, None)
-    return (
-        isinstance(index, ast.Subscript)
-        and isinstance(method, ast.Attribute)
-        and method.attr in _ACCUMULATIONS
-        and isinstance(call, ast.Call)
-        and call.func is method
-    )
+    _, method, *_ = file.index.ancestors(at)  # in front of them, at least the module
+    return isinstance(method, ast.Attribute) and method.attr in _ACCUMULATIONS
 
 
 RULE = Rule(

@@ -18,15 +18,12 @@ _MESHES = frozenset({"jax.make_mesh", "jax.sharding.Mesh", "jax.experimental.map
 
 def visit(file: File) -> Iterator[Match]:
     """Items of with statements that can only be a mesh."""
-    for statement in (*file.index.nodes(ast.With), *file.index.nodes(ast.AsyncWith)):
-        for entered in statement.items:
-            value = file.only(entered.context_expr)
+    for statement in file.index.nodes(ast.With):
+        for mesh in (entered.context_expr for entered in statement.items):
+            value = file.only(mesh)
             if isinstance(value, Result) and value.path in _MESHES:
-                text = file.brief(entered.context_expr)
-                yield Match(
-                    entered.context_expr,
-                    f"`with {text}:` is deprecated since JAX 0.10.1: use jax.set_mesh",
-                )
+                text = f"`with {file.brief(mesh)}:` is deprecated since JAX 0.10.1"
+                yield Match(mesh, text)
 
 
 RULE = Rule(

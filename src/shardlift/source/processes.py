@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
-_SIGNS = re.compile(rf"{'|'.join(sorted(_INDEX | _COUNT))}|distributed")
+_SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT)))
 # `set_task_status` and `set_notes` are of the work units of clu.platform.
 _MESSAGES = re.compile(
     r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format|set_task_status|set_notes)$"
@@ -43,7 +43,8 @@ class Evidence:
 
 def may_be_evidence(text: str) -> bool:
     """Whether a text is worth parsing to find evidence."""
-    return "jax" in text and _SIGNS.search(text) is not None
+    joins = "distributed" in text and "initialize" in text  # the first alone is in licences
+    return "jax" in text and (joins or _SIGNS.search(text) is not None)
 
 
 def evidence_in(file: File) -> Evidence | None:

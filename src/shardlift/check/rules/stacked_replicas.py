@@ -11,6 +11,7 @@ For JAX this array is sharded and not replicated, so every later `x[0]` is a gat
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -106,6 +107,7 @@ RULE = Rule(
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     visit=visit,
     words=("pmap", "stack"),
+    pattern=re.compile(rb"pmap|stack\(\s*\[[^]]{0,99}\]\s*\*"),
     bad=(
         "import jax\nimport jax.numpy as jnp\nn = jax.local_device_count()\n"
         "p = jax.tree.map(lambda x: jnp.stack([x] * n), p)  # SL301\ny = jax.pmap(f)(p)",

@@ -112,3 +112,18 @@ def test_structures_that_differ_are_not_known() -> None:
     other = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]['x']"),))
     assert combine([one, one]).outputs == one.outputs
     assert combine([one, other]).outputs == ()
+
+
+def test_a_recording_counts_for_a_copy_of_its_file() -> None:
+    """By its text; the message names the file if the text is another one."""
+    facts = run((0,), ())
+    copied = dataclasses.replace(
+        facts,
+        sites=tuple(dataclasses.replace(site, file="old.py") for site in facts.sites),
+        sources={"old.py": digest(TEXT)},
+    )
+    assert outputs(copied)[0] == [WHOLE, WHOLE]
+    other = dataclasses.replace(copied, sources={"old.py": digest(TEXT + "# more")})
+    layouts, said = outputs(other)
+    assert {*layouts} == {STACKED}
+    assert "the recorded run is of step in old.py, and not in m.py" in said

@@ -99,6 +99,7 @@ class ObstacleKind(Enum):
     NO_PROOF = "the recorded run has no proof for {name}, not all of whose programs were analysed"
     FILE_CHANGED = "{file} has changed since the run was recorded"
     RUNS_DISAGREE = "the recorded runs disagree about what {name} returns, {parts}"
+    OTHER_FILE = "the recorded run is of {name} in {file}, and not in {here}"
     UNDATED = "the recorded run does not say which text of {file} it ran"
     # Of a site.
     OPTIONS = "{error}"

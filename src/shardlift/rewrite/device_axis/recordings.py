@@ -33,6 +33,7 @@ class Doubt:
     changed: str = ""  # a file that has another text now
     undated: bool = False  # the runs do not say which text they ran
     outputs: tuple[str, str] | None = None  # the parts of the output in two runs
+    elsewhere: str = ""  # the file of a run that mapped a function of this name
 
 
 def assign_facts(
@@ -53,6 +54,10 @@ def assign_facts(
                     site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS, Advice.ONE_ROW_EACH))
             else:
                 site.doubt = site.doubt or doubt
+    for site in sites:
+        elsewhere = None if site in believed or site.doubt else _namesake(site, captures)
+        if elsewhere is not None:
+            site.doubt = Doubt(elsewhere=elsewhere)
     for site, runs in believed.items():
         with blame(site.file):
             site.facts, site.doubt = combine(runs), _disagreement(runs)
@@ -136,6 +141,13 @@ def _without_ambiguous(
     }
 
 
+def _namesake(site: GlobalSite, captures: Sequence[schema.Capture]) -> str | None:
+    """The file that mapped a function of this name in a run, if that is another one."""
+    files = [one.file for run in captures for one in run.sites if one.function == site.name]
+    here = site.file.path
+    return next((file for file in files if not is_file(file, here)), None)
+
+
 def _changed_file(files: Sequence[File], capture: schema.Capture) -> str:
     """A file whose text is not the one that was recorded."""
     for file in files:
@@ -160,7 +172,8 @@ def _digests(file: File, files: Sequence[File], capture: schema.Capture) -> set[
     rest = {
         path: text for path, text in capture.sources.items() if os.path.abspath(path) not in paths
     }
-    return {text for path, text in rest.items() if is_file(path, here)}
+    named = {text for path, text in rest.items() if is_file(path, here)}
+    return named or {capture.sources[path] for path in _copies(file, capture)}
 
 
 def _recorded(site: GlobalSite, capture: schema.Capture) -> schema.SiteFacts | None:
@@ -170,15 +183,24 @@ def _recorded(site: GlobalSite, capture: schema.Capture) -> schema.SiteFacts | N
     if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
         last = max(last, decorated.lineno)
     here = os.path.abspath(site.file.path)
+    copies = _copies(site.file, capture)
     candidates = [
         one
         for one in capture.sites
-        if one.calls and first <= one.line <= last and is_file(one.file, here)
+        if one.calls
+        and first <= one.line <= last
+        and (is_file(one.file, here) or one.file in copies)
     ]
     name = getattr(site.function.node, "name", "<lambda>") if site.function else None
     if len(candidates) != 1 or name not in (None, candidates[0].function):
         return None  # perhaps the file was changed since
     return candidates[0]
+
+
+def _copies(file: File, capture: schema.Capture) -> set[str]:
+    """The files of a capture that have the text of this one, whatever they are called."""
+    text = digest(file.source.text)
+    return {path for path, recorded in capture.sources.items() if recorded == text}
 
 
 def is_file(recorded: str, path: str) -> bool:

@@ -151,6 +151,9 @@ def _not_believed(site: GlobalSite, doubt: Doubt) -> Obstacle:
         parts = " and ".join(doubt.outputs)
         kind = ObstacleKind.RUNS_DISAGREE
         return obstacle(kind, Advice.SAME_OUTPUT, name=site.name, parts=parts)
+    if doubt.elsewhere:
+        about = {"name": site.name, "file": doubt.elsewhere, "here": site.file.path}
+        return obstacle(ObstacleKind.OTHER_FILE, Advice.RECORD, **about)
     return obstacle(ObstacleKind.UNDATED, Advice.RECORD_AGAIN, file=site.file.path)
 
 

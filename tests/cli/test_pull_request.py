@@ -75,10 +75,33 @@ def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
 def test_what_is_fixed(project: Path) -> None:
     _run("--write", "--pr", "pr.md", command="fix")
     text = (project / "pr.md").read_text()
-    assert text.startswith("# Replace names that JAX has removed")
+    assert text.startswith("# Replace what JAX has removed\n")
     assert "`shardlift fix` rewrote places in 1 file: 1 with a removed name." in text
     assert "`jax>=0.4` → `jax>=0.4.25`" in text
     assert "shard_map" not in text
+    assert "2 lines added, 2 removed." in text  # one of them in pyproject.toml
+    assert "Compare the speed" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        (("migrate", "--to", "shim"), "Replace `jax.pmap` by `shardlift.pmap`"),
+        (("migrate",), "Replace `jax.pmap` by `jax.jit(jax.shard_map(...))`"),
+        (("fix",), "Replace what JAX has removed, read outputs of pmap from one device"),
+    ],
+)
+def test_the_title_and_the_commands_are_true(
+    project: Path, arguments: tuple[str, ...], title: str
+) -> None:
+    more = "\nif __name__ == '__main__':\n    print(float(step(old)[0]))\n"
+    (project / "pkg/train.py").write_text(TRAIN + more)
+    (project / "pkg/a_test.py").write_text(TRAIN + more)
+    CliRunner().invoke(main, [*arguments, "--write", "--pr", "pr.md"], catch_exceptions=False)
+    text = (project / "pr.md").read_text()
+    assert text.startswith(f"# {title}\n")
+    assert "--write --verify 'python pkg/train.py'` runs a program" in text
+    assert "`shardlift run --record run.json pkg/train.py` before" in text
 
 
 def test_the_line_that_decides_for_many_processes(project: Path) -> None:

@@ -5,11 +5,14 @@ Whatever the repository says, names of files included, stands in code, where not
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
+from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import WAYS_ON, processes, readiness
 from shardlift.cli.formats.places import place
 from shardlift.cli.leftovers import Leftover
@@ -17,6 +20,7 @@ from shardlift.cli.requirements import left, short_path
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.home import is_test
 from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.model import Kind, Version
 from shardlift.source.target import NEWEST, Pin
@@ -32,6 +36,13 @@ _PLACES = {
     Kind.NAME: "with a removed name",
     Kind.DEVICE_AXIS: "device axis",
 }
+_SUCCESSORS = {
+    Goal.SHARD_MAP: "`jax.jit(jax.shard_map(...))`",
+    Goal.GLOBAL: "`jax.jit(jax.shard_map(...))` of whole arrays",
+    Goal.JIT: "`jax.jit` of the whole batch",
+    Goal.SHIM: "`shardlift.pmap`",
+}
+_MAIN = re.compile(r"^if __name__ == ['\"]__main__['\"]:", re.MULTILINE)
 _LISTED = 40  # as many places as a reader looks through
 
 
@@ -95,11 +106,16 @@ def markdown(request: PullRequest) -> str:
 
 
 def _title(request: PullRequest) -> str:
-    if request.kinds and request.kinds.keys() <= {Kind.NAME}:
-        return "Replace names that JAX has removed"
-    if request.goal is Goal.FIX:
-        return "Repair what JAX has removed or made slow; `jax.pmap` stays"
-    return "Replace `jax.pmap` by `jax.jit(jax.shard_map(...))`"
+    kinds = request.kinds
+    if request.goal is not Goal.FIX and kinds.keys() & {Kind.SITE, Kind.VALUE}:
+        return f"Replace `jax.pmap` by {_SUCCESSORS[request.goal]}"
+    parts = {
+        "replace what JAX has removed": Kind.NAME in kinds or Kind.PLACEMENT in kinds,
+        "read outputs of pmap from one device": Kind.READ in kinds,
+        "write nested pmaps as one `jax.shard_map`": Kind.SITE in kinds,
+    }
+    title = ", ".join(part for part, is_done in parts.items() if is_done)
+    return title[:1].upper() + title[1:] or "Nothing to change"
 
 
 def _changes(request: PullRequest) -> Iterator[str]:
@@ -111,7 +127,27 @@ def _changes(request: PullRequest) -> Iterator[str]:
         yield f"{processes(choice, code)}."
         if choice.kept:
             yield f"{WAYS_ON}."
-    yield "Shapes stay as they are, and no numbers are meant to change."
+    added, removed = _size(request.migration)
+    yield f"{count(added, 'line')} added, {removed} removed."
+    if request.goal in (Goal.GLOBAL, Goal.JIT):
+        yield "Arrays lose their axis of devices; numbers change by rounding at most."
+    else:
+        yield "Shapes stay as they are, and no numbers are meant to change."
+
+
+def _size(migration: Migration) -> tuple[int, int]:
+    """How many lines a diff adds and removes."""
+    lines = [line for file in migration.changed for line in diff_of(file)]
+    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
+    return added, removed
+
+
+def _program(request: PullRequest) -> str:
+    """A script of the project that was looked at; empty if there is none."""
+    files = [file for file in request.migration.files if file.path.endswith(".py")]
+    scripts = [f.path for f in files if _MAIN.search(f.after) and not is_test(f.path)]
+    return min(scripts, key=lambda path: (path.count("/"), path), default="")
 
 
 def _needs(request: PullRequest) -> Iterator[str]:
@@ -126,6 +162,7 @@ def _needs(request: PullRequest) -> Iterator[str]:
         yield from (
             f"- {code(f'{short_path(pin.path)}:{pin.line}')}: {code(pin.text)} → {code(new)}"
             for pin, new in request.raised
+            if (pin, new) not in left(request.raised, request.migration.requirements)
         )
 
 
@@ -142,8 +179,10 @@ def _refused(migration: Migration) -> Iterator[str]:
 def _verified(request: PullRequest) -> Iterator[str]:
     verified = request.verified
     if verified is None:
+        program = _program(request)
+        command = quote(f"python {quote(program)}") if program else "COMMAND"
         yield (
-            f'Nothing was run. `{request.tool} --write --verify "python train.py"` runs a '
+            f"Nothing was run. {code(f'{request.tool} --write --verify {command}')} runs a "
             "program before and after, and compares every output of every mapped function."
         )
         return
@@ -165,7 +204,9 @@ def _next(request: PullRequest) -> Iterator[str]:
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
     yield "- Run the tests of the project on all devices."
-    yield "- Compare the speed: `shardlift run --record` before and after, then `shardlift report`."
+    if request.kinds.keys() - {Kind.NAME}:
+        command = f"shardlift run --record run.json {quote(_program(request) or 'PROGRAM')}"
+        yield f"- Compare the speed: {code(command)} before and after, then `shardlift report`."
     if request.leftovers:
         yield f"- Look at what still speaks of pmap, {count(len(request.leftovers), 'line')}:"
     yield from _shorten(

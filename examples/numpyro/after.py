@@ -11,24 +11,6 @@ from numpyro.diagnostics import gelman_rubin
 from numpyro.infer import MCMC, NUTS
 
 
-def _remember(make):
-    """Return what was made of the same function before: it compiles once."""
-    made = {}
-
-    @functools.wraps(make)
-    def find(fun=None, *args, **kwargs):
-        leaves, tree = jax.tree.flatten(kwargs)
-        key = (id(fun), args, tuple(leaves), tree)
-        if key not in made:
-            if len(made) >= 64:
-                made.pop(next(iter(made)), None)
-            made[key] = make(fun, *args, **kwargs)
-        return made[key]
-
-    return find
-
-
-@_remember
 def spmd_map(fun, axis_name="_devices", *, in_axes=0):
     """Map `fun` over axes, given as for `jax.vmap`, one slice per device."""
 

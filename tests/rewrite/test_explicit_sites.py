@@ -170,3 +170,10 @@ def test_many_sites_of_a_package_share_a_helper() -> None:
     ]
     assert "spmd_map" in after(module, other="import main\nmain.main()\n")
     assert "per_row" in after(program(sites, main=MAIN.replace("return p_step(x, x)", "pass")))
+
+
+def test_functions_of_other_programs_with_the_same_name_are_no_uses() -> None:
+    other = "def double(x, y):\n    return x\n\n\nprint(double(1, y=2))\n"
+    assert "per_row" in after(DECORATED + GUARD, other=other)
+    user = "from main import double\n\nprint(double(x=1))\n"
+    assert "spmd_map" in after(DECORATED + "\n\nkey = jax.random.key(0)\n", other=user)

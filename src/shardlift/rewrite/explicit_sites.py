@@ -174,10 +174,11 @@ def _calls(file: File, mention: Mention) -> Iterator[tuple[File, ast.Call | None
         yield file, None
         return
     if isinstance(target, ast.Name):
-        for other in file.project.files_with(target.id) if is_shared else [file]:
+        yield from _uses(file, file.index.names.get(target.id, ()))
+        for path in file.project.graph.importers(file.path) if is_shared else ():
+            other = file.project.file(path)
             yield from _uses(other, other.index.names.get(target.id, ()))
-            if is_shared:
-                yield from _uses(other, _of_modules(other, target.id))
+            yield from _uses(other, _of_modules(other, target.id))
     elif isinstance(target, ast.Attribute):
         for other in file.project.files_with(target.attr):
             yield from _uses(other, _attributes(other, target.attr))

@@ -31,8 +31,12 @@ def runs_at_import(file: File, node: ast.expr) -> bool:
     return file.index.function_around(at) is None
 
 
-def runs_once(file: File, node: ast.AST, depth: int = 4) -> bool:
-    """Whether a place runs once: at the top level, or in a function that is called once."""
+def runs_once(file: File, node: ast.AST, depth: int = 4, is_called: bool = False) -> bool:
+    """Whether a place runs once: at the top level, or in a function that is called once.
+
+    A function that the project does not call may be where it starts; `is_called`: that is not
+    enough.
+    """
     for around in file.index.ancestors(node):
         if isinstance(around, MANY):
             return False
@@ -41,11 +45,11 @@ def runs_once(file: File, node: ast.AST, depth: int = 4) -> bool:
             if isinstance(around, ast.FunctionDef) and around.name == "__init__":
                 called = file.index.parents[around]  # the class: it makes an object
             is_global = called in file.index.root.body
-            return is_global and depth > 0 and _is_called_once(file, called, depth)
+            return is_global and depth > 0 and _is_called_once(file, called, depth, is_called)
     return True
 
 
-def _is_called_once(file: File, function: ast.AST, depth: int) -> bool:
+def _is_called_once(file: File, function: ast.AST, depth: int, is_called: bool) -> bool:
     """Whether a project mentions a function at one place, which runs once, or starts with it."""
     name = getattr(function, "name", "")
     if getattr(function, "decorator_list", ()):
@@ -55,7 +59,9 @@ def _is_called_once(file: File, function: ast.AST, depth: int) -> bool:
         index = other.index
         uses += [(other, n) for n in index.nodes(ast.Name) if n.id == name]
         uses += [(other, n) for n in index.nodes(ast.Attribute) if n.attr == name]
-    return len(uses) <= 1 and all(runs_once(*use, depth - 1) for use in uses)
+    if len(uses) > 1 or (is_called and not uses):
+        return False
+    return all(runs_once(*use, depth - 1, is_called) for use in uses)
 
 
 def may_touch_devices(file: File, line: int) -> bool:
@@ -77,8 +83,11 @@ def may_touch_devices(file: File, line: int) -> bool:
 
 
 def _others_that_set_up(file: File) -> list[File]:
+    """The other files of a program whose texts may set JAX up."""
     named = [other for word in _SET_UP_WORDS for other in file.project.files_with(word)]
-    return [other for other in dict.fromkeys(named) if other.path != file.path]
+    others = [other for other in dict.fromkeys(named) if other.path != file.path]
+    graph = file.project.graph
+    return [other for other in others if graph.is_same_program(file.path, other.path)]
 
 
 def _sets_up_later(file: File, limit: int | None) -> bool:

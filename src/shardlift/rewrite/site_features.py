@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shardlift.rewrite.options import Options
-from shardlift.rewrite.scripts import MANY
+from shardlift.rewrite.scripts import MANY, runs_once
 from shardlift.rewrite.spmd_map import Feature, features_of
 from shardlift.source.file import File
 from shardlift.source.project import Project
@@ -59,7 +59,7 @@ def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool
     if operand is None or isinstance(operand, ast.Lambda) or _is_partial(file, operand):
         return False
     repeated = next(_repeated(file, site), None)
-    if repeated is None:
+    if repeated is None or runs_once(file, site, is_called=True):
         return False
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.file is not file:

@@ -152,26 +152,6 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert tests in (ROOT / ".ci" / "run").read_text()
 
 
-FRAGMENTS = sorted((ROOT / "news").glob("*.md"))
-
-
-def test_a_news_fragment_is_one_sentence():
-    for fragment in FRAGMENTS:
-        # Without the `+` towncrier takes the name for the number of an issue.
-        assert re.fullmatch(r"(\+\w+|\d+)\.(added|changed|fixed)\.md", fragment.name)
-        text = fragment.read_text()
-        assert text.endswith(".\n"), fragment
-        assert not re.search(r"\. [A-Z`]", text), fragment
-
-
-def test_the_changelog_is_built_from_the_fragments():
-    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "0.1.0"]
-    done = children.run(command, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n- ") == len(FRAGMENTS)
-    assert "(#" not in done.stdout
-
-
 def test_ci_fails_where_the_newest_jax_cannot_be_tested(tmp_path):
     """With nothing on PATH but what the script itself needs: no Python, so that nothing is run."""
     for tool in ("bash", "dirname"):

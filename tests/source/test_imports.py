@@ -105,6 +105,7 @@ def test_names_are_dropped(before: str, names: str, after: str) -> None:
         ),
         ("from a import b, c\r\n", {"b": "z.b"}, "from a import c\r\nfrom z import b\r\n"),
         ("from a import b, c", {"b": "z.b"}, "from a import c\nfrom z import b"),
+        ("from a import b\nfrom z import b\n", {"b": "z.b"}, "from z import b\n"),  # it is there
     ],
 )
 def test_names_are_moved(before: str, to: dict[str, str], after: str) -> None:

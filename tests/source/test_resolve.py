@@ -57,6 +57,7 @@ def _values(text: str, **others: str) -> list[str]:
         ("[1]", ["Unknown"]),
         ("lambda x: x", ["Known lambda"]),
         ("len", ["External builtins.len"]),
+        ("def len(x): return x\nlen", ["Known len"]),
         ("missing", ["Unknown"]),
         ("import jax.numpy as jnp\njnp.sum", ["External jax.numpy.sum"]),
         ("import jax.numpy\njax.numpy.sum", ["External jax.numpy.sum"]),

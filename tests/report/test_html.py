@@ -64,7 +64,9 @@ def read(html: str) -> Reader:
 
 
 def test_it_is_well_formed_and_shows_everything():
-    reader = read(page(view_of(everything(), "run.json")))
+    html = page(view_of(everything(), "run.json"))
+    assert 'class="chip decide">1 needs a decision<' in html
+    reader = read(html)
     assert set(reader.tags) <= ALLOWED
     text = " ".join(reader.text)
     for words_ in ("of step time is moving data", "Not seen", "To decide",
@@ -121,6 +123,8 @@ def test_the_parts_of_the_time_are_to_scale():
     assert 'aria-label="waiting 33 %, dispatch 50 %, moving 17 %"' in html
     widths = re.findall(r'class="part (\w+)" style="flex-grow:([\d.]+)"', html)[:3]
     assert widths == [("waiting", "0.33333"), ("dispatch", "0.50000"), ("moving", "0.16667")]
+    legend = re.findall(r'class="dot (\w+)"></span>\w+ <b>([\d.]+)', html)[:3]
+    assert legend == [("waiting", "33"), ("dispatch", "50"), ("moving", "17")]
     assert "<dt>axis</dt><dd>i = 8</dd>" in html
     assert "<dt>compiling \N{MULTIPLICATION SIGN}1</dt><dd>800 ms</dd>" in html
 

@@ -28,15 +28,15 @@ names = {[QUICK, *shared.compilation_cache()]}
 compiling = {{name: os.environ[name] for name in names if name in os.environ}}
 demo.plain_environment = lambda devices: plain(devices) | compiling
 """
-TWO_STEPS = """
+WRITING = """
 demo.STEPS = [step for step in demo.STEPS if "--write" in step[1] or "verify" in step[1]]
 """
 PLAY = 'main(["demo"])'
 
 
 @pytest.mark.slow
-def test_two_steps_on_a_terminal(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", COMPILING + TWO_STEPS + PLAY]
+def test_what_writes_and_verifies_on_a_terminal(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COMPILING + WRITING + PLAY]
     status, printed = on_a_terminal(command, tmp_path)
     assert status == 0, printed
     assert set(SPINNER) & set(printed)  # of `verify`

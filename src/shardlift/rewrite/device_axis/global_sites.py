@@ -127,17 +127,23 @@ class GlobalSite:
 
     def may_take_scalars(self, position: int) -> bool:
         """Whether an argument has scalars in the row of a device, as far as runs do not deny it."""
+        leaves = self.argument_leaves(position)
+        if self.facts is None or self.facts.leaves_left_out:
+            return True
+        return not leaves or any(len(leaf.shape) <= 1 for leaf in leaves)
+
+    def argument_leaves(self, position: int) -> list[schema.LeafFacts]:
+        """What a run recorded of the leaves of an argument."""
         facts, function = self.facts, self.function
         names = positional(function.node) if function is not None else []  # type: ignore[arg-type]
-        if facts is None or facts.leaves_left_out or position >= len(names):
-            return True
+        if facts is None or position >= len(names):
+            return []
         inside = (f"{names[position]}[", f"{names[position]}.")
-        shapes = [
-            leaf.shape
+        return [
+            leaf
             for leaf in facts.arguments
             if leaf.path == names[position] or leaf.path.startswith(inside)
         ]
-        return not shapes or any(len(shape) <= 1 for shape in shapes)
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""

@@ -85,7 +85,7 @@ def pairs_of(seed: int) -> Iterator[Pair]:
     for name, change in MISTAKES.items():
         around = rewritten(moved(old, rng), rng, 2)[0] if rng.random() < 0.5 else moved(old, rng)
         new = change(around, rng)
-        if new is not None:
+        if new is not None and new.text() != around.text():
             yield Pair(name, False, old.text(), new.text())
 
 

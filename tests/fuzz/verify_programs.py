@@ -119,7 +119,7 @@ for k in {self.calls}:
             return f'spmd(step, "{self.axis}")'
         specs = self._tree_of(
             {
-                name: f"P({AXIS if value in self.varying else ''})"
+                name: f"P({AXIS if _first_name(value) in self.varying else ''})"
                 for name, value in self.outputs.items()
             }
         )
@@ -128,6 +128,10 @@ for k in {self.calls}:
     functools.wraps(step)(lambda w, x, key, *rest: step(w, x, key[0], *rest)),
     mesh=Mesh(np.array(jax.devices()), ("i",)), in_specs=(P(){given}),
     out_specs=(P(), {specs}), check_vma=False))"""
+
+
+def _first_name(value: str) -> str:
+    return re.split(r"\W", value)[0]
 
 
 AXIS = '"i"'
@@ -417,8 +421,8 @@ MEANS = [
     'lax.psum(g / 8, "i")',
     '0.125 * lax.psum(g, "i")',
     'lax.psum(g, "i") / lax.psum(1, "i")',
-    "jax.tree.map(lambda t: lax.pmean(t, 'i'), g)",
-    "jax.jit(lambda t: lax.pmean(t, 'i'))(g)",
+    'jax.tree.map(lambda t: lax.pmean(t, "i"), g)',
+    'jax.jit(lambda t: lax.pmean(t, "i"))(g)',
 ]
 
 

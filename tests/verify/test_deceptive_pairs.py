@@ -76,6 +76,11 @@ WRONG = {
     "the norm is printed": steps(
         MEAN + HALF, SUM + NORM + 'jax.debug.print("{}", norm)\n' + HALF, cause="8.000 times too"
     ),
+    "several arrays in one": steps(
+        'a, b = lax.pmean((grad(w, x), 2 * w), "i")\nreturn w - jnp.sign(a) * jnp.sign(b)',
+        'c = lax.psum(jnp.stack([grad(w, x), 2 * w]), "i")\n'
+        "return w - jnp.sign(c[0]) * jnp.sign(c[1])",
+    ),
     "divided twice": steps(
         MEAN + SIGN.format("g"), MEAN + SIGN.format("g / 8"), cause="8.000 times too small"
     ),
@@ -115,6 +120,16 @@ RIGHT = {
     "the same mean twice": steps(
         MEAN + "return w - 0.1 * jnp.sign(g) * jnp.tanh(g)",
         MEAN + 'return w - 0.1 * jnp.sign(g) * jnp.tanh(lax.pmean(grad(w, x), "i"))',
+    ),
+    "several arrays in one": steps(
+        'a, b = lax.pmean((grad(w, x), 2 * w), "i")\nreturn w - jnp.sign(a) * jnp.sign(b)',
+        'c = lax.pmean(jnp.stack([2 * w, grad(w, x)]), "i")\n'
+        "return w - jnp.sign(c[1]) * jnp.sign(c[0])",
+    ),
+    "a loop that is written out": steps(
+        'g = 0 * w\nfor k in range(4):\n    g = g + lax.pmean(x[k] * w, "i")\nreturn w - 0.1 * g',
+        'g, _ = lax.scan(lambda c, r: (c + lax.pmean(r * w, "i"), None), 0 * w, x)\n'
+        "return w - 0.1 * g",
     ),
     "a helper that is jitted": steps(
         MEAN + HALF,

@@ -97,7 +97,7 @@ class ResultUses:
             if kind in _SAME and (scalar := self._scalar(operands[0])) is not None:
                 self._arrays += outputs
                 self._scalars[id(outputs[0])] = scalar
-        elif not alive:
+        elif not alive and kind != "div":
             self.give(operands, DEAD_USE)
         elif kind in _SAME and jnp.issubdtype(outputs[0].dtype, jnp.inexact):
             self._track(outputs[0], self._multiples[id(operands[0])])
@@ -113,11 +113,11 @@ class ResultUses:
                 multiple = self._multiples[id(operands[1])]
                 self._add("add", multiple.times(-1.0) if kind == "sub" else multiple)
         elif kind in ("mul", "div"):
-            self._scale(eqn, operands, outputs[0])
+            self._scale(eqn, operands, outputs[0], alive)
         else:
             self.give(operands, _KINDS.get(kind, kind))
 
-    def _scale(self, eqn: Any, operands: Sequence[Any], output: Any) -> None:
+    def _scale(self, eqn: Any, operands: Sequence[Any], output: Any, alive: bool) -> None:
         kind = eqn.primitive.name
         first, second = operands
         if kind == "mul" and first is second:
@@ -133,9 +133,9 @@ class ResultUses:
                 if isinstance(factor, float) and multiple.new and _compat.made_by(eqn, "pmean"):
                     self._means[multiple.result] = factor
                 self._track(output, multiple.times(factor))
-                self.give([by], kind)
+                self.give([by], kind if alive else DEAD_USE)
                 return
-        self.give(operands, kind)
+        self.give(operands, kind if alive else DEAD_USE)
 
     def _scalar(self, array: Any) -> Any:
         """The number that an array consists of: a float, or computed by the program; or None."""

@@ -186,7 +186,7 @@ def of_error(error: str) -> str:
 def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) -> str:  # noqa: ARG001
     if is_float(before.dtype):
         nans = [int(np.isnan(wide(x)).sum()) for x in (before, after)]
-        if nans[1] > nans[0]:
+        if nans[1] != nans[0]:
             return f"{nans[1]} NaN, where there were {nans[0]} before"
     return ""
 

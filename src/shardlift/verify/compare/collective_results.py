@@ -81,6 +81,27 @@ def _is_by_devices(pair: ArrayPair, loops: int, devices: int) -> bool:
     return factor is not None and causes.is_of_devices(factor, devices)
 
 
+def have_same_numbers(
+    before: Sequence[CollectiveResult], after: Sequence[CollectiveResult]
+) -> bool:
+    """Whether all results together have the same numbers on each device, in any order.
+
+    Several arrays may be exchanged as one, and a loop may be written out.
+    """
+    types = {result.array.dtype for result in (*before, *after)}
+    if len(types) > 1:
+        return False
+    rows = [
+        np.concatenate([_rows(result.views(RESULT_USE)[0]) for result in side], 1)
+        for side in (before, after)
+    ]
+    return rows[0].shape == rows[1].shape and _is_same(*(np.sort(side, 1) for side in rows))
+
+
+def _rows(array: Array) -> Array:
+    return array.reshape(array.shape[0], -1)
+
+
 def cause_of(
     before: CollectiveResult, after: CollectiveResult, unequal: ArrayPair, backward: int
 ) -> str:

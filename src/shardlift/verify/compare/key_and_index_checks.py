@@ -10,6 +10,7 @@ import numpy as np
 from shardlift.capture.layouts import Array
 from shardlift.capture.schema import ArrayForm, ArrayRole
 from shardlift.capture.site_pairs import Pairs
+from shardlift.verify.compare.collective_results import matters
 from shardlift.verify.compare.pairs import pair_by_line
 
 CHECKED = (ArrayRole.RANDOM_KEY, ArrayRole.AXIS_INDEX)
@@ -67,5 +68,6 @@ def only_one(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Iterato
 
 
 def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:
-    """The results of collectives in the forward pass."""
-    return [form for form in forms if form.role is ArrayRole.RESULT and not form.backward]
+    """The results of collectives in the forward pass that outputs depend on."""
+    results = [form for form in forms if form.role is ArrayRole.RESULT and not form.backward]
+    return [form for form in results if matters(form)]

@@ -22,6 +22,7 @@ from shardlift.verify.compare.collective_results import (
     cause_of,
     difference,
     factors_of,
+    have_same_numbers,
     matters,
     same_factors,
 )
@@ -393,19 +394,40 @@ class SiteComparison:
     def _note_alone(
         self, samples: SamplePair, forms: FormLists, alone: Sequence[Sequence[int]]
     ) -> None:
-        """Note the results without a partner, but for those that are results of the other side."""
-        for i in alone[0]:
-            places = [(i, j) for j in range(len(forms[1]))]
-            if not any(self._is_equal(samples, place, forms) for place in places):
-                self._note_gap(GapKind.ONLY_BEFORE, forms[0][i])
-        for j in alone[1]:
-            places = [(i, j) for i in range(len(forms[0]))]
-            if not any(self._is_equal(samples, place, forms) for place in places):
-                self._note_gap(GapKind.ONLY_AFTER, forms[1][j])
+        """Note the results without a partner, but for those that the other side has elsewhere."""
+        before = [
+            i
+            for i in alone[0]
+            if not any(self._is_equal(samples, (i, j), forms) for j in range(len(forms[1])))
+        ]
+        after = [
+            j
+            for j in alone[1]
+            if not any(self._is_equal(samples, (i, j), forms) for i in range(len(forms[0])))
+        ]
+        rest = [forms[0][k] for k in before if matters(forms[0][k])]
+        more = [forms[1][k] for k in after if matters(forms[1][k])]
+        for kind in sorted({form.collective for form in (*rest, *more)}):
+            if self._is_regrouped(samples, forms, (before, after), kind):
+                continue
+            for gap, side in ((GapKind.ONLY_BEFORE, rest), (GapKind.ONLY_AFTER, more)):
+                self.gaps.update((gap, _name(form)) for form in side if form.collective == kind)
 
-    def _note_gap(self, kind: GapKind, form: ArrayForm) -> None:
-        if matters(form):
-            self.gaps[kind, _name(form)] += 1
+    def _is_regrouped(
+        self, samples: SamplePair, forms: FormLists, places: tuple[list[int], list[int]], kind: str
+    ) -> bool:
+        """Whether the results of one kind are those of the other side, joined or split."""
+        sides = []
+        for k in (0, 1):
+            chosen = [place for place in places[k] if forms[k][place].collective == kind]
+            results = [self._result(k, samples[k], place, forms[k]) for place in chosen]
+            sides.append([result for result in results if result is not None])
+            if not chosen or len(sides[k]) < len(chosen):
+                return False
+        if not have_same_numbers(*sides):
+            return False
+        self.collectives += len(sides[0])
+        return True
 
     def _compare_result(
         self,

@@ -15,11 +15,11 @@ def spmd_map(fun, axis_name="_devices"):
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        if jax.process_count() > 1:
-            raise RuntimeError("written for one process, not for several")
         shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
         count = max(shape[0] for shape in shapes if shape)
         chosen, spec = jax.devices(), jax.P(axis_name)
+        if any(d.process_index != jax.process_index() for d in chosen):
+            raise RuntimeError("written for one process, not for several")
         mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
 
         @jax.shard_map(

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.processes.harness import run_processes
 from tests.rewrite.test_programs import migrated
 
 HEAD = "import jax\nimport numpy as np\n\n\ndef step(x, y):\n    return x + jax.lax.psum(y, 'i')\n"
@@ -177,3 +178,28 @@ def test_functions_of_other_programs_with_the_same_name_are_no_uses() -> None:
     assert "per_row" in after(DECORATED + GUARD, other=other)
     user = "from main import double\n\nprint(double(x=1))\n"
     assert "spmd_map" in after(DECORATED + "\n\nkey = jax.random.key(0)\n", other=user)
+
+
+def body(text: str) -> list[Any]:
+    import jax
+    import numpy as np
+
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(text, "program.py", "exec"), names)
+    said: list[Any] = []
+    for module in (np, jax.numpy):
+        try:
+            names["main"](module.arange(jax.local_device_count(), dtype=np.float32))
+            said.append("no error")
+        except ValueError as error:
+            said.append("not evenly divisible" in str(error))
+    return said
+
+
+@pytest.mark.slow
+def test_what_was_written_for_one_process_raises_in_a_job() -> None:
+    main = MAIN.replace("main():", "main(x):").replace("(x, x)", "(x, n * x)")
+    text = after(program(rows="n = jax.local_device_count()", main=main))
+    assert "per_row(" in text
+    for process in run_processes(body, processes=2, devices=2, args=(text,)):
+        assert process.value == [True, True]

@@ -24,13 +24,13 @@ def spmd_map(
 
     @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        if jax.process_count() > 1:
-            raise RuntimeError("written for one process, not for several")
         given = args  # with the static ones
         args = tuple(None if k in static else x for k, x in enumerate(args))
         shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
         count = axis_size or max(shape[0] for shape in shapes if shape)
         chosen, spec = devices or jax.devices(backend), jax.P(name)
+        if any(d.process_index != jax.process_index() for d in chosen):
+            raise RuntimeError("written for one process, not for several")
         mesh = jax.sharding.Mesh(chosen[:count], (name,))
 
         @jax.shard_map(

@@ -14,7 +14,10 @@ import pytest
 
 import shardlift
 from shardlift._legacy import Session
+from shardlift._legacy.keywords import KEYWORDS
+from shardlift._legacy.names import CHANGED
 from shardlift._legacy.patches import Patches
+from tests import children
 
 
 def state_of_jax() -> dict[str, dict[str, object]]:
@@ -174,3 +177,49 @@ def test_a_session_can_be_prepared_late():
     session.enter()
     session.exit()
     assert made == [1]
+
+
+def test_inside_what_jax_has_means_what_it_meant():
+    """Only what is documented is replaced; today's libraries in the same process rely on it."""
+    before = state_of_jax()
+    with shardlift.legacy():
+        during = state_of_jax()
+    changed = {
+        f"{owner}.{name}"
+        for owner in before.keys() & during.keys()
+        if owner.startswith("jax")
+        for name in before[owner].keys() & during[owner].keys()
+        if before[owner][name] is not during[owner][name]
+    }
+    documented = {
+        "jax.pmap",
+        *(f"jax.{name}" for name in ("host_id", "host_count", "host_ids")),
+        *CHANGED,
+        *(f"jax.numpy.{name}" for name in KEYWORDS),
+    }
+    assert {name for name in changed if not name.endswith("__getattr__")} <= documented
+
+
+@pytest.mark.slow
+@pytest.mark.libraries
+def test_libraries_of_today_import_the_same_names_inside(tmp_path):
+    """What flax, optax, equinox, numpyro and haiku hold of JAX: the same with and without."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import importlib, sys\n"
+        "for name in 'flax.linen optax equinox numpyro haiku'.split():\n"
+        "    try: importlib.import_module(name)\n"
+        "    except ModuleNotFoundError: continue\n"
+        "seen = sorted(\n"
+        "    (m, n, getattr(v, '__module__', ''), getattr(v, '__qualname__', type(v).__name__))\n"
+        "    for m, module in list(sys.modules.items())\n"
+        "    if m.split('.')[0] in ('flax', 'optax', 'equinox', 'numpyro', 'haiku')\n"
+        "    for n, v in list(vars(module).items())\n"
+        "    if str(getattr(v, '__module__', '')).startswith(('jax', 'shardlift')))\n"
+        "print(*seen, sep='\\n')\n"
+    )
+    plain = children.run([sys.executable, str(program)])
+    under = children.run([sys.executable, "-m", "shardlift", "run", "--quiet", str(program)])
+    assert plain.returncode == under.returncode == 0, under.stderr
+    lines = {*plain.stdout.splitlines()} ^ {*under.stdout.splitlines()}
+    assert not [line for line in lines if "pmap" not in line and "unreplicate" not in line]

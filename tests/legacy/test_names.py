@@ -6,6 +6,7 @@ import importlib
 import sys
 
 import jax
+import jax.extend.core.primitives
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -296,6 +297,8 @@ def test_types_of_the_runtime():
     assert isinstance(device, xla_extension.CpuDevice)
     assert not isinstance(device, xla_extension.TpuDevice)
     assert jax.interpreters.batching.not_mapped is None
+    assert jax.extend.core.primitives.add_p.map_primitive is False
+    assert jax.ad.deflinear is jax.interpreters.ad.deflinear
 
 
 def test_which_trace_is_the_current_one():

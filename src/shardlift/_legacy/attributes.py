@@ -1,4 +1,4 @@
-"""Removed attributes of arrays and shardings: ``.device_buffers``, ``.device()`` and others."""
+"""Removed attributes of arrays, shardings, primitives: ``.device_buffers``, ``.device()``, …"""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import types
 from typing import Any
 
 import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, mlir
 from jax.sharding import NamedSharding
 
 from shardlift import _compat
@@ -53,6 +55,15 @@ def restore(patches: Patches, uses: Uses) -> None:
         patches.set(array_type, "device", property(device))
         patches.set(array_type, "device_buffers", property(device_buffers))
         patches.set(array_type, "device_buffer", property(device_buffer))
+    # jax.ad was jax.interpreters.ad until 0.4.14; today it is a namespace with other names.
+    for name, value in vars(ad).items():
+        if hasattr(jax, "ad") and name[0] != "_" and not hasattr(jax.ad, name):
+            patches.set(jax.ad, name, value)
+    if not hasattr(Primitive, "map_primitive"):  # since 0.10: none is
+        patches.set(Primitive, "map_primitive", False)
+    effects = type(getattr(mlir, "lowerable_effects", None))
+    if hasattr(effects, "add_type"):  # a set of effects until 0.4.2, of their types since
+        patches.set(effects, "add", lambda self, effect: self.add_type(type(effect)))
     patches.set(NamedSharding, "devices", property(sharding.device_grid))
     patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))
 

@@ -37,10 +37,8 @@ class NotRestoredError(AttributeError):
 def placeholder(path: str) -> Any:
     """Something that can stand in an import, an annotation or a registration.
 
-    >>> placeholder("jax.core.new_main")()
-    Traceback (most recent call last):
-    ...
-    shardlift._legacy.placeholders.NotRestoredError: jax.core.new_main is no longer part of JAX, ...
+    >>> placeholder("jax.core.axis_index_p")
+    axis_index
     """
     name = path.rpartition(".")[2]
     plain = name.strip("_")

@@ -10,6 +10,7 @@ from typing import Any
 from shardlift.capture.layouts import same_arrays
 from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs, names_of, pair_sites
+from shardlift.verify.compare.collective_results import matters
 from shardlift.verify.compare.leaf_comparison import Maps, fitting
 
 
@@ -146,6 +147,7 @@ _COLLECTIVE_KEYS: tuple[Callable[[tuple[ArrayForm, str]], Any], ...] = (
     lambda item: (_kind(item[0]), item[0].dtype, item[1], item[0].uses[:1]),
     lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[1]),
     lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[0].path, item[0].about),
+    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, matters(item[0])),
     lambda item: (_kind(item[0]), item[0].backward, item[0].dtype),
     lambda item: _kind(item[0]),
     lambda item: (item[0].collective, math.prod(item[0].shape)),

@@ -45,7 +45,7 @@ def totals(rows: Sequence[Row]) -> Iterator[str]:
     """What the page says first."""
     done = [row for row in rows if not row["failure"]]
     sites = sum(row["sites"] for row in rows)
-    yield f"{count(len(rows), 'project')}, {sites:,} places where a function is pmapped."
+    yield f"{count(len(rows), 'project')}, {count(sites, 'place')} where a function is pmapped."
     yield from _health(done)
     yield from _imports(done)
     for name in ("fix", "migrate"):

@@ -102,7 +102,7 @@ def test_rows_are_kept_and_shown(
     assert list(rows) == ["owner/proj"]
     text = (out / "index.html").read_text()
     assert "owner/proj" in text
-    assert "1 project, 1 places" in text
+    assert "1 project, 1 place where" in text
 
 
 def test_a_hostile_name_is_escaped(project: Path) -> None:

@@ -209,10 +209,10 @@ def test_a_fault_of_ours_is_told_and_costs_one_file(monkeypatch: pytest.MonkeyPa
 
     real = check_pool.check_file
 
-    def faulty(project: object, path: str, *rest: object) -> object:
+    def faulty(project: object, path: str, *rest: object, **more: object) -> object:
         if path == "a.py":
             raise KeyError("oh")
-        return real(project, path, *rest)  # type: ignore[arg-type]
+        return real(project, path, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(check_pool, "check_file", faulty)
     result = run("check")
@@ -342,7 +342,7 @@ def test_one_rule_in_any_case() -> None:
 
 
 def test_one_finding_is_one_finding() -> None:
-    assert "\n1 finding\n" in run("check").output
+    assert "\n1 finding in 1 file, 1 pmap site: " in run("check").output
     assert run("check", "--select", "sl2").exit_code == 1
 
 

@@ -101,5 +101,9 @@ def test_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
         for rest in (["1", *folders], ["2", *folders], ["2", *folders[::-1]])
     )
     assert alone.stdout == together.stdout
-    assert sorted(alone.stdout.splitlines()) == sorted(turned.stdout.splitlines())
+    lines, others = (
+        sorted(line for line in done.stdout.splitlines() if '"shardlift ' not in line)
+        for done in (alone, turned)  # the next command names the folders as they were given
+    )
+    assert lines == others
     assert "SL401" in alone.stdout

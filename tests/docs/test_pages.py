@@ -28,6 +28,7 @@ NOT_RUN = {
     "docs/index.md": 1,
     "docs/migrate/global.md": 4,
     "docs/notebook_of_2021.md": 1,
+    "docs/real_projects.md": 1,
     "docs/start.md": 1,
     "docs/verify.md": 4,
 }

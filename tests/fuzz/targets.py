@@ -57,7 +57,8 @@ def check_python(data: bytes, path: str = "a.py") -> None:
     terminal.full(whole, console, lambda _: [data.decode(errors="replace")])
     terminal.summary(whole, console)
     assert not set(out.getvalue()) & OBEYED
-    for style in (json, github, sarif):
+    json.render(whole, 1, ("a.py",))
+    for style in (github, sarif):
         style.render(whole)
 
 

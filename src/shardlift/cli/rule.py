@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -66,6 +65,8 @@ def _show(text: str) -> None:
     """Markdown: laid out on a terminal, as it is elsewhere."""
     console = make_console(piped=80)
     if console.is_terminal:
+        from rich.markdown import Markdown  # it loads a parser
+
         console.print(Markdown(text, code_theme="ansi_dark"))
     else:
         click.echo(text, nl=False)

@@ -19,7 +19,8 @@ from shardlift.check.engine import (
     check_paths,
 )
 from shardlift.cli.input_files import read_bytes, reason
-from shardlift.rewrite.marks import rewriter_of
+from shardlift.source.file import File
+from shardlift.source.model import Match, Rewriter, Rule
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, read_source
@@ -78,7 +79,7 @@ def _looker(paths: Sequence[str], options: RuleSelection, settings: Settings) ->
     def look(path: str, also: frozenset[Export]) -> FileReport:
         try:
             content = read_bytes(path)
-            report = check_file(project, path, content, options, also, rewriter_of=rewriter_of)
+            report = check_file(project, path, content, options, also, rewriter_of=_rewriter_of)
         except OSError as error:
             return FileReport(path, unreadable=reason(error))
         except Exception as error:  # of ours; the other files are looked at all the same
@@ -88,6 +89,13 @@ def _looker(paths: Sequence[str], options: RuleSelection, settings: Settings) ->
         return report
 
     return look
+
+
+def _rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
+    """Who rewrites a finding. The steps are loaded if there is one."""
+    from shardlift.rewrite.marks import rewriter_of
+
+    return rewriter_of(file, rule, match)
 
 
 def _read(path: str) -> Source:

@@ -124,7 +124,7 @@ def test_different_as_markdown(folder):
         folder, "verify", "before.py", "bad.py", "--format", "markdown", "--devices", "4"
     )
     assert done.returncode == 1
-    assert done.stdout.startswith("### shardlift verify: 1 site: 1 different\n")
+    assert done.stdout.startswith("### shardlift verify: 1 site: 1 different. ")
     said = done.stdout.replace("\\", "")  # escaped, so that it shows as it is
     assert "| different | `train_step`, before.py:14 (pmap) -> bad.py:16 (shard_map) |" in said
     assert "4.000 times too large: check_vma with unvarying parameters" in said

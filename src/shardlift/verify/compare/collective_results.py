@@ -69,8 +69,7 @@ def difference(before: CollectiveResult, after: CollectiveResult, devices: int) 
     bad = [pair for kind in sorted(kinds) if (pair := _unequal(before, after, kind)) is not None]
     if bad and _is_same(*whole):
         bad = [pair for pair in bad if _is_by_devices(pair, before.form.loops, devices)]
-        return bad[0] if bad else None
-    return (bad[0] if _is_same(*whole) else whole) if bad else None
+    return bad[0] if bad else None
 
 
 def _is_by_devices(pair: ArrayPair, loops: int, devices: int) -> bool:

@@ -37,6 +37,8 @@ def test_a_name_is_there(row, inside):
 
 @pytest.mark.parametrize("module", GONE)
 def test_a_module_is_there(module):
+    if module == "jax.experimental.gda_serialization.serialization":
+        pytest.importorskip("tensorstore", reason="its successor needs it")
     found = importlib.import_module(module)
     assert found.__name__ == module
     assert importlib.util.find_spec(module) is not None

@@ -75,6 +75,15 @@ def test_nothing_is_left():
     assert differences(before, state_of_jax()) == []
 
 
+def test_no_module_is_left_that_a_library_imported():
+    code = compile("import jax.interpreters.masking", "library.py", "exec", dont_inherit=True)
+    with shardlift.legacy():
+        exec(code, {"__name__": "library"})
+        assert hasattr(jax.interpreters, "masking")
+    assert not hasattr(jax.interpreters, "masking")
+    assert "jax.interpreters.masking" not in sys.modules
+
+
 def test_nothing_is_left_when_putting_in_fails(monkeypatch):
     before = state_of_jax()
     monkeypatch.setattr("shardlift._legacy.pmaps.old_pmap", lambda *_: 1 / 0)

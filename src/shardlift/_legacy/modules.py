@@ -74,7 +74,11 @@ class _FormerModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Take them out again."""
         sys.meta_path.remove(self)
         for name in self.made:
-            sys.modules.pop(name, None)
+            module = sys.modules.pop(name, None)
+            parent, _, child = name.rpartition(".")  # the import has set its attribute
+            around = sys.modules.get(parent)
+            if around is not None and vars(around).get(child) is module:
+                delattr(around, child)
 
     def find_spec(
         self, fullname: str, *_other: Sequence[str] | types.ModuleType | None

@@ -84,7 +84,7 @@ def test_pre_commit(released: tuple[Path, str], repository: Path, tmp_path: Path
 
     first = run()
     assert first.returncode == 1, first.stdout + first.stderr
-    assert "src/old.py:3:8: SL105 jax.tree_map was removed" in first.stdout
+    assert "src/old.py:3:8: SL105 [fix] jax.tree_map was removed" in first.stdout
     assert "README.md" not in first.stdout
     (hook,) = (tmp_path / "cache").glob("repo*/py_env*/bin/shardlift")
     check = [str(hook), "check", "--write-baseline"]

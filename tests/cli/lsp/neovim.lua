@@ -43,7 +43,8 @@ local titles = {}
 for _, action in ipairs(actions) do
   table.insert(titles, action.title)
   if action.title == "Rewrite all in this file with shard_map" then
-    vim.lsp.util.apply_workspace_edit(action.edit, client.offset_encoding)
+    local edit = action.edit or ask("codeAction/resolve", action).edit -- made when it is chosen
+    vim.lsp.util.apply_workspace_edit(edit, client.offset_encoding)
   end
 end
 

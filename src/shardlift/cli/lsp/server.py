@@ -236,7 +236,7 @@ class EditorSession:
     async def _made(self, action: types.CodeAction, document: Document) -> types.CodeAction | None:
         """A rewrite with its edits, or with the reason why there are none."""
         data: Any = action.data
-        uri, lines = data["uri"], data["lines"]
+        uri, lines = data["uri"], data.get("lines")  # null may be dropped on the way
         part = Span(lines[0], 0, lines[1], 0) if lines else None
         rewrite = await asyncio.to_thread(self.analysis.rewrite, document, part)
         texts = [text for file in rewrite.files for text in self._new_texts(uri, document, file)]

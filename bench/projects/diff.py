@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,9 +44,7 @@ class Diff:
     seconds: float = 0.0
 
 
-def rewrite_copy(
-    goal: Goal, copy: Path, see_after: Callable[[Migration], None] | None = None
-) -> Diff:
+def rewrite_copy(goal: Goal, copy: Path) -> Diff:
     """Rewrite the project in the current folder, which is a copy, and measure the change."""
     start = time.process_time()
     migration = _migration(goal)
@@ -71,8 +69,6 @@ def rewrite_copy(
     diff.unresolved = [file.path for file in own if not resolves(file)]
     for tool, old in before.items():
         diff.findings[tool.name] = (old, tool.findings(copy, paths))
-    if see_after is not None:
-        see_after(migration)
     return diff
 
 

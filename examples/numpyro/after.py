@@ -11,52 +11,18 @@ from numpyro.diagnostics import gelman_rubin
 from numpyro.infer import MCMC, NUTS
 
 
-def spmd_map(fun, axis_name="_devices", *, in_axes=0):
-    """Map `fun` over axes, given as for `jax.vmap`, one slice per device."""
+def per_row_of(f, in_axes):
+    """`f` for blocks of one row where `in_axes` is 0, and whole arguments."""
 
-    def spec(axis):
-        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+    def row_of(axis, x):
+        return x if axis is None else jax.tree.map(lambda y: jnp.squeeze(y, 0), x)
 
-    specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
+    @functools.wraps(f)
+    def on_block(*block):
+        row = map(row_of, in_axes, block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
-    def at_axes(f, specs, tree):
-        def part(s, x):
-            return jax.tree.map(lambda y: f(y, len(s) - 1), x) if s else x
-
-        return jax.tree.map(part, specs, tree)
-
-    def mesh_for(*trees):
-        chosen, sizes = jax.devices(), []
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        at_axes(lambda x, k: sizes.extend(jnp.shape(x)[k:][:1]), specs, trees)
-        return jax.sharding.Mesh(chosen[: max(sizes)], (axis_name,))
-
-    def mapped(*args, **kwargs):
-        mesh = mesh_for(args, kwargs)
-
-        @jax.shard_map(
-            mesh=mesh, in_specs=specs, out_specs=spec(0), check_vma=False
-        )
-        def on_device(*block):
-            row, named = at_axes(jnp.squeeze, specs, block)
-            return at_axes(jnp.expand_dims, spec(0), fun(*row, **named))
-
-        return on_device(args, kwargs)
-
-    jitted = jax.jit(functools.wraps(fun)(mapped))
-
-    def call(*args, **kwargs):
-        try:
-            return jitted(*args, **kwargs)
-        except ValueError as error:
-            if "incompatible devices" not in str(error):
-                raise
-        put = functools.partial(jax.NamedSharding, mesh_for(args, kwargs))
-        args, kwargs = jax.device_put((args, kwargs), jax.tree.map(put, specs))
-        return jitted(*args, **kwargs)
-
-    return functools.wraps(fun)(call)
+    return on_block
 
 
 CHAINS_PER_DEVICE, WARMUP, SAMPLES = 2, 100, 100
@@ -89,7 +55,21 @@ def main():
     sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
     n = jax.local_device_count()
     rng_keys = jax.random.split(jax.random.PRNGKey(0), n)
-    samples = spmd_map(do_mcmc, in_axes=(0, None, None))(rng_keys, sigma, y)
+    mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
+    samples = jax.jit(
+        jax.shard_map(
+            per_row_of(do_mcmc, (0, None, None)),
+            mesh=mesh,
+            in_specs=(jax.P("_devices"), jax.P(), jax.P()),
+            out_specs=jax.P("_devices"),
+            check_vma=False,
+        ),
+        in_shardings=(
+            None,
+            jax.NamedSharding(mesh, jax.P()),
+            jax.NamedSharding(mesh, jax.P()),
+        ),
+    )(rng_keys, sigma, y)
     # The device axis goes into that of the chains.
     samples = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), samples)
     for name in ("mu", "tau"):

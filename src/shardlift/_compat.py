@@ -269,6 +269,14 @@ def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
                 yield jaxpr
 
 
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """Every equation of a jaxpr, each followed by those of the jaxprs that it holds."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in inner_jaxprs(eqn.params):
+            yield from equations(inner)
+
+
 def collective_axes(eqn: Any) -> tuple[Hashable, ...]:
     """The names of the axes that a collective goes over; numbers are dimensions of its operand.
 

@@ -62,13 +62,6 @@ def test_a_file_that_does_not_parse_is_named(text: str) -> None:
     assert not report.parsed
 
 
-def test_a_file_in_an_unknown_encoding() -> None:
-    content = b"# -*- coding: nonsense -*-\nimport jax\njax.pmap(f)"
-    report = check_file(Project.of(), "a.py", content, RuleSelection())
-    assert report.unreadable is not None
-    assert "decoded" in report.unreadable
-
-
 def test_latin_1() -> None:
     content = "# -*- coding: latin-1 -*-\nimport jax\ng = 'é', jax.pmap(f)".encode("latin-1")
     (finding,) = check_file(Project.of(), "a.py", content, RuleSelection()).findings

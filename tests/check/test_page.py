@@ -8,7 +8,7 @@ import pytest
 
 from shardlift.check.page import page
 from shardlift.check.rules import all_rules
-from shardlift.source.model import Level, Rule
+from shardlift.source.model import Rule
 
 
 @pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.code)
@@ -30,8 +30,3 @@ def test_the_version_is_named_if_there_is_one() -> None:
 def test_examples_of_several_files_name_them() -> None:
     rule = dataclasses.replace(all_rules()["SL201"], bad=({"a.py": "x = 1\n", "b.py": "y = 2"},))
     assert "```python\n# a.py\nx = 1\n\n# b.py\ny = 2\n```" in page(rule)
-
-
-@pytest.mark.parametrize("level", Level)
-def test_every_level_is_explained(level: Level) -> None:
-    assert f"**{level}**: " in page(dataclasses.replace(all_rules()["SL201"], level=level))

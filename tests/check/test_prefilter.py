@@ -58,6 +58,12 @@ def test_other_names_are_not_found(text: str) -> None:
         ("x = 1  # noqa: sl201", "SL001", True),
         ("x = 1  # noqa: E501", "SL001", False),
         ("x = 1  # noqa", "SL001", False),
+        ("jax.pmap(f, in_axes=-1)", "SL207", True),
+        ("jax.vmap(f, in_axes=-1)", "SL207", False),
+        ("from jax import P\nif P('i') == \\\n  ('i',): pass", "SL714", True),
+        ("from jax import P\ns = P('i')\nif s == spec: pass", "SL714", False),
+        ("import jax\nm = jax.make_mesh(s, n)\nif x:\n    with m: pass", "SL712", True),
+        ("import jax\nm = jax.make_mesh(s, n)  # with n", "SL712", False),
     ],
 )
 def test_words_and_patterns(text: str, code: str, expected: bool) -> None:

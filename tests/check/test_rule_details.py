@@ -73,20 +73,6 @@ def test_a_helper_of_another_file_that_takes_the_first_replica() -> None:
     assert lines == [5]
 
 
-@pytest.mark.parametrize(
-    "guard",
-    [
-        "if jax.__version_info__ < (0, 6):\n    y = jax.tree_map(f, x)",
-        "if hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)",
-        "try:\n    y = jax.tree_map(f, x)\nexcept AttributeError:\n    y = 1",
-        "def g():\n    if JAX_VERSION >= (0, 6):\n        return 1\n    return jax.tree_map(f, x)",
-        "y = jax.tree_map(f, x) if hasattr(jax, 'tree_map') else 1",
-    ],
-)
-def test_code_that_asks_for_the_version_is_left_alone(guard: str) -> None:
-    assert _messages(f"import jax\n{guard}", "SL105") == []
-
-
 def test_an_array_that_the_body_makes_itself_is_not_closed_over() -> None:
     text = (
         "import jax\nfrom jax.sharding import PartitionSpec as P\np = jax.pmap(g)\n"

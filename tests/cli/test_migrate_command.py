@@ -311,6 +311,24 @@ def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
     assert told["target_jax"] == "0.5"
 
 
+def test_a_raised_requirement_needs_the_names_of_the_newest_jax(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[project]\ndependencies = ["jax<0.6"]\n')
+    (project / "other.py").write_text(OLD_NAMES + SITE)
+    result = _run("other.py")
+    assert "+step = spmd_map(g)" in result.stdout
+    assert "+x = jax.tree.map(f, tree)" in result.stdout
+    assert "read for JAX" not in result.stderr
+
+
+def test_a_keyword_of_the_project_is_no_requirement(project: Path) -> None:
+    (project / ".git").mkdir()
+    setup = 'setup(\n    install_requires=["jax"],\n    keywords=[\n        "jax",\n    ],\n)\n'
+    (project / "setup.py").write_text(setup)
+    result = _run("pkg")
+    assert '+    install_requires=["jax>=0.7"],' in result.stdout
+    assert '+        "jax' not in result.stdout
+
+
 @pytest.mark.parametrize("arguments", [["--target-jax", "new"], []])
 def test_a_target_that_is_no_version(project: Path, arguments: list[str]) -> None:
     (project / "pyproject.toml").write_text(

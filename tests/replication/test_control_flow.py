@@ -41,17 +41,6 @@ def test_scan_goes_on_until_nothing_changes():
     assert (carry, ys) == ((False,) * 4, False)
 
 
-def test_scan_with_a_sum_in_it():
-    def body(w, xs):
-        def step(w, x):
-            grad = lax.pmean(jnp.cos(w * x), "i")
-            return w - 0.1 * grad, (grad, x)
-
-        return lax.scan(step, w, xs)
-
-    assert proven(body, same(), rows(5), equal=0) == (True, (True, False))
-
-
 def test_scan_whose_carry_moves_around():
     def body(x):
         def step(c, _):
@@ -65,29 +54,6 @@ def test_scan_whose_carry_moves_around():
     assert proven(body, same(), equal=0)
     assert not proven(body, rows())
     assert not proven(grouped, rows())
-
-
-def test_scan_constants_backwards_and_unrolled():
-    def body(w, x):
-        step = lambda c, y: (c + w * y, c)
-        return lax.scan(step, w, jnp.arange(6.0), reverse=True, unroll=2), lax.scan(
-            lambda c, y: (c + x * y, c), w, jnp.arange(3.0)
-        )
-
-    assert proven(body, same(), rows(), equal=0) == ((True, True), (False, False))
-
-
-def test_associative_scan_map_and_fori():
-    def body(w, x):
-        return (
-            lax.associative_scan(jnp.add, w),
-            lax.associative_scan(jnp.add, x),
-            lax.map(jnp.sin, w),
-            lax.fori_loop(0, 3, lambda k, c: c + w, w),
-            lax.fori_loop(0, 3, lambda k, c: c + x, w),
-        )
-
-    assert proven(body, same(4), rows(4), equal=0) == (True, False, True, True, False)
 
 
 # ---- while
@@ -174,35 +140,6 @@ def test_an_output_that_every_branch_hands_through():
         return lax.cond(x > 0, lambda a, b: (a, b + 1), lambda a, b: (a, b), w, w)
 
     assert proven(body, same(), rows(), equal=0) == (True, False)
-
-
-def test_switch():
-    def body(w, x):
-        branches = [lambda a: a, lambda a: a * 2, jnp.sin]
-        by_x = lax.switch(jnp.int32(x * 2), branches, w)
-        by_mean = lax.switch(jnp.int32(lax.pmean(x, "i") * 2), branches, w)
-        return by_x, by_mean
-
-    assert proven(body, same(), rows(), equal=0) == (False, True)
-
-
-def test_cond_within_scan_within_while():
-    def body(w, x):
-        def round_(c):
-            count, w = c
-
-            def step(w, y):
-                return lax.cond(count > 1, lambda v: v + lax.pmean(y, "i"), lambda v: v, w), y
-
-            return count + 1, lax.scan(step, w, x)[0]
-
-        return lax.while_loop(lambda c: c[0] < 3, round_, (0, w))[1]
-
-    def broken(w, x):
-        return body(w + x[0], x)
-
-    assert proven(body, same(), rows(4), equal=0)
-    assert not proven(broken, same(), rows(4), equal=0)
 
 
 def test_platform_dependent():

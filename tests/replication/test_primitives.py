@@ -110,12 +110,6 @@ def test_distributions():
     assert proven(body, keys, run=False) == (False,) * 4
 
 
-def test_a_key_a_device():
-    keys = jax.random.split(jax.random.key(0), N)
-    assert not proven(lambda key: jax.random.uniform(key), keys)
-    assert proven(lambda key: lax.pmean(jax.random.uniform(key), "i"), keys)
-
-
 def test_callbacks_are_not_equal():
     def body(w):
         shape = jax.ShapeDtypeStruct((), jnp.float32)

@@ -9,7 +9,7 @@ import pytest
 from shardlift.facts import Capture
 from shardlift.rewrite import engine
 from shardlift.rewrite.changes import Change, ChangeId, Decisions
-from shardlift.rewrite.device_axis import target
+from shardlift.rewrite.device_axis import rewrites
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
@@ -100,6 +100,14 @@ def test_one_inside_of_another_is_left_by_its_own_identity() -> None:
     )
 
 
+def test_only_those_on_some_lines() -> None:
+    project = _project(first=FIRST)
+    part = _texts(project.render(Decisions(lines=(4, 4))))["first.py"]
+    left = _change(project.render(), 3, Kind.SITE).id
+    assert "step = jax.pmap(f)\n" in part
+    assert part == _texts(project.render(Decisions({left: ""})))["first.py"]
+
+
 def test_a_file_whose_choice_is_the_same_is_not_rewritten_again(monkeypatch) -> None:
     rendered: list[str] = []
     real = engine.render
@@ -121,13 +129,13 @@ def test_a_file_whose_choice_is_the_same_is_not_rewritten_again(monkeypatch) -> 
 
 def test_values_are_followed_once_for_all_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     analysed: list[int] = []
-    real = target.analyse
+    real = rewrites.analyse
 
     def counted(files: Iterable[File], facts: Sequence[Capture]) -> FollowedProgram:
         analysed.append(1)
         return real(files, facts)
 
-    monkeypatch.setattr(target, "analyse", counted)
+    monkeypatch.setattr(rewrites, "analyse", counted)
     project = _project(Goal.GLOBAL, first=TRAINING)
     whole = project.render()
     assert "in_specs=(jax.P(), jax.P(" in _texts(whole)["first.py"]

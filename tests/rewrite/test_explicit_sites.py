@@ -89,6 +89,37 @@ def test_the_same_bits(site: str) -> None:
         np.testing.assert_array_equal(left, right)
 
 
+WHOLE_SITE = """
+    p_step = jax.pmap(step, axis_name='i', in_axes=(None, 0), donate_argnums=1)
+    for device in jax.devices()[5], None:
+        out = p_step(dict(w=jax.device_put(3.0, device)), jax.numpy.asarray(x))
+    return out
+"""
+WHOLE_WRITTEN = """
+    mesh = jax.sharding.Mesh(jax.devices(), ('i',))
+    p_step = jax.jit(
+        jax.shard_map(
+            per_row_of(step, (None, 0)),
+            mesh=mesh,
+            in_specs=(jax.P(), jax.P('i')),
+            out_specs=jax.P('i'),
+            check_vma=False,
+        ),
+        in_shardings=(jax.NamedSharding(mesh, jax.P()), None),
+        donate_argnums=1,
+    )
+"""
+
+
+def test_an_argument_that_is_whole_may_be_on_one_device() -> None:
+    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", WHOLE_SITE[1:])
+    before = program(main=main).replace("x + jax", "x['w'] + jax")
+    text = after(before)
+    assert WHOLE_WRITTEN in text
+    assert after(text) == text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
 def test_the_mesh_of_the_training_step_is_called_mesh() -> None:
     text = after("import functools\n" + program(SITES["two axes"]))
     assert "mesh = jax.sharding.Mesh(jax.devices(), ('i',))" in text
@@ -108,7 +139,8 @@ HELPER = {
     "a number that may be another": {
         "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"
     },
-    "an argument that is whole": {"site": "p_step = jax.pmap(step, 'i', in_axes=(0, None))"},
+    "another axis": {"site": "p_step = jax.pmap(step, 'i', in_axes=(0, 0), out_axes=None)"},
+    "static": {"site": "p_step = jax.pmap(step, 'i', static_broadcasted_argnums=())"},
     "devices": {"site": "p_step = jax.pmap(step, 'i', devices=jax.devices())"},
     "a name that is computed": {"site": "p_step = jax.pmap(step, 'ij'[:1])"},
     "keywords in a call": {"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")},

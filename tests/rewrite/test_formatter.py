@@ -64,7 +64,7 @@ def test_closing_brackets_stand_behind_the_last_argument() -> None:
     helpers = [request(ANY_CALL, "i"), HelperRequest("shard_map_per_device")]
     text = emit(helpers, replace(Style(80, "  ", "'"), hugging=True))
     assert "out_specs=out_specs, check_vma=False)\n" in text
-    assert "def _at_axes(change, specs, tree):\n\n  def at_axis" in text
+    assert "def at_axes(change, specs, tree):\n\n    def part" in text
 
 
 @pytest.mark.parametrize(("style", "gap"), [("yapf", "\n"), ("google", "\n\n")])

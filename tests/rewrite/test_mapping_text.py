@@ -27,9 +27,10 @@ def emitted() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((np.ones((8, 2)),), "8 devices"),
-        ((np.ones((4, 2)), np.ones((2, 2))), "wants 4 rows"),
-        ((np.ones((4, 2)), np.float32(1)), "wants 4 rows"),
+        ((np.ones((8, 2)),), "cannot reshape array of size 8"),
+        ((np.ones((4, 2)), np.ones((2, 2))), "squeeze|divisible"),
+        ((np.ones((2, 2)), np.ones((4, 2))), "divisible"),
+        ((np.ones((4, 2)), np.float32(1)), "rank"),
     ],
 )
 def test_it_fails_loudly(emitted: dict[str, Any], args: tuple[Any, ...], message: str) -> None:
@@ -38,10 +39,27 @@ def test_it_fails_loudly(emitted: dict[str, Any], args: tuple[Any, ...], message
         mapped(*args)
 
 
-def test_as_many_devices_as_given_are_needed(emitted: dict[str, Any]) -> None:
-    mapped = emitted["shard_map_per_device"](lambda x: x, ("i", "j"), devices=jax.devices()[:2])
-    with pytest.raises(ValueError, match="2 devices"):
-        jax.jit(mapped)(_X[:4])
+def test_an_axis_that_nothing_has_is_an_error(emitted: dict[str, Any]) -> None:
+    specs = jax.P("i")
+    mapped = emitted["shard_map_per_device"](lambda x: x, ("i", "j"), specs, specs)
+    with pytest.raises(ValueError, match="non-empty mesh"):
+        jax.jit(mapped)(_X)
+
+
+def test_the_devices_are_those_given(emitted: dict[str, Any]) -> None:
+    given = jax.devices()[:3:-1]
+    mapped = jax.jit(emitted["shard_map_per_device"](lambda x: x, ("i", "j"), devices=given))
+    x = mapped(_X[:2])
+    np.testing.assert_array_equal(x, _X[:2])
+    assert x.addressable_shards[0].device in given
+    with pytest.raises(ValueError, match="cannot reshape array of size 4"):
+        mapped(_X)
+
+
+def test_the_text_is_short(emitted: dict[str, Any]) -> None:
+    text = emit([HelperRequest("shard_map_per_device")])
+    body = text[text.index("def shard_map_per_device(") :].splitlines()
+    assert len([line for line in body if line]) <= 30
 
 
 def test_every_helper_has_what_it_needs() -> None:

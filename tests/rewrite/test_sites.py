@@ -235,3 +235,11 @@ def test_files_that_look_into_pmap_are_left(line: str) -> None:
 
 def test_other_attributes_may_be_set() -> None:
     assert "spmd_map" in _after("import jax\nf = jax.pmap(abs)\nf.pmaps = f.name = 1\n")
+
+
+def test_functions_of_one_name_in_two_scopes_are_each_mapped_once() -> None:
+    body = "    def g(x):\n        return x\n    return jax.pmap(g)\n"
+    text = f"import jax\ndef one():\n{body}def two():\n{body}"
+    assert "_remember" not in migrated({"m.py": text})[0]["m.py"]
+    twice = text.replace("return jax.pmap(g)", "return jax.pmap(g), jax.pmap(g)")
+    assert "@_remember" in migrated({"m.py": twice})[0]["m.py"]

@@ -46,13 +46,6 @@ def test_what_is_done_where_pmap_is_named(text: str, expected: list[tuple[Use, s
     assert _uses(text) == expected
 
 
-def test_a_star_import_is_found_by_both() -> None:
-    text = "from jax import *\ntrain(transform=pmap)\n"
-    assert [finding.code for finding in check_text(text).findings] == ["SL203"]
-    (file,) = _migrated(text).files
-    assert "train(transform=spmd_map)" in file.after
-
-
 @pytest.mark.parametrize("goal", [Goal.SHARD_MAP, Goal.GLOBAL, Goal.SHIM])
 def test_a_comparison_is_left_alone_by_both(goal: Goal) -> None:
     text = "import jax\nif transform is jax.pmap:\n    pass\n"

@@ -79,13 +79,6 @@ def test_a_cell_that_is_not_python_is_named_and_the_rest_is_read() -> None:
     assert [finding.span.cell for finding in report.findings] == [4]
 
 
-@pytest.mark.parametrize("text", ["{pmap", "[]", '{"cells": 3, "pmap": 1}', "null  # pmap"])
-def test_what_is_no_notebook(text: str) -> None:
-    report = check_texts({"n.ipynb": text + " pmap"})["n.ipynb"]
-    assert report.unreadable is not None
-    assert "notebook" in report.unreadable
-
-
 def test_suppression_in_a_cell() -> None:
     text = _notebook("import jax\nx = 1", "jax.pmap(f)  # noqa: SL201")
     report = check_texts({"n.ipynb": text})["n.ipynb"]

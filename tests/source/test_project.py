@@ -76,11 +76,6 @@ def test_programs_that_share_no_file_are_decided_alone() -> None:
     assert [project.has_many_processes(f"m{k}.py") for k in range(4)] == [True, False, True, False]
 
 
-def test_files_that_are_imported_together_are_of_one_program() -> None:
-    project = _project("import m1, m2", "import jax\njax.distributed.initialize()", "")
-    assert project.has_many_processes("m2.py")
-
-
 def test_a_notebook_is_one_process_unless_it_joins_a_job() -> None:
     library = Source("lib.py", "import jax\njax.distributed.initialize()")
     book = json.dumps(

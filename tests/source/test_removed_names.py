@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from shardlift.check.renames import importable
-from shardlift.check.rules.removed_option import GONE
 from shardlift.source.model import version
-from shardlift.source.removed_names import ALL, FLAX, ROWS, TABLE, Removed, can_call
+from shardlift.source.removed_names import ALL, FLAX, OPTIONS, ROWS, TABLE, Removed, can_call
 
 jax = pytest.importorskip("jax")
 HERE = version(jax.__version__)
@@ -116,9 +115,9 @@ def test_a_name_of_flax_is_gone(row: Removed) -> None:
     assert not row.successor or _is_there(row.successor)
 
 
-@pytest.mark.parametrize("option", GONE)
+@pytest.mark.parametrize("option", OPTIONS)
 def test_an_option_is_gone_from_its_release_on_and_there_before(option: str) -> None:
-    assert hasattr(jax.config, option) == (GONE[option] > HERE)
+    assert hasattr(jax.config, option) == (OPTIONS[option] > HERE)
 
 
 def test_names_are_listed_once() -> None:

@@ -68,11 +68,6 @@ def _values(text: str, **others: str) -> list[str]:
         ("def f(x): return x\nf(2)", ["2"]),
         ("def f(x): return x\nf()", ["Unknown"]),
         ("def f(x): yield x\nf(2)", ["Unknown"]),
-        (
-            "def f(x):\n    try:\n        return 1\n    except E:\n        return 2\nf(0)",
-            ["1", "2"],
-        ),
-        ("def f(x):\n    match x:\n        case 1:\n            return 7\nf(0)", ["7"]),
         ("class C:\n    pass\nC()", ["Instance C"]),
         ("import functools\nfunctools.partial(f, 1)", ["Partial of Unknown"]),
         ("import functools\nfunctools.partial()", ["Result functools.partial"]),

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from shardlift.source.scopes import Index, argument_at, is_static, keyword_value
+from shardlift.source.scopes import Index, argument_at, keyword_value
 
 
 def _index(text: str) -> Index:
@@ -109,15 +109,3 @@ def test_arguments(text: str, by_keyword: str | None, either: str | None) -> Non
     assert isinstance(call, ast.Call)
     values = keyword_value(call, "b"), argument_at(call, 1, "b")
     assert tuple(ast.unparse(v) if v is not None else None for v in values) == (by_keyword, either)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("@staticmethod\ndef f(): ...", True),
-        ("@other\ndef f(): ...", False),
-        ("lambda: 0", False),
-    ],
-)
-def test_static_methods(text: str, expected: bool) -> None:
-    assert is_static(next(node for node in _index(text).opens if hasattr(node, "args"))) is expected

@@ -80,11 +80,6 @@ def test_operands(text: str, kind: str) -> None:
     assert _one(f"import functools, jax\n{text}").operand_kind == kind
 
 
-def test_keywords_and_the_positional_axis_name() -> None:
-    site = _one("import jax\ng = jax.pmap(f, 'i', in_axes=(0, None), donate_argnums=0)")
-    assert sorted(site.keywords) == ["axis_name", "donate_argnums", "in_axes"]
-
-
 def test_usage_and_targets() -> None:
     text = "import jax\nstep = jax.pmap(step)\nself.g = h = jax.pmap(f)\ny = jax.pmap(f)(x)"
     rebound, two, at_once = _sites(text)

@@ -169,11 +169,9 @@ def _kernel(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) ->
 def _made_of(params: Any, names: frozenset[str]) -> bool:
     """Do the jaxprs among ``params`` have only these primitives?"""
     return all(
-        eqn.primitive.name in names
-        and is_jax_primitive(eqn.primitive)
-        and _made_of(eqn.params, names)
+        eqn.primitive.name in names and is_jax_primitive(eqn.primitive)
         for jaxpr in _compat.inner_jaxprs(params)
-        for eqn in jaxpr.eqns
+        for eqn in _compat.equations(jaxpr)
     )
 
 

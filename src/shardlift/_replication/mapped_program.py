@@ -195,14 +195,11 @@ def _outputs(eqn: Any, operands: list[Origin], maps: list[Map]) -> Sequence[Orig
         return _origins(inner, operands, maps)
     results = frozenset(origin for origin in operands if isinstance(origin, MapOutput))
     computed = [origin for origin in operands if isinstance(origin, Computed)]
-    unknown = any(origin.unknown for origin in computed) or _has_map(eqn)
+    has_map = eqn.primitive.name == "shard_map" or any(
+        inner.primitive.name == "shard_map"
+        for held in _compat.inner_jaxprs(eqn.params)
+        for inner in _compat.equations(held)
+    )
+    unknown = has_map or any(origin.unknown for origin in computed)
     output = Computed(results.union(*(origin.results for origin in computed)), unknown)
     return [output] * len(eqn.outvars)
-
-
-def _has_map(eqn: Any) -> bool:
-    if eqn.primitive.name == "shard_map":
-        return True
-    return any(
-        _has_map(inner) for jaxpr in _compat.inner_jaxprs(eqn.params) for inner in jaxpr.eqns
-    )

@@ -64,14 +64,6 @@ def _stacked_names(file: File, names: list[str], calls: list[ast.Call]) -> set[s
     }
 
 
-def is_block(file: File, node: ast.AST, body: Function, names: frozenset[str]) -> bool:
-    """Whether an expression is one of the parameters, unchanged."""
-    if not isinstance(node, ast.Name) or node.id not in names:
-        return False
-    value = file.only(node)
-    return isinstance(value, Argument) and value.function is body
-
-
 def _removes_axis(file: File, body: Function, name: str) -> bool:
     for node in ast.walk(body):
         if isinstance(node, ast.Subscript) and _is_name(node.value, name) and is_zero(node.slice):
@@ -96,22 +88,26 @@ def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def block_calls(
-    file: File, functions: frozenset[str], methods: frozenset[str]
-) -> Iterator[tuple[ast.Call, str, str]]:
-    """Calls of these functions or methods on a block that still has the device axis.
+def block_uses(file: File) -> Iterator[tuple[ast.AST, str, list[ast.Name]]]:
+    """What is done with blocks that still have the device axis: a node, a name and the blocks.
 
-    Each with the name of the function or method and the text of the block.
+    The name is that of a method or an attribute (`sum`), or of a library's function (`jax.nn.relu`)
+    that is called with them; empty for anything else.
     """
     for body, names in pmap_bodies(file):
-        for call in file.index.within(body, ast.Call):
-            called = file.called(call) or ""
-            if called in functions:
-                for argument in call.args:
-                    if is_block(file, argument, body, names):
-                        yield call, called.rpartition(".")[2], file.text(argument)
-                        break
-                continue
-            method = call.func if isinstance(call.func, ast.Attribute) else None
-            if method and method.attr in methods and is_block(file, method.value, body, names):
-                yield call, method.attr, file.text(method.value)
+        uses: dict[ast.AST, tuple[str, list[ast.Name]]] = {}
+        for block in file.index.within(body, ast.Name):
+            value = file.only(block) if block.id in names else None
+            if isinstance(value, Argument) and value.function is body:
+                use, name = _use(file, block)
+                uses.setdefault(use, (name, []))[1].append(block)
+        yield from ((use, name, blocks) for use, (name, blocks) in uses.items())
+
+
+def _use(file: File, block: ast.Name) -> tuple[ast.AST, str]:
+    parent = file.index.parents[block]
+    if not isinstance(parent, ast.Attribute):
+        return parent, file.called(parent) or ""
+    call = file.index.parents.get(parent)
+    is_method = isinstance(call, ast.Call) and call.func is parent
+    return call if is_method and call is not None else parent, parent.attr

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import Edit
+from shardlift.source.model import Edit, Match
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import function_of, surely_mapped
 from shardlift.source.values import External, Mapped, Partial, Result
@@ -30,7 +30,14 @@ TRANSFORMS = {
 }
 
 
-def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
+def matches_under_transform(file: File, message: str) -> Iterator[Match]:
+    """Each place where a pmapped function runs inside a transform, which the message names."""
+    for node, transform, mapped in _mapped_under_transform(file):
+        sites = (mapped.node,) if mapped.file is file else ()
+        yield Match(node, message.format(transform), _without_jit(file, node), sites=sites)
+
+
+def _mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
     """Each place where a pmapped function runs inside a transform, and the two."""
     calls = dict(file.mapped_calls)
     for call in file.index.nodes(ast.Call):
@@ -51,7 +58,7 @@ def mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
                         yield inner, transform, calls[inner]
 
 
-def without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
+def _without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
     """`jax.pmap(f)` for `jax.jit(jax.pmap(f))`: the jit has nothing to do."""
     if not isinstance(node, ast.Call) or file.called(node) != "jax.jit":
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
-_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "captures", "exclude"}
+_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "exclude"}
 
 
 class ConfigError(ValueError):
@@ -37,9 +38,6 @@ class Config:
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
     baseline: str | None = None  # a file, relative to the root
-    captures: tuple[
-        str, ...
-    ] = ()  # files that `run --record` wrote; the last part may be a pattern
     exclude: tuple[str, ...] = ()  # patterns as in a .gitignore in the root
 
     def excluded(self, given: Sequence[str] = ()) -> list[IgnoreRules]:
@@ -112,7 +110,6 @@ def read_config(path: Path) -> Config:
         path=path,
         root=path.parent,
         baseline=_file_name(path, "baseline", table.get("baseline")),
-        captures=_strings(path, "captures", table.get("captures", []), "file patterns"),
         exclude=_strings(path, "exclude", table.get("exclude", []), "patterns"),
     )
     return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
@@ -183,9 +180,22 @@ def _requirement_files(folder: Path) -> list[Pin]:
         for number, line in enumerate(_text(path).splitlines(), start=1)
         if line.strip().lower().startswith(("jax", "flax"))
     ]
-    for number, line in enumerate(_text(folder / "setup.py").splitlines(), start=1):
-        found += [Pin(str(folder / "setup.py"), number, t) for t in _QUOTED.findall(line)]
+    setup = _text(folder / "setup.py")
+    described = _described_lines(setup)
+    for number, line in enumerate(setup.splitlines(), start=1):
+        if number not in described:
+            found += [Pin(str(folder / "setup.py"), number, t) for t in _QUOTED.findall(line)]
     return found
+
+
+def _described_lines(setup: str) -> set[int]:
+    """The lines of a setup.py that only describe the project: "jax" may be one of its keywords."""
+    try:
+        keywords = [node for node in ast.walk(ast.parse(setup)) if isinstance(node, ast.keyword)]
+    except (SyntaxError, ValueError):
+        return set()
+    told = [node for node in keywords if node.arg in ("keywords", "classifiers", "name")]
+    return {n for node in told for n in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
 def _text(path: Path) -> str:

@@ -35,6 +35,7 @@ from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
 from shardlift.source.settings import Settings
+from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
@@ -51,7 +52,8 @@ _OPTIONS = (
     click.option(
         "--target-jax",
         metavar="V",
-        help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`.",
+        help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`, "
+        "or the newest if the new text needs a newer one than that.",
     ),
     click.option(
         "--exclude",
@@ -129,8 +131,18 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     contents = writing.Contents()
     captures = [read_capture(path, "--facts") for path in asked.facts]
-    project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
-    migration, verified = project.render(), None
+
+    def rewritten(settings: Settings) -> tuple[ProjectMigration, Migration]:
+        project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
+        return project, project.render()
+
+    project, migration = rewritten(settings)
+    is_asked = asked.target_jax is not None or config.target is not None
+    if not is_asked and settings.target < (migration.needed_jax or (0,)):
+        # The requirements are raised: no JAX would have both the new text and the old names.
+        settings = replace(settings, target=NEWEST)
+        project, migration = rewritten(settings)
+    verified = None
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)
         root = transaction.root_of([*paths, *(file.path for file in migration.changed)])

@@ -124,8 +124,6 @@ def type_of(leaf: Any) -> str:
 
 
 def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[Hashable, ...]]]:
-    for eqn in jaxpr.eqns:
+    for eqn in _compat.equations(jaxpr):
         if eqn.primitive.name in COLLECTIVES:
             yield eqn.primitive.name, _compat.collective_axes(eqn)
-        for inner in _compat.inner_jaxprs(eqn.params):
-            yield from _collectives(inner)

@@ -19,7 +19,7 @@ from shardlift.recording.compilations import Running, here
 from shardlift.recording.completion_times import Waiter
 from shardlift.recording.hooks import Fault, ObservedFunction
 from shardlift.recording.mapped_calls import MappedCall, PmapCall
-from shardlift.recording.origins import Origins
+from shardlift.recording.output_reads import Origins
 from shardlift.recording.process import process_facts
 from shardlift.recording.programs import collectives
 from shardlift.recording.site_records import PROBES, SiteRecord, clip

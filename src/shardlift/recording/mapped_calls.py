@@ -136,7 +136,8 @@ class MappedCall:
 
     def signature(self) -> Signature:
         """What decides which program the call needs."""
-        raise NotImplementedError
+        leaves = {path: leaf for path, leaf, _ in self.rows}
+        return signature(leaves, *self.structure())
 
     def traced(self, fitted: list[Any] | None) -> Any:
         """The program that ran, None where it cannot be asked without tracing it anew.
@@ -288,11 +289,6 @@ class PmapCall(MappedCall):
     def probe(self, paths: set[str]) -> float | None:
         """How long it takes to place these arguments; not known in a job of many processes."""
         return None if self.plan.bridge is not None else super().probe(paths)
-
-    def signature(self) -> Signature:
-        """What decides which program the call needs."""
-        leaves = {path: leaf for path, leaf, _ in self.rows}
-        return signature(leaves, *self.structure())
 
     def traced(self, fitted: list[Any] | None) -> Any:
         """The program that ran, None where it cannot be asked without tracing it anew.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from shardlift import _compat
 from shardlift.capture.schema import Collective
@@ -14,18 +15,6 @@ MOST_LINES = 64  # of the lines on which a kind of collective stands
 _MOVING = COLLECTIVES - {"axis_index"}
 
 
-class _Found(NamedTuple):
-    """One equation with a collective."""
-
-    kind: str
-    axes: tuple[str, ...]
-    times: int
-    nbytes: int  # of its operands on one device
-    exact: bool  # False: in a loop or a branch whose turns are not known
-    gradient: bool
-    line: str
-
-
 def collectives(jaxpr: Any) -> tuple[Collective, ...]:
     """The collectives of one call, by kind and axes, separately for a backward pass.
 
@@ -33,31 +22,29 @@ def collectives(jaxpr: Any) -> tuple[Collective, ...]:
     differentiated (or stands in its custom rule): the gradient goes through it.
     """
     by_kind: dict[tuple[str, tuple[str, ...], bool], Collective] = {}
-    for one in _walk(jaxpr, 1, True, ""):
-        key = (one.kind, one.axes, one.gradient)
-        old = by_kind.get(key, Collective(one.kind, one.axes, 0, 0, True, one.gradient))
-        lines = (*old.lines, one.line) if one.line and one.line not in old.lines else old.lines
-        by_kind[key] = Collective(
-            one.kind,
-            one.axes,
-            old.count + one.times,
-            old.nbytes + one.times * one.nbytes,
-            old.exact and one.exact,
-            one.gradient,
-            lines[:MOST_LINES],
+    for new in _walk(jaxpr, 1, True, ""):
+        key = (new.kind, new.axes, new.gradient)
+        old = by_kind.get(key, replace(new, count=0, nbytes=0))
+        by_kind[key] = replace(
+            new,
+            count=old.count + new.count,
+            nbytes=old.nbytes + new.nbytes,
+            exact=old.exact and new.exact,
+            lines=tuple(dict.fromkeys((*old.lines, *new.lines)))[:MOST_LINES],
         )
     return tuple(by_kind.values())
 
 
-def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[_Found]:
+def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[Collective]:
+    """Each equation with a collective; not ``exact`` in a loop or branch of unknown turns."""
     for eqn in jaxpr.eqns:
         kind = eqn.primitive.name
         transforms = f"{around}/{_compat.transforms_of(eqn)}"
         if kind in _MOVING:
-            nbytes = sum(_nbytes(operand.aval) for operand in eqn.invars)
+            nbytes = times * sum(_nbytes(operand.aval) for operand in eqn.invars)
             gradient = _in_backward_pass(transforms)
             axes = tuple(map(str, _compat.collective_axes(eqn)))
-            yield _Found(kind, axes, times, nbytes, exact, gradient, _line(eqn))
+            yield Collective(kind, axes, times, nbytes, exact, gradient, _line(eqn))
         turns = int(eqn.params.get("length") or 1) if kind == "scan" else 1
         known = exact and kind not in ("while", "cond")
         for inner in _compat.inner_jaxprs(eqn.params):
@@ -73,8 +60,9 @@ def _nbytes(aval: Any) -> int:
     return int(getattr(aval, "size", 0)) * int(getattr(aval.dtype, "itemsize", 0))
 
 
-def _line(eqn: Any) -> str:
+def _line(eqn: Any) -> tuple[str, ...]:
+    """The program's own line behind an equation, if it is known."""
     for file, line, _ in _compat.lines_of(eqn):
         if not is_glue(file):
-            return f"{shown(file)}:{line}"
-    return ""
+            return (f"{shown(file)}:{line}",)
+    return ()

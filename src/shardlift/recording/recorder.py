@@ -44,7 +44,7 @@ from shardlift.recording.hooks import (
 )
 from shardlift.recording.inspector import Inspector, is_compiled
 from shardlift.recording.mapped_calls import nbytes
-from shardlift.recording.observed_reads import observed_reads
+from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
 from shardlift.recording.process import job_name, kind_of_trace, process_facts
 from shardlift.recording.site_records import SiteKey, SiteRecord, clip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift import _compat
-from shardlift.recording.compilations import Signature, signature
 from shardlift.recording.mapped_calls import ArgumentLeaf, JitCall, JitFunction, Rows
 
 _PARTS = ("lower", "trace", "eval_shape", "clear_cache")  # of ``jax.stages.Wrapped``
@@ -79,7 +78,8 @@ def find_shard_map(
 ) -> ShardMapped | None:
     """The first shard_map in the program of a call; None if there is none."""
     jaxpr = jitted.trace(*args, **kwargs).jaxpr.jaxpr  # which the call itself will find
-    eqn = next(_shard_maps(jaxpr), None)
+    every = _compat.equations(jaxpr)
+    eqn = next((eqn for eqn in every if eqn.primitive.name == "shard_map"), None)
     if eqn is None or not isinstance(eqn.params["mesh"], Mesh):
         return None
     seen = dict(zip(map(id, eqn.invars), eqn.params["in_specs"], strict=True))
@@ -93,15 +93,6 @@ def find_shard_map(
 def _several(options: dict[str, Any], name: str) -> tuple[Any, ...]:
     given = options.get(name)
     return (given,) if isinstance(given, (int, str)) else tuple(given or ())
-
-
-def _shard_maps(jaxpr: Any) -> Iterator[Any]:
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "shard_map":
-            yield eqn
-        else:
-            for inner in _compat.inner_jaxprs(eqn.params):
-                yield from _shard_maps(inner)
 
 
 class ShardMapCall(JitCall):
@@ -138,11 +129,6 @@ class ShardMapCall(JitCall):
     def spec_of_output(self, leaf: Any, axis: int | None) -> PartitionSpec:  # noqa: ARG002
         """How an output is split."""
         return _spec_of(leaf) or PartitionSpec()
-
-    def signature(self) -> Signature:
-        """What decides which program the call needs."""
-        leaves = {path: leaf for path, leaf, _ in self.rows}
-        return signature(leaves, jax.tree.structure((self.args, self.kwargs)), {})
 
     def traced(self, fitted: list[Any] | None) -> Any:  # noqa: ARG002
         """The program that ran."""

@@ -40,12 +40,18 @@ class Change:
     name: str = ""  # the removed name that it is about
     on_import: bool = False  # whether importing the module executes it
 
+    def touches(self, first: int, last: int) -> bool:
+        """Whether the change, or a pmap that it replaces, is on these lines of the text before."""
+        lines = [(self.span.line, self.span.end_line), *self.sites]
+        return any(start <= last and first <= end for start, end in lines)
+
 
 @dataclass(frozen=True)
 class Decisions:
     """Changes that are not made, each with the reason."""
 
     left: Mapping[ChangeId, str] = field(default_factory=dict)
+    lines: tuple[int, int] | None = None  # only changes on these lines are made, of a Python file
 
     def of_file(self, path: str) -> dict[ChangeId, str]:
         """The changes of one file that are not made."""

@@ -14,7 +14,6 @@ from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.changes import Change, Decisions
-from shardlift.rewrite.device_axis.failures import NotFollowedError
 from shardlift.rewrite.drafts import finish
 from shardlift.rewrite.explicit_sites import PER_ROW
 from shardlift.rewrite.goal import Goal
@@ -34,10 +33,10 @@ from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
 
 if TYPE_CHECKING:
-    from shardlift.rewrite.device_axis.target import GlobalTarget
+    from shardlift.rewrite.device_axis.rewrites import GlobalTarget
 
-_NOT_FOLLOWED = "shardlift failed to follow its arrays, please report it"
-_TOO_DEEP = "its arrays keep their device axis: it is nested too deeply to follow them"
+_STACKED = "all arrays keep their device axis"
+_FAILED = "shardlift failed to follow them, please report it"
 
 
 def migrate(
@@ -115,16 +114,17 @@ class ProjectMigration:
 
     def render(self, decisions: Decisions = Decisions()) -> Migration:
         """The new texts; nothing is written."""
-        while True:
-            migration, error = self._render(decisions)
-            if error is None:
-                return migration
-            self._target.lose(error)
-            self._stages.clear()
-
-    def _render(self, decisions: Decisions) -> tuple[Migration, NotFollowedError | None]:
-        """The new texts, and the failure that keeps the files from fitting together."""
         stage = self._stage(decisions)
+        migration = self._render(stage, decisions)
+        written = {file.path for file in migration.changed}
+        missing = [p for p, start in stage.starts.items() if start.changes and p not in written]
+        if not missing:
+            return migration
+        # The files fit together only if all of them are written.
+        why = f"{_STACKED}: {missing[0]} could not be written"
+        return self._render(_Stage(self._project, unreadable=[(missing[0], why)]), decisions)
+
+    def _render(self, stage: _Stage, decisions: Decisions) -> Migration:
         unreadable = [*self._unreadable, *stage.unreadable]
         drafts: dict[str, Rendering] = {}
         for path in dict.fromkeys([*self._worth, *stage.starts]):
@@ -143,19 +143,7 @@ class ProjectMigration:
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists, self._paths)
         processes = self._processes(shown)
-        migration = Migration(
-            shown, modules, tuple(unreadable), len(self._paths), processes, self._goal
-        )
-        return migration, self._not_written(stage, results)
-
-    def _not_written(self, stage: _Stage, results: Sequence[FileResult]) -> NotFollowedError | None:
-        """A file whose arrays lose their axis elsewhere, and that cannot be written itself."""
-        written = {result.path for result in results if result.changed}
-        for file in self._target.program.files if stage.starts else ():
-            start = stage.starts.get(file.path)
-            if start is not None and start.changes and file.path not in written:
-                return NotFollowedError(file, UnreadableError("it could not be written"))
-        return None
+        return Migration(shown, modules, tuple(unreadable), len(self._paths), processes, self._goal)
 
     def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:
         """For how many processes the sites of the program are written: at most one line each."""
@@ -184,7 +172,7 @@ class ProjectMigration:
 
     @cached_property
     def _target(self) -> GlobalTarget:
-        from shardlift.rewrite.device_axis.target import GlobalTarget  # most runs need none
+        from shardlift.rewrite.device_axis.rewrites import GlobalTarget  # most runs need none
 
         files = (_parse(self._project, path) for path in self._paths)
         return GlobalTarget(filter(None, files), self._facts, self._goal)
@@ -194,13 +182,9 @@ class ProjectMigration:
         unreadable: list[tuple[str, str]] = []
         try:
             starts = self._target.render(decisions, self._unchanged)
-            for file, error in self._target.program.lost.items():
-                if isinstance(error, RecursionError):  # an expression of a thousand terms, say
-                    unreadable.append((file.path, _TOO_DEEP))
-                elif not isinstance(error, UnreadableError):
-                    unreadable.append((file.path, f"{_NOT_FOLLOWED}: {error!r}"))
-        except Exception as error:  # a bug in shardlift: all arrays stay stacked
-            unreadable.append((os.path.commonpath(self._paths), f"{_NOT_FOLLOWED}: {error!r}"))
+        except Exception as error:
+            why = str(error) if isinstance(error, UnreadableError) else f"{_FAILED}: {error!r}"
+            unreadable.append((os.path.commonpath(self._paths), f"{_STACKED}: {why}"))
         settings = self._project.settings
         project = Project(self._paths, lambda path: _source(path, self._read, starts), settings)
         return _Stage(project, starts, unreadable)
@@ -208,12 +192,12 @@ class ProjectMigration:
     def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering:
         """A file with its new text, but for its imports and helpers."""
         left = decisions.of_file(path)
-        key = path, frozenset(left.items())
+        key = path, frozenset(left.items()), decisions.lines
         if key not in stage.drafts:
             start = stage.starts.get(path) or self._unchanged(read_source(path, self._read(path)))
             draft = start.copy()
             file = stage.project.fresh().file(path, draft.source)
-            render(file, self._goal, draft, left)
+            render(file, self._goal, draft, left, decisions.lines)
             stage.drafts[key] = draft
         return stage.drafts[key]
 

@@ -1,7 +1,8 @@
 """At the site: `jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, as a person would write it.
 
 This is for scripts and notebooks, and for projects with few sites, if every site of the file maps
-the first axis of all its arguments, has one row per device, is mapped once, and is only called.
+the first axis of its arguments or leaves some whole, has one row per device, is mapped once, and
+is only called.
 A site that needs more gets `spmd_map`, and so do the others of its file.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.call_format import Argument, CallText, Style
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import first_free, is_shadowed, jax_name
 from shardlift.rewrite.options import (
@@ -33,10 +34,10 @@ from shardlift.source.scopes import LOOPS
 from shardlift.source.statements import newline
 
 PER_ROW = "per_row"
+PER_ROW_OF = "per_row_of"  # with arguments that are whole
 FEW_SITES = 5
 _FOLDERS = frozenset({"example", "examples", "scripts", "notebooks"})
 _KEYWORDS = frozenset({"axis_name", "in_axes", "out_axes", "donate_argnums"})
-_LEADING = ("in_axes", "out_axes")
 _BLOCKS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -61,9 +62,9 @@ def explicit_sites(
     file: File, sites: Mapping[Mention, Options], style: Style
 ) -> dict[Mention, ExplicitSite]:
     """The text of every site of a file; nothing if one of them needs `spmd_map`."""
-    if not sites or not all(_is_simple(file, *site) for site in sites.items()):
+    if not sites or not (_is_small(file) or _is_script(file)):
         return {}
-    if not _is_small(file) and not _is_script(file):
+    if not all(_is_simple(file, *site) for site in sites.items()):
         return {}
     at = {mention: _statement(file, mention) for mention in sites}
     imported = [at[mention] for mention in sites if runs_at_import(file, mention.node)]
@@ -80,7 +81,7 @@ def explicit_sites(
             names[key.axis] = mesh, short
         mesh, short = names[key.axis]
         fits = [
-            all(_fits(file, m, sites[m], _inner(mesh, text), style) for m in mentions)
+            all(_fits(file, m, sites[m], _inner(sites[m], mesh, text), style) for m in mentions)
             for text in (texts[1], short)
         ]
         is_named = fits == [False, True]
@@ -90,7 +91,7 @@ def explicit_sites(
         if edits is None:
             return {}
         for mention in mentions:
-            form = _form(file, sites[mention], _inner(mesh, spec))
+            form = _form(file, sites[mention], mesh, spec)
             forms[mention] = ExplicitSite(form, edits, axis_of(sites[mention]))
     return forms
 
@@ -135,7 +136,7 @@ def _is_script(file: File) -> bool:
 def _is_simple(file: File, mention: Mention, options: Options) -> bool:
     """Whether a site needs nothing but the first axis of its arguments, and is only called."""
     if set(options.keywords) - _KEYWORDS or any(
-        is_shadowed(file, mention.name, name) for name in (PER_ROW, jax_name(file)[0])
+        is_shadowed(file, mention.name, name) for name in (PER_ROW, PER_ROW_OF, jax_name(file)[0])
     ):
         return False
     name = options.keywords.get("axis_name")
@@ -143,10 +144,11 @@ def _is_simple(file: File, mention: Mention, options: Options) -> bool:
         return False
     try:
         check_axis_name(options)
-        axes = [literal(options.keywords[key]) for key in _LEADING if key in options.keywords]
+        axes = [literal(options.keywords[key]) for key in ("out_axes",) if key in options.keywords]
+        whole = _in_axes(options)
     except (NotLiteralError, UnsupportedError):
         return False
-    if not all(map(is_leading, axes)):
+    if not all(map(is_leading, axes)) or (whole and options.operand is None):
         return False
     node = mention.node
     if is_mapped_again(file, node, options.operand) and not runs_once(file, node):
@@ -156,6 +158,21 @@ def _is_simple(file: File, mention: Mention, options: Options) -> bool:
         call is not None and not call.keywords and has_row_per_device(other, call.args)
         for other, call in calls
     )
+
+
+def _in_axes(options: Options) -> tuple[int | None, ...]:
+    """The axes of arguments of which some are whole; nothing if all have rows."""
+    node = options.keywords.get("in_axes")
+    axes = literal(node) if node is not None else 0
+    if is_leading(axes):
+        return ()
+    if (
+        isinstance(axes, (tuple, list))
+        and 0 in axes
+        and all(a is None or is_leading(a) for a in axes)
+    ):
+        return tuple(None if axis is None else 0 for axis in axes)
+    raise UnsupportedError("it maps over other axes than the first")
 
 
 def _calls(file: File, mention: Mention) -> Iterator[tuple[File, ast.Call | None]]:
@@ -233,14 +250,27 @@ def _mesh_text(file: File, key: _MeshKey) -> str:
     return f"{jax}.sharding.Mesh({jax}.devices(), ({key.axis},))"
 
 
-def _inner(mesh: str, spec: str) -> tuple[str, ...]:
-    return (f"mesh={mesh}", f"in_specs={spec}", f"out_specs={spec}", "check_vma=False")
+def _inner(options: Options, mesh: str, spec: str) -> tuple[str, ...]:
+    whole = f"{jax_name(options.file)[0]}.P()"
+    listed = [whole if axis is None else spec for axis in _in_axes(options)]
+    in_specs = f"({', '.join(listed)})" if listed else spec
+    return (f"mesh={mesh}", f"in_specs={in_specs}", f"out_specs={spec}", "check_vma=False")
 
 
-def _form(file: File, options: Options, inner: tuple[str, ...]) -> CallForm:
+def _form(file: File, options: Options, mesh: str, spec: str) -> CallForm:
+    jax, axes, inner = jax_name(file)[0], _in_axes(options), _inner(options, mesh, spec)
     donated = options.text("donate_argnums")
-    outer = (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
-    return CallForm(inner, outer, None, name=f"{jax_name(file)[0]}.shard_map", rows=PER_ROW)
+    is_donated = donated and donated not in ("()", "[]")
+    outer: tuple[Argument, ...] = (f"donate_argnums={donated}",) if is_donated else ()
+    if not axes:
+        return CallForm(inner, outer, None, name=f"{jax}.shard_map", rows=PER_ROW)
+    # Whole arguments may be on one device, as under pmap: jit copies them to all.
+    whole = f"{jax}.NamedSharding({mesh}, {jax}.P())"
+    placed = tuple(whole if axis is None else "None" for axis in axes)
+    outer = (CallText("in_shardings=", placed), *outer)
+    return CallForm(
+        inner, outer, None, name=f"{jax}.shard_map", rows=PER_ROW_OF, in_axes=(str(axes),)
+    )
 
 
 def _fits(

@@ -15,7 +15,7 @@ from shardlift.source.removed_names import ALL
 TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written is tested
 _SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
 _HELPERS: dict[str, Version] = {
-    **dict.fromkeys(("spmd_map", "per_row", "shard_map_per_device"), _SITES),
+    **dict.fromkeys(("spmd_map", "per_row", "per_row_of", "shard_map_per_device"), _SITES),
     **dict.fromkeys(("device_put_sharded", "device_put_replicated"), _SITES),
     **dict.fromkeys(("replicate", "prefetch_to_device"), _SITES),
     **dict.fromkeys(("first_row", "unreplicate"), (0, 4, 25)),

@@ -27,11 +27,12 @@ class CallForm:
     inner: tuple[
         Argument, ...
     ]  # of shard_map_per_device, after the function; positional ones first
-    outer: tuple[str, ...]  # of jax.jit, after the function
+    outer: tuple[Argument, ...]  # of jax.jit, after the function
     axis: str | None  # the axis name alone, if it is given
     name: str = PER_DEVICE
     is_jitted: bool = True  # jax.jit is around it
     rows: str = ""  # what is around the function, so that it sees its row alone
+    in_axes: tuple[str, ...] = ()  # what that is given, if some arguments are whole
 
 
 def form_of(levels: Sequence[Options], style: Style) -> CallForm:
@@ -63,7 +64,7 @@ def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = 
     """`jax.jit(shard_map_per_device(function, …), …)`; under a jit already, without another."""
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
-    function = CallText(form.rows, (function,)) if form.rows else function
+    function = CallText(form.rows, (function, *form.in_axes)) if form.rows else function
     inner = CallText(form.name, (function, *axis, *form.inner))
     is_jitted = form.is_jitted and (form.outer or not under_jit)
     return CallText(f"{jax}.jit", (inner, *form.outer)) if is_jitted else inner
@@ -71,10 +72,8 @@ def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = 
 
 def _devices(options: Options, jax: str) -> list[str]:
     devices, backend = options.text("devices"), options.text("backend")
-    size = options.text("axis_size")
-    if devices is None and (backend or size):
-        count = f"[:{size}]" if size else ""
-        devices = f"{jax}.devices({backend or ''}){count}"
+    if devices is None and backend:
+        devices = f"{jax}.devices({backend})"
     return [f"devices={devices}"] if devices else []
 
 

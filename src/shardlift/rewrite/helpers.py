@@ -82,7 +82,7 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     texts = {name: _catalogue()[name] for name in by_name}
     if any(MANY_PROCESSES in request.needs for request in requests):
         texts = {name: _for_many_processes(helper) for name, helper in texts.items()}
-    sites = [*mapping, *by_name.get("per_row", ())]
+    sites = [*mapping, *by_name.get("per_row", ()), *by_name.get("per_row_of", ())]
     if not sites:
         return texts
     # One name for the axis: arrays that are placed have the type of those that are computed.

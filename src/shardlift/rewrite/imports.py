@@ -72,9 +72,9 @@ def add_guarded(text: str, statement: str, names: Iterable[str]) -> str:
 
 def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that the old one used and this one does not."""
-    tree = ast.parse(after)
-    unused = _loads(ast.parse(before)) - _loads(tree) - _list_names(tree)
-    unused |= _unused_modules(ast.parse(before), tree)
+    old, tree = ast.parse(before), ast.parse(after)
+    unused = _loads(old) - _loads(tree) - _list_names(tree)
+    unused |= _unused_modules(old, tree)
     imported = {name for n in ast.walk(tree) if isinstance(n, ast.alias) for name in _names_of(n)}
     if unused.isdisjoint(imported):
         return after

@@ -34,6 +34,7 @@ STEPS: tuple[Step, ...] = (
     removed_names.rewrite,
 )
 PASSES = 5
+_NOT_CHOSEN = "not chosen"
 Left = Mapping[ChangeId, str]  # changes that are not to be made, with the reason
 
 
@@ -136,11 +137,25 @@ class Rendering:
         return line, column, exact
 
 
-def render(file: File, goal: Goal, rendering: Rendering, left: Left) -> None:
-    """Rewrite a file pass by pass, until no step has anything left to do."""
+def render(
+    file: File,
+    goal: Goal,
+    rendering: Rendering,
+    left: Left,
+    lines: tuple[int, int] | None = None,
+) -> None:
+    """Rewrite a file, or some lines of it, until no step has anything left to do."""
+
+    def reason_to_leave(current: File, match: Match) -> str | None:
+        identity = rendering.identity(current, match) if left or lines else None
+        if identity is None or identity in left:
+            return identity and left[identity]
+        is_elsewhere = lines and not rendering.change(current, match).touches(*lines)
+        return _NOT_CHOSEN if is_elsewhere else None
+
     current = file
     for number in range(PASSES):
-        chosen, others = one_pass(current, goal, rendering.identity, left)
+        chosen, others = one_pass(current, goal, reason_to_leave)
         if not number:
             for match in others:
                 listed = rendering.skipped if match.skipped else rendering.refused
@@ -152,7 +167,7 @@ def render(file: File, goal: Goal, rendering: Rendering, left: Left) -> None:
 
 
 def one_pass(
-    file: File, goal: Goal, identity: Callable[[File, Match], ChangeId | None], left: Left
+    file: File, goal: Goal, reason_to_leave: Callable[[File, Match], str | None]
 ) -> tuple[list[Match], list[Match]]:
     """What is rewritten, and what is not."""
     wanted: list[Match] = []
@@ -161,9 +176,9 @@ def one_pass(
         for match in step(file, goal):
             if goal is Goal.FIX and not is_repair(file, match):
                 continue
-            change = identity(file, match) if left and match.edits else None
-            if change is not None and change in left:
-                refused.append(Match(match.node, left[change], kind=match.kind))
+            reason = reason_to_leave(file, match) if match.edits else None
+            if reason is not None:
+                refused.append(Match(match.node, reason, kind=match.kind))
             else:
                 (wanted if match.edits else refused).append(match)
     return _without_overlaps(file, keep_aligned(file, wanted)), refused

@@ -65,9 +65,7 @@ def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool
     if not isinstance(value, Known) or value.file is not file:
         return True
     # A function that is defined beside the site is mapped as often as it is defined.
-    return next(_repeated(file, value.node), None) is not repeated or _is_mapped_twice(
-        file, operand
-    )
+    return next(_repeated(file, value.node), None) is not repeated or _is_mapped_twice(file, value)
 
 
 def _is_partial(file: File, operand: ast.expr) -> bool:
@@ -79,7 +77,12 @@ def _repeated(file: File, node: ast.AST) -> Iterator[ast.AST]:
     return (one for one in file.index.ancestors(node) if isinstance(one, (*FUNCTIONS, *MANY)))
 
 
-def _is_mapped_twice(file: File, operand: ast.expr) -> bool:
-    names = [m.node.args[0] for m in file.mentions if isinstance(m.node, ast.Call) and m.node.args]
-    same = [n for n in names if isinstance(n, ast.Name) and n.id == getattr(operand, "id", None)]
-    return len(same) > 1
+def _is_mapped_twice(file: File, function: Known) -> bool:
+    """Whether two sites map a function, or may: others can have its name in their own scope."""
+    operands = [
+        m.node.args[0] for m in file.mentions if isinstance(m.node, ast.Call) and m.node.args
+    ]
+    name = getattr(function.node, "name", None)
+    named = [n for n in operands if isinstance(n, ast.Name) and n.id == name]
+    others = [value for value in map(file.only, named) if isinstance(value, Known)]
+    return len(named) - sum(other.node is not function.node for other in others) > 1

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from shardlift.rewrite import library_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
-from shardlift.rewrite.explicit_sites import PER_ROW, ExplicitSite, explicit_sites
+from shardlift.rewrite.explicit_sites import ExplicitSite, explicit_sites
 from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import is_test
@@ -90,7 +90,7 @@ def _write_out(file: File, mention: Mention, site: ExplicitSite, style: Style) -
     """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, and the mesh."""
     operand = _levels(file, mention)[0][0].operand
     edits = (*site.mesh, *edits_of(file, mention.node, operand, site.form, style))
-    helper = HelperRequest(PER_ROW, axis=site.axis)
+    helper = HelperRequest(site.form.rows, axis=site.axis)
     return Match(
         mention.node, "", edits, jax_name(file)[1], frozenset({helper}), kind=kind_of(mention)
     )

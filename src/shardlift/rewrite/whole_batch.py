@@ -13,29 +13,34 @@ from enum import StrEnum
 
 from shardlift.capture.schema import Untried
 from shardlift.rewrite import sites as shard_map_sites
-from shardlift.rewrite.call_format import Argument, CallText, Style
+from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.device_axis.array_text import text_around
 from shardlift.rewrite.device_axis.cells import NodePlace
-from shardlift.rewrite.device_axis.failures import blame
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, needs_helper
 from shardlift.rewrite.device_axis.recordings import is_file
-from shardlift.rewrite.device_axis.shard_map_text import comments_above
+from shardlift.rewrite.device_axis.shard_map_text import (
+    comments_above,
+    donation,
+    imports_of,
+    listed,
+    spec,
+)
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.forms import CallForm
-from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
+from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.rewrite.scripts import runs_at_import
 from shardlift.source.file import File
 from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.scopes import FUNCTIONS, end, position
+from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.statements import delete, is_only_statement
 from shardlift.source.values import Known
 
 HELPER = "jit_over_devices"
 _AXIS_SIZE = "jax.lax.axis_size"
 _NEEDS_DEVICES = frozenset({"jax.lax.axis_index", _AXIS_SIZE}) | REDUCTIONS
-_SIMPLE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Dict, ast.List)
 
 
 class JitObstacle(StrEnum):
@@ -110,8 +115,7 @@ def choose(program: FollowedProgram, decision: Decision) -> JitPlan:
     chosen = JitPlan()
     for site in program.sites.values():
         if decision.obstacle(site) is None and site.results:
-            with blame(site.file):
-                _choose(chosen, site, decision, program.files)
+            _choose(chosen, site, decision, program.files)
     while (shared := _shared(program, chosen.steps)) is not None:
         chosen.refuse(*shared)
     return chosen
@@ -306,13 +310,10 @@ def rewrites(site: GlobalSite, step: JitStep, meshes: Meshes) -> Iterator[tuple[
 
 def _site(site: GlobalSite, step: JitStep, meshes: Meshes) -> Match:
     file, style = site.file, Style.of(site.file.source.text)
-    imports = jax_name(file)[1]
     form, helpers = _form(site, step, meshes)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
     edits += comments_above(site)
-    if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
-        imports |= partial_name(file)[1]
-    return Match(site.node, "", edits, imports, helpers, kind=Kind.SITE)
+    return Match(site.node, "", edits, imports_of(site), helpers, kind=Kind.SITE)
 
 
 def _form(
@@ -321,30 +322,22 @@ def _form(
     """`jax.jit` with shardings; where an import would touch devices, the helper that waits."""
     file, jax = site.file, jax_name(site.file)[0]
     axis = site.options.text("axis_name") or ""
-    specs = [
-        f"{jax}.P()" if one is AxisLayout.WHOLE else f"{jax}.P({axis})" for one in step.layouts
-    ]
-    donated = site.options.text("donate_argnums")
-    options = (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
+    specs = [spec(layout, jax, axis) for layout in step.layouts]
     if runs_at_import(file, site.node) and not meshes.is_variable(file, site.axis_name):
-        inner = (_listed("in_specs", specs), *options)
+        inner = (listed("in_specs", specs), *donation(site))
         form = CallForm(inner, (), axis, name=HELPER, is_jitted=False)
         return form, frozenset({HelperRequest(HELPER)})
     mesh = meshes.text(file, site.axis_name, axis)
     inputs = [f"{jax}.NamedSharding({mesh}, {spec})" for spec in specs]
     output = f"out_shardings={jax}.NamedSharding({mesh}, {jax}.P())"
     form = CallForm(
-        (_listed("in_shardings", inputs), output, *options),
+        (listed("in_shardings", inputs), output, *donation(site)),
         (),
         None,
         name=f"{jax}.jit",
         is_jitted=False,
     )
     return form, needs_helper(file, mesh)
-
-
-def _listed(name: str, texts: Sequence[str]) -> Argument:
-    return f"{name}=({texts[0]},)" if len(texts) == 1 else CallText(f"{name}=", tuple(texts))
 
 
 def _without(file: File, call: ast.Call) -> list[Edit]:
@@ -359,8 +352,4 @@ def _without(file: File, call: ast.Call) -> list[Edit]:
         same = isinstance(target, ast.Name) and isinstance(inner, ast.Name)
         if same and target.id == inner.id and not is_only_statement(file, statement):  # type: ignore[attr-defined]
             return [delete(file, statement)]
-    opening, closing = ("", "") if isinstance(inner, _SIMPLE) else ("(", ")")
-    return [
-        Edit(file.stretch(*position(call), *position(inner)), opening),
-        Edit(file.stretch(*end(inner), *end(call)), closing),
-    ]
+    return text_around(file, call, inner)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from shardlift.source.model import Edit, Span
@@ -52,9 +53,10 @@ def origin(text: str, edits: Iterable[Edit], line: int, column: int) -> tuple[in
     return index + 1, place - starts[index], exact
 
 
-def line_starts(text: str) -> list[int]:
+@lru_cache(maxsize=8)  # asked for every place of a text, and of the text that it becomes
+def line_starts(text: str) -> tuple[int, ...]:
     """The offset of each line, with lines counted as Python's tokenizer does."""
-    return [0, *(end.end() for end in LINE_END.finditer(text))]
+    return (0, *(end.end() for end in LINE_END.finditer(text)))
 
 
 def split_lines(text: str) -> list[str]:
@@ -74,5 +76,5 @@ def _replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]
     return sorted(replaced, key=lambda one: one[:2])
 
 
-def _offsets(starts: list[int], span: Span) -> tuple[int, int]:
+def _offsets(starts: Sequence[int], span: Span) -> tuple[int, int]:
     return starts[span.line - 1] + span.column, starts[span.end_line - 1] + span.end_column

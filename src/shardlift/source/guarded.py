@@ -15,7 +15,8 @@ from typing import Any
 
 from shardlift.source.file import File
 from shardlift.source.model import Version, version
-from shardlift.source.scopes import position
+from shardlift.source.reaching import may_end_early
+from shardlift.source.scopes import last_name, position
 
 _ABSENT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})
 _ANY = frozenset({"Exception", "BaseException", ""})
@@ -65,22 +66,13 @@ def is_caught(file: File, node: ast.AST, error: str, seen: tuple[ast.AST, ...] =
             handlers = [h for h in parent.handlers if not isinstance(h.body[-1], ast.Raise)]
             if any({error, *_ANY} & set(_types(handler)) for handler in handlers):
                 return True
-        if isinstance(parent, ast.With) and any(map(_suppresses, parent.items)):
+        if isinstance(parent, ast.With) and may_end_early(parent):
             return True
         if isinstance(parent, ast.FunctionDef) and parent not in seen:
-            calls = [c for c in file.index.nodes(ast.Call) if _is_named(c.func, parent.name)]
+            calls = [c for c in file.index.nodes(ast.Call) if last_name(c.func) == parent.name]
             return any(is_caught(file, call, error, (*seen, parent)) for call in calls)
         child = parent
     return False
-
-
-def _suppresses(item: ast.withitem) -> bool:
-    call = item.context_expr
-    return isinstance(call, ast.Call) and _is_named(call.func, "suppress")
-
-
-def _is_named(node: ast.expr, name: str) -> bool:
-    return name in (getattr(node, "id", None), getattr(node, "attr", None))
 
 
 def _catches(statement: ast.Try, child: ast.AST) -> bool:
@@ -183,5 +175,4 @@ def _leaving(file: File, parent: ast.AST) -> list[ast.If]:
 
 def _types(handler: ast.ExceptHandler) -> set[str]:
     nodes = ast.walk(handler.type) if handler.type else iter(())
-    words = {getattr(node, "attr", None) or getattr(node, "id", None) or "" for node in nodes}
-    return (words - {""}) or {""}
+    return (set(map(last_name, nodes)) - {""}) or {""}

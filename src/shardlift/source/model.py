@@ -139,20 +139,20 @@ class Suppression:
 class Rule:
     """One thing that `check` looks for.
 
-    `explain` is the docstring of the rule's module. `bad` and `good` are examples: they are tests,
-    and part of the documentation. In a bad example, every line that is reported ends in a comment
-    with the code.
+    `bad` and `good` are examples: they are tests, and part of the documentation. In a bad example,
+    every line that is reported ends in a comment with the code.
     """
 
     code: str
-    name: str
     level: Level
     summary: str
     advice: str
-    explain: str
     reference: str
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
+    # The name, the docstring and the function `visit` of the rule's module.
+    name: str = ""
+    explain: str = ""
     visit: Callable[[File], Iterator[Match]] = lambda _: iter(())
     # Called after all other rules, with each noqa comment that has unused codes.
     visit_unused: Callable[[File, Suppression], Iterator[Match]] | None = None

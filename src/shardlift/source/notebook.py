@@ -18,8 +18,6 @@ _PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px")
 # Line magics that run the rest of their line, and the options before it.
 _OPTION = r"-(?:[slDT]\s*\S+|[a-zA-Z]\s*\d*)\s+"
 _RUNS_LINE = re.compile(rf"^(\s*)(%(?:time|timeit|prun)\s+(?:{_OPTION})*)(\S.*)$")
-_AS_IT_IS = ("%%time", "%%capture")  # not timeit: it runs the cell as a function
-_WORD = re.compile(r"[^\W\d]\w*")
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*|[\w,()][\w\s,()]*=\s*[%!].*)$")
 
 
@@ -30,8 +28,6 @@ class Cells:
     numbers: tuple[int, ...]  # the number of each cell, counting all cells from 1
     first_lines: tuple[int, ...]
     broken: tuple[int, ...] = ()  # the numbers of cells that are not Python
-    # The words of magics and shell lines, which are not read as Python or run in another way.
-    unread: frozenset[str] = frozenset()
 
     def locate(self, line: int) -> tuple[int, int]:
         """The cell of a line of the joined text, and the line in that cell."""
@@ -48,31 +44,18 @@ def read_notebook(text: str) -> tuple[str, Cells]:
     numbers: list[int] = []
     firsts: list[int] = []
     broken: list[int] = []
-    unread: set[str] = set()
     for number, cell in enumerate(document["cells"], start=1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
-        source = source_of_cell(cell)
-        code = python_of_cell(source)
-        unread |= _unread(source, code)
+        code = python_of_cell(source_of_cell(cell))
         if not is_python(code):
             broken.append(number)
             code = "\n" * code.count("\n")
         numbers.append(number)
         firsts.append(len(lines) + 1)
         lines += code.split("\n")
-    cells = Cells(tuple(numbers), tuple(firsts), tuple(broken), frozenset(unread))
+    cells = Cells(tuple(numbers), tuple(firsts), tuple(broken))
     return "\n".join(lines) + "\n", cells
-
-
-def _unread(source: str, code: str) -> set[str]:
-    """The words of the lines of a cell that are not followed as Python of the notebook."""
-    lines = LINE_END.split(source)
-    if lines[0].startswith("%%") and not lines[0].startswith(_AS_IT_IS):
-        return set(_WORD.findall(source))
-    pairs = zip(lines, code.split("\n"), strict=False)
-    changed = (line for line, python in pairs if line != python and not _RUNS_LINE.match(line))
-    return set(_WORD.findall("\n".join(changed if is_python(code) else lines)))
 
 
 def source_of_cell(cell: Mapping[str, Any]) -> str:

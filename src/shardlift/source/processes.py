@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
-from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.scopes import FUNCTIONS, last_name
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -70,7 +70,9 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
     for child, parent in _upwards(file, call):
         if isinstance(parent, ast.Assert):
             return False if last in _COUNT else None
-        if isinstance(parent, ast.Call) and child is not parent.func and _is_message(parent):
+        if isinstance(parent, ast.Call) and child is not parent.func:
+            if _MESSAGES.search(last_name(parent.func)) is None:
+                break
             return None
         if isinstance(parent, _PARTS):
             continue
@@ -90,9 +92,3 @@ def _upwards(file: File, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
     """Each node and its parent, up to the function around them."""
     ancestors = takewhile(lambda n: not isinstance(n, FUNCTIONS), file.index.ancestors(node))
     return pairwise([node, *ancestors])
-
-
-def _is_message(call: ast.Call) -> bool:
-    function = call.func
-    name = getattr(function, "attr", None) or getattr(function, "id", None) or ""
-    return _MESSAGES.search(name) is not None

@@ -13,7 +13,7 @@ from typing import Any
 from shardlift.source.file import File
 from shardlift.source.import_graph import ImportGraph
 from shardlift.source.processes import Evidence, evidence_in, may_be_evidence
-from shardlift.source.scopes import Index
+from shardlift.source.scopes import Index, last_name
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, parse_source
 from shardlift.source.values import Value
@@ -199,14 +199,7 @@ def _passes(file: File, name: str) -> bool:
 
 
 def _may_be_pmap(file: File, call: ast.Call) -> bool:
-    path, name = file.called(call) or "", _last_name(call)
-    return name not in _OTHER_TRANSFORMS and (name == "pmap" or not path.startswith("jax."))
-
-
-def _last_name(call: ast.Call) -> str | None:
-    """The last part of the name of the function that is called, or that a partial calls."""
-    function = call.func
-    name = getattr(function, "attr", None) or getattr(function, "id", None)
+    path, name = file.called(call) or "", last_name(call.func)
     if name == "partial" and call.args:
-        return getattr(call.args[0], "attr", None) or getattr(call.args[0], "id", None)
-    return name
+        name = last_name(call.args[0])
+    return name not in _OTHER_TRANSFORMS and (name == "pmap" or not path.startswith("jax."))

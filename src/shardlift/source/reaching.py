@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import itertools
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
-from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, Index, Scope
+from shardlift.source.scopes import DEFINITIONS, FUNCTIONS, LOOPS, Index, Scope, last_name, position
 
 _NONE: frozenset[ast.AST] = frozenset()
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def reaching_bindings(index: Index, use: ast.Name) -> list[ast.AST]:
@@ -57,17 +55,13 @@ def after_definition(index: Index, scope: Scope, definition: ast.AST, name: str)
     is defined, it never sees.
     """
     bound = scope.names[name]
-    reached = _flow(index, scope, at_definitions=True).definitions.get(definition)
+    reached = _flow(index, scope).definitions.get(definition)
     above = itertools.takewhile(lambda node: node is not scope.node, index.ancestors(definition))
     if reached is None or len(bound) == 1 or any(isinstance(node, LOOPS) for node in above):
         return list(bound)
-    defined = _position(definition)
+    defined = position(definition)
     at_first = reached.get(name)
-    return [node for node in bound if node in at_first or _position(node) > defined]
-
-
-def _position(node: ast.AST) -> tuple[int, int]:
-    return getattr(node, "lineno", sys.maxsize), getattr(node, "col_offset", 0)
+    return [node for node in bound if node in at_first or position(node) > defined]
 
 
 def at_end(index: Index, scope: Scope, name: str) -> list[ast.AST]:
@@ -79,10 +73,10 @@ def at_end(index: Index, scope: Scope, name: str) -> list[ast.AST]:
     return flow.in_order(flow.end.get(name)) or list(bound)
 
 
-def _flow(index: Index, scope: Scope, at_definitions: bool = False) -> Flow:
-    known = index.flows.get((scope, at_definitions))
+def _flow(index: Index, scope: Scope) -> Flow:
+    known = index.flows.get(scope)
     if known is None:
-        known = index.flows[scope, at_definitions] = Flow(index, scope, at_definitions)
+        known = index.flows[scope] = Flow(index, scope)
         try:
             known.walk()
         except RecursionError:  # hundreds of nested branches: any binding may reach
@@ -142,11 +136,11 @@ def _union(
 class Flow:
     """The bindings that reach each name of one scope that is bound more than once."""
 
-    def __init__(self, index: Index, scope: Scope, at_definitions: bool) -> None:
-        """Create an empty result, which `walk` fills, with `definitions` if they are asked for."""
+    def __init__(self, index: Index, scope: Scope) -> None:
+        """Create an empty result, which `walk` fills."""
         self.reads: dict[ast.Name, frozenset[ast.AST]] = {}
         self.definitions: dict[ast.AST, Env] = {}  # where each function and class is defined
-        self._index, self._scope, self._at_definitions = index, scope, at_definitions
+        self._index, self._scope = index, scope
         self._names = {name: set(bound) for name, bound in scope.names.items() if len(bound) > 1}
         self._bound = set(self._bindings())
         several = (bound for bound in scope.names.values() if len(bound) > 1)
@@ -212,14 +206,14 @@ class Flow:
     # ---- expressions
 
     def _evaluate(self, *nodes: ast.AST | None) -> None:
-        """Read the names of expressions in order, and bind the targets of `:=`."""
+        """Read the names of expressions. A `:=` in one may bind its name before they are read."""
         for node in nodes:
             inside = self._inside(node) if node is not None else []
-            if any(isinstance(one, ast.NamedExpr) for one in inside):
-                assert node is not None
-                self._evaluate_in_order(node)
-            else:
-                self._read(inside)
+            for one in inside:
+                if isinstance(one, ast.NamedExpr) and one.target in self._bound:
+                    name = one.target.id
+                    self._env.set(name, self._env.get(name) | {one.target})
+            self._read(inside)
 
     def _inside(self, node: ast.AST) -> list[ast.AST]:
         """The nodes of an expression that bind or read the names, cached for loops."""
@@ -232,23 +226,6 @@ class Flow:
                 or (isinstance(one, ast.Name) and one.id in self._names)
             ]
         return self._known[node]
-
-    def _evaluate_in_order(self, node: ast.AST) -> None:
-        if isinstance(node, ast.NamedExpr):
-            self._evaluate(node.value)
-            self._bind(node.target)
-        elif isinstance(node, ast.BoolOp):
-            self._evaluate(node.values[0])
-            self._maybe(lambda: self._evaluate(*node.values[1:]))
-        elif isinstance(node, ast.IfExp):
-            self._evaluate(node.test)
-            self._branches([lambda: self._evaluate(node.body), lambda: self._evaluate(node.orelse)])
-        elif isinstance(node, COMPREHENSIONS):
-            generators: list[ast.comprehension] = node.generators
-            self._evaluate(generators[0].iter)
-            self._maybe(lambda: self._evaluate(*ast.iter_child_nodes(node)))
-        else:
-            self._evaluate(*ast.iter_child_nodes(node))
 
     # ---- statements
 
@@ -274,8 +251,7 @@ class Flow:
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         self._evaluate(node)
-        if self._at_definitions:
-            self.definitions[node] = self._env.join(self.definitions.get(node, self._env))
+        self.definitions[node] = self._env.join(self.definitions.get(node, self._env))
         self._bind(node, *self._foreign.get(node, ()))
 
     def _jump(self, node: ast.Return | ast.Raise | ast.Break | ast.Continue) -> None:
@@ -312,9 +288,6 @@ class Flow:
             way()
             ends += self._here()
         self._go_on(*ends)
-
-    def _maybe(self, way: Callable[[], None]) -> None:
-        self._branches([way, lambda: None])
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         if not isinstance(node, ast.While):
@@ -461,4 +434,4 @@ def may_end_early(node: ast.With | ast.AsyncWith) -> bool:
     """Whether a `with` uses `suppress(…)`: its body may stop early while the program goes on."""
     calls = (item.context_expr for item in node.items)
     functions = (call.func for call in calls if isinstance(call, ast.Call))
-    return any(getattr(f, "attr", getattr(f, "id", "")) == "suppress" for f in functions)
+    return any(last_name(function) == "suppress" for function in functions)

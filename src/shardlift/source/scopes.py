@@ -16,6 +16,7 @@ Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Import = ast.Import | ast.ImportFrom
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SKIPPED_FIELDS = {"ctx", "op", "ops", "type_comment", "kind", "type_ignores", "conversion"}
@@ -56,7 +57,7 @@ class Index:
         self.opens: dict[ast.AST, Scope] = {}  # the scope that a function or class opens
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         # Results of `reaching` and of `returns`, which are asked for often.
-        self.flows: dict[tuple[Scope, bool], object] = {}
+        self.flows: dict[Scope, object] = {}
         self._returns: dict[ast.AST, list[ast.expr]] = {}
         self.module = Scope(root, None)
         self.opens[root] = self.module
@@ -311,6 +312,11 @@ def argument_at(call: ast.Call, place: int, name: str) -> ast.expr | None:
     return keyword_value(call, name) or (call.args[place] if len(call.args) > place else None)
 
 
+def last_name(node: ast.AST) -> str:
+    """The last part of a name: `pmap` for `jax.pmap`; empty for other expressions."""
+    return getattr(node, "attr", None) or getattr(node, "id", None) or ""
+
+
 def is_static(function: ast.AST) -> bool:
     """Whether a method is a static method."""
     decorators = getattr(function, "decorator_list", [])
@@ -321,7 +327,7 @@ def _return_values(body: list[ast.stmt]) -> Iterator[ast.expr]:
     for statement in body:
         if isinstance(statement, ast.Return) and statement.value is not None:
             yield statement.value
-        elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        elif not isinstance(statement, DEFINITIONS):
             for field in ("body", "orelse", "finalbody"):
                 yield from _return_values(getattr(statement, field, []))
             for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardlift.source.libraries import NAMED_SHARDINGS
+from shardlift.source.libraries import NAMED_SHARDINGS, SPECS
 from shardlift.source.scopes import FUNCTIONS, Function, argument_at, positional
 from shardlift.source.sites import function_of
 from shardlift.source.values import Constant, Known, Partial, Result
@@ -20,7 +20,6 @@ OLD = "jax.experimental.shard_map.shard_map"
 SHARD_MAPS = frozenset({NEW, OLD})
 HELPERS = ("spmd_map", "shard_map_per_device")  # that `migrate` writes in the place of pmap
 _OLD_ORDER = ("f", "mesh", "in_specs", "out_specs", "check_rep")
-_SPECS = frozenset({"jax.P", "jax.sharding.PartitionSpec", "jax.experimental.PartitionSpec"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +127,7 @@ def _shard_map(
 def spec(file: File, node: ast.expr) -> tuple[object, ...] | None:
     """`P('i', None)` as `('i', None)`; None if an entry is not known."""
     value = file.only(node)
-    if not isinstance(value, Result) or value.path not in _SPECS or value.call.keywords:
+    if not isinstance(value, Result) or value.path not in SPECS or value.call.keywords:
         return None
     entries: list[object] = []
     for argument in value.call.args:

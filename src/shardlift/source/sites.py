@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shardlift.source.libraries import PMAPS
 from shardlift.source.mentions import Mention, Use
-from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.scopes import DEFINITIONS, FUNCTIONS
 from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform
 from shardlift.source.wrappers import as_transform
 
@@ -95,6 +95,16 @@ def function_of(file: File, node: ast.expr) -> Known | None:
     return None
 
 
+def pmap_keywords(file: File, *names: str) -> Iterator[tuple[str, ast.expr]]:
+    """Keywords of jax.pmap that are written in a file: at the site, or in a wrapper of it."""
+    for site in file.sites:
+        if site.role is not Role.REFERENCE and site.transform.origin == "jax.pmap":
+            for name in names:
+                located = site.keywords.get(name)
+                if located is not None and located.file is file:
+                    yield name, located.node
+
+
 def surely_mapped(file: File, node: ast.expr) -> Mapped | None:
     """The pmapped function that an expression refers to, if it cannot be anything else."""
     value = file.only(node)
@@ -102,7 +112,6 @@ def surely_mapped(file: File, node: ast.expr) -> Mapped | None:
 
 
 def _calls(file: File) -> Iterator[Site]:
-    decorators = {d for f in file.index.nodes(ast.FunctionDef) for d in f.decorator_list}
     for call in file.index.nodes(ast.Call):
         functions = file.values(call.func)
         partial = any(isinstance(f, External) and f.path == "functools.partial" for f in functions)
@@ -112,8 +121,6 @@ def _calls(file: File) -> Iterator[Site]:
             if isinstance(value, Mapped) and value.node is call:
                 others = tuple(f.path for f in functions if isinstance(f, External))
                 yield _site(file, value, tuple(o for o in others if o not in PMAPS and not partial))
-                break
-            if isinstance(value, Transform) and call not in decorators and not partial:
                 break
 
 
@@ -243,8 +250,6 @@ def _dotted_name(node: ast.AST) -> str | None:
 def scope_name(file: File, node: ast.AST) -> str:
     """The dotted name of the functions and classes around a node; empty at module level."""
     around = [
-        parent.name
-        for parent in file.index.ancestors(node)
-        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        parent.name for parent in file.index.ancestors(node) if isinstance(parent, DEFINITIONS)
     ]
     return ".".join(reversed(around))

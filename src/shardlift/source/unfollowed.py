@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from shardlift.source.modules import LIBRARIES
+from shardlift.source.scopes import last_name
 from shardlift.source.values import Argument, External, Known, Unknown
 from shardlift.source.wrappers import as_transform
 
@@ -46,7 +47,7 @@ def find_unfollowed(file: File) -> Iterator[Unfollowed]:
     for call in file.index.nodes(ast.Call):
         if _is_entry(file, call.func):
             yield Unfollowed(call, MappedBy.TABLE, file.brief(call.func))
-        elif _last(call.func) == _NAME:
+        elif last_name(call.func) == _NAME:
             values = file.values(call.func)
             if any(as_transform(value) for value in values):
                 continue
@@ -54,10 +55,6 @@ def find_unfollowed(file: File) -> Iterator[Unfollowed]:
                 yield Unfollowed(call, MappedBy.FUNCTION, file.brief(call.func))
             elif any(_is_foreign(file, call.func, value) for value in values):
                 yield Unfollowed(call, MappedBy.LIBRARY, file.brief(call.func))
-
-
-def _last(node: ast.expr) -> str:
-    return getattr(node, "attr", "") or getattr(node, "id", "")
 
 
 def _is_entry(file: File, node: ast.expr) -> bool:
@@ -70,7 +67,8 @@ def _is_entry(file: File, node: ast.expr) -> bool:
 def _maps(function: Known) -> bool:
     """Whether a function calls something named pmap."""
     calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
-    return any(_is_entry(function.file, call.func) or _last(call.func) == _NAME for call in calls)
+    called = [call.func for call in calls]
+    return any(_is_entry(function.file, one) or last_name(one) == _NAME for one in called)
 
 
 def _is_foreign(file: File, node: ast.expr, value: Value) -> bool:

@@ -50,7 +50,7 @@ class Editor:
         return uri
 
     async def start(
-        self, options: Any = None, capabilities: types.ClientCapabilities = CAPABILITIES
+        self, capabilities: types.ClientCapabilities = CAPABILITIES
     ) -> types.InitializeResult:
         """Start the server, and say hello."""
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -59,7 +59,6 @@ class Editor:
         hello = types.InitializeParams(
             capabilities=capabilities,
             root_uri=self.uri(""),
-            initialization_options=options,
         )
         result = await self.ask(self.client.initialize_async(hello))
         self.client.initialized(types.InitializedParams())

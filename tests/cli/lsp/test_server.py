@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from shardlift.capture.files import write
-from shardlift.capture.schema import Capture, SiteFacts
-from shardlift.capture.text_digest import digest
-
 pytest.importorskip("pygls")
 
 from lsprotocol import types
@@ -257,21 +253,6 @@ def _cell_change(notebook: str, cell: str, text: str) -> types.DidChangeNotebook
     )
     identifier = types.VersionedNotebookDocumentIdentifier(2, notebook)
     return types.DidChangeNotebookDocumentParams(identifier, change)
-
-
-def test_a_recorded_site_has_a_lens(folder: Path) -> None:
-    site = SiteFacts("train.py", 3, "<lambda>", axis_size=8, calls=2)
-    write(Capture(sites=(site,), sources={"train.py": digest(PMAP)}), folder / "run.json")
-
-    async def session(editor: Editor) -> None:
-        await editor.open("train.py", PMAP)
-        document = types.TextDocumentIdentifier(editor.uri("train.py"))
-        params = types.CodeLensParams(document)
-        (lens,) = await editor.ask(editor.client.text_document_code_lens_async(params))
-        assert lens.range.start.line == 2
-        assert lens.command.title == "8 devices, 2 calls"
-
-    run(folder, session, options={"captures": ["run.json"]})
 
 
 def test_nothing_of_the_folder_is_executed(folder: Path) -> None:

@@ -115,7 +115,6 @@ def test_structures_that_differ_are_not_known() -> None:
 
 
 def test_a_recording_counts_for_a_copy_of_its_file() -> None:
-    """By its text; the message names the file if the text is another one."""
     facts = run((0,), ())
     copied = dataclasses.replace(
         facts,
@@ -124,6 +123,4 @@ def test_a_recording_counts_for_a_copy_of_its_file() -> None:
     )
     assert outputs(copied)[0] == [WHOLE, WHOLE]
     other = dataclasses.replace(copied, sources={"old.py": digest(TEXT + "# more")})
-    layouts, said = outputs(other)
-    assert {*layouts} == {STACKED}
-    assert "the recorded run is of step in old.py, and not in m.py" in said
+    assert {*outputs(other)[0]} == {STACKED}

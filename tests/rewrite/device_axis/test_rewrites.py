@@ -64,7 +64,7 @@ def train(loader, state, key):
         print(metrics)
         checkpoints.save_checkpoint("dir", (state, 1), 1)
         kept = jax.tree.map(jax.numpy.copy, state)
-    return state, kept
+    return jax.tree.map(jax.numpy.copy, state), kept
 """
 
 

@@ -8,6 +8,7 @@ import pytest
 from shardlift.capture.layouts import Array
 from shardlift.capture.schema import ArrayForm, ArrayRole
 from shardlift.verify.compare.causes import (
+    confirmed_factor,
     constant_factor,
     is_of_devices,
     likely,
@@ -146,7 +147,30 @@ def test_collectives_of_one_program_only() -> None:
             "x", "float32", (), about=line, role=role, collective=kind, backward=backward
         )
 
-    assert list(only_one([result("a")], [])) == [("before", "psum only before: a")]
-    assert list(only_one([], [result("")])) == [("after", "more psum after")]
-    assert list(only_one([result("a")], [result("b")])) == []
-    assert list(only_one([result("a", backward=True)], [])) == []
+    assert list(only_one([result("a")], [], ([0], []))) == [("before", "psum only before: a")]
+    assert list(only_one([], [result("")], ([], [0]))) == [("after", "more psum after")]
+    assert list(only_one([result("a")], [result("b")], ([0], [0]))) == []
+    assert list(only_one([result("a", backward=True)], [], ([0], []))) == []
+    several = [result("a"), result("b")]  # of which one has a partner whose line was rewritten
+    assert list(only_one(several, [result("c")], ([1], []))) == [("before", "psum only before: b")]
+    assert list(only_one(several, [], ([0, 1], []))) == [
+        ("before", "psum only before: a, and 1 more")
+    ]
+    few = [*several, result("c")]
+    assert list(only_one(few, [result("d")], ([0, 1], []))) == [("before", "more psum before")]
+
+
+def test_a_factor_that_few_numbers_show_may_be_chance() -> None:
+    def found(before: list[float], after: list[float]) -> float | None:
+        return confirmed_factor(np.float32(before), np.float32(after), None, 8)
+
+    assert found([2.0], [16.0]) == 8
+    assert found([2.0], [2.1]) is None
+    assert found([1.0, 2.0, 3.0], [1.25, 2.5, 3.75]) == 1.25
+    assert found([1.0, 2.0, 3.0], [1.25, 2.5, 3.752]) is None
+
+
+def test_an_index_has_another_order_only_if_it_has_the_same_values() -> None:
+    form = ArrayForm("x", "float32", (3,), role=ArrayRole.AXIS_INDEX)
+    assert "another order" in cause(form, np.array([0, 1, 2]), np.array([2, 1, 0]))
+    assert "another order" not in cause(form, np.array([0, 1, 2]), np.array([1, 2, 3]))

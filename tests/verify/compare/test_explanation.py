@@ -68,7 +68,10 @@ def test_a_suspicion_is_printed_if_it_is_confirmed(
 ) -> None:
     finding = replace(_finding(Part.OUTPUTS, "a"), suspicion=suspicion)
     clues = Clues(collectives={"psum": which} if which else {})
-    (cause,) = explain([finding], clues)
+    if suspicion is Suspicion.STATISTICS and not confirmed:
+        assert list(explain([finding], clues)) == []  # few numbers look like that by chance
+        return
+    cause = next(iter(explain([finding], clues)))
     assert cause == "1 of 1 differing leaf: a" + f": {suspicion}" * confirmed
 
 

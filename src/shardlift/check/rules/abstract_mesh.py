@@ -26,13 +26,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL713",
-    name="abstract-mesh",
     level=Level.NOTE,
     summary="an AbstractMesh whose axes became Explicit in JAX 0.12",
     advice="Pass axis_types=(AxisType.Auto,) for axes as they were, or Explicit to keep today's.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=(_ABSTRACT_MESH,),
     bad=("from jax.sharding import AbstractMesh\nmesh = AbstractMesh((8,), ('i',))  # SL713\n",),
     good=(

@@ -30,13 +30,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL404",
-    name="all-replicas-fetched",
     level=Level.SLOW,
     summary="device_get of all replicas where one is used",
     advice="Fetch only x.addressable_shards[0].data, or return it with out_axes=None.",
-    explain=__doc__,
     reference=f"{GUIDE}#option-2-access-local-data-directly",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nz = jax.device_get(y)[0]  # SL404",

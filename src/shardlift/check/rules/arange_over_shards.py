@@ -29,13 +29,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL403",
-    name="arange-over-shards",
     level=Level.SLOW,
     summary="a loop over jnp.arange that indexes a pmap output",
     advice="Loop over x.addressable_shards or range().",
-    explain=__doc__,
     reference=f"{GUIDE}#jaxruntimeerror-invalid-argument-copyarrays-same-size",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nimport jax.numpy as jnp\nf = jax.pmap(jnp.sin)\ny = f(x)\n"

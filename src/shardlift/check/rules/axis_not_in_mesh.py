@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of, collectives
+from shardlift.source.libraries import MESHES
 from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import argument_at
 from shardlift.source.values import Constant, Result
-
-_MESHES = frozenset({"jax.make_mesh", "jax.sharding.Mesh", "jax.experimental.maps.Mesh"})
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -34,7 +33,7 @@ def visit(file: File) -> Iterator[Match]:
 
 def _axes(file: File, node: ast.expr) -> tuple[str, ...] | None:
     value = file.only(node)
-    if not isinstance(value, Result) or value.path not in _MESHES:
+    if not isinstance(value, Result) or value.path not in MESHES:
         return None
     names = argument_at(value.call, 1, "axis_names")
     if names is None:
@@ -64,13 +63,10 @@ _HEAD = (
 
 RULE = Rule(
     code="SL704",
-    name="axis-not-in-mesh",
     level=Level.BROKEN,
     summary="a collective over an axis that the mesh does not have",
     advice="Use one name for the mesh axis, the specs and the collectives.",
-    explain=__doc__,
     reference=f"{GUIDE}#collectives",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'batch'), mesh=mesh, in_specs=P('i'), "

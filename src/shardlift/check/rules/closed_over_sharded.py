@@ -47,13 +47,10 @@ _HEAD = (
 
 RULE = Rule(
     code="SL709",
-    name="closed-over-sharded",
     level=Level.BROKEN,
     summary="a shard_map body closes over a sharded array",
     advice="Pass it as an argument with its own spec.",
-    explain=__doc__,
     reference=SHARD_MAP,
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "def f(x):\n    return x + w  # SL709\n"

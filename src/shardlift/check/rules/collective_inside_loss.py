@@ -35,13 +35,10 @@ _HEAD = (
 
 RULE = Rule(
     code="SL503",
-    name="collective-inside-loss",
     level=Level.NOTE,
     summary="a gradient through a collective depends on check_vma",
     advice="Migrate it with check_vma=False, or move the collective out of the loss.",
-    explain=__doc__,
     reference=SHARD_MAP,
-    visit=visit,
     words=("pmap",),
     bad=(
         _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)  # SL503\n"

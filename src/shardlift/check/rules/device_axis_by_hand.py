@@ -36,13 +36,10 @@ def _is_reshape(file: File, node: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL304",
-    name="device-axis-by-hand",
     level=Level.NOTE,
     summary="a batch gets a leading device axis",
     advice="With shard_map, keep the batch flat: P('axis') splits its first axis.",
-    explain=__doc__,
     reference=f"{GUIDE}#input-data-preparation",
-    visit=visit,
     words=("pmap", "common_utils"),
     bad=(
         "import jax\nstep = jax.pmap(f)\nn = jax.local_device_count()\n"

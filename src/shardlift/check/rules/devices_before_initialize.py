@@ -43,13 +43,10 @@ def _in_lambda(file: File, call: ast.Call) -> bool:
 
 RULE = Rule(
     code="SL607",
-    name="devices-before-initialize",
     level=Level.BROKEN,
     summary="JAX is used before jax.distributed.initialize",
     advice="Call jax.distributed.initialize() first.",
-    explain=__doc__,
     reference=MULTI_PROCESS,
-    visit=visit,
     names=("jax.distributed.initialize",),
     bad=(
         "import jax\nn = jax.device_count()  # SL607\njax.distributed.initialize()",

@@ -37,13 +37,10 @@ def donated(mapped: Mapped) -> tuple[int, ...]:
 
 RULE = Rule(
     code="SL305",
-    name="donated-after-reshard",
     level=Level.SLOW,
     summary="a donated input is resharded first, which needs twice the memory",
     advice="Place it once before the loop, with the sharding of the step.",
-    explain=__doc__,
     reference=f"{GUIDE}#buffer-donation-with-donate-argnums",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nimport jax.numpy as jnp\nstep = jax.pmap(f, donate_argnums=(0,))\n"

@@ -66,13 +66,10 @@ def _accumulates(file: File, at: ast.Attribute) -> bool:
 
 RULE = Rule(
     code="SL114",
-    name="empty-read",
     level=Level.BROKEN,
     summary="an array of jnp.empty is read before it is written",
     advice="Use jnp.zeros or jnp.zeros_like.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=tuple(sorted(_EMPTY)),
     bad=(
         "import jax.numpy as jnp\ntotal = jnp.empty(3) + 1  # SL114\n",

@@ -45,13 +45,10 @@ def _places(file: File, mesh: Result) -> bool:
 
 RULE = Rule(
     code="SL701",
-    name="explicit-mesh",
     level=Level.BROKEN,
     summary="shard_map gets a mesh with Explicit axes from make_mesh",
     advice="Use jax.sharding.Mesh or axis_types=(AxisType.Auto,), or place the inputs.",
-    explain=__doc__,
     reference=SHARD_MAP,
-    visit=visit,
     names=("jax.make_mesh",),
     bad=(
         SPECS + "mesh = jax.make_mesh((8,), ('i',))\n"

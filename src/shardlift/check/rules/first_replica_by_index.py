@@ -31,13 +31,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL401",
-    name="first-replica-by-index",
     level=Level.SLOW,
     summary="x[0] on an output of a pmapped function",
     advice="Return it with out_axes=None, or read x.addressable_shards[0].data.squeeze(0).",
-    explain=__doc__,
     reference=f"{GUIDE}#int-indexing-into-sharded-arrays",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y[0])  # SL401",

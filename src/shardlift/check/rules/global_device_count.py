@@ -31,13 +31,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL604",
-    name="global-device-count",
     level=Level.BROKEN,
     summary="a leading axis of all devices in a program of many processes",
     advice="Use jax.local_device_count().",
-    explain=__doc__,
     reference=MULTI_PROCESS,
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\n"

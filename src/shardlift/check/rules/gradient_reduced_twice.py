@@ -32,13 +32,10 @@ _HEAD = (
 
 RULE = Rule(
     code="SL501",
-    name="gradient-reduced-twice",
     level=Level.BROKEN,
     summary="a gradient is reduced again after shard_map has summed it",
     advice="Pass check_vma=False to get what pmap did, or remove the collective (and divide).",
-    explain=__doc__,
     reference=SHARD_MAP,
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "@partial(jax.shard_map, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n"

@@ -29,13 +29,10 @@ _HEAD = (
 
 RULE = Rule(
     code="SL502",
-    name="gradient-through-collective",
     level=Level.BROKEN,
     summary="a gradient through pmean for stacked parameters",
     advice="Pass check_vma=False to get what pmap did, or pass the parameters with P().",
-    explain=__doc__,
     reference=SHARD_MAP,
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')  # SL502\n"

@@ -80,13 +80,10 @@ def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:
 
 RULE = Rule(
     code="SL602",
-    name="home-made-barrier",
     level=Level.BROKEN,
     summary="a barrier between processes made with a pmapped psum",
     advice="Use jax.experimental.multihost_utils.sync_global_devices('name').",
-    explain=__doc__,
     reference=f"{GUIDE}#jaxruntimeerror-internal-core-halted-unexpectedly",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nimport jax.numpy as jnp\ndef sync():\n"

@@ -26,11 +26,9 @@ _JOINS = (
 
 def visit(file: File) -> Iterator[Match]:
     """Arguments that are made from the index or the device count of this process."""
-    if not file.many_processes:
-        return
     for call, _ in shard_map_calls(file):
         for argument in call.args:
-            if _is_local(file, argument):
+            if _is_local(file, argument) and file.many_processes:
                 yield Match(argument, "the local part counts as the whole array")
 
 
@@ -50,13 +48,10 @@ def _is_local(file: File, node: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL605",
-    name="host-local-input",
     level=Level.BROKEN,
     summary="a host-local array is passed to a jitted shard_map",
     advice="Use jax.make_array_from_process_local_data(sharding, x) first.",
-    explain=__doc__,
     reference=f"{GUIDE}#the-migration-pattern-stitching",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"

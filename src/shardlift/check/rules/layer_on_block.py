@@ -10,52 +10,40 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.check.pmap_bodies import is_block, pmap_bodies
+from shardlift.check.pmap_bodies import block_uses
 from shardlift.check.rules._examples import BLOCK_HEAD, SHARD_MAP
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Level, Match, Rule
 
 _KEYED = frozenset(
     f"jax.random.{name}"
-    for name in (
-        "normal",
-        "uniform",
-        "split",
-        "fold_in",
-        "bernoulli",
-        "randint",
-    )
+    for name in ("normal", "uniform", "split", "fold_in", "bernoulli", "randint")
 )
 
 
 def visit(file: File) -> Iterator[Match]:
     """`model.apply(params, x)` with a block as data, and random functions with a block as key."""
-    for body, names in pmap_bodies(file):
-        for call in file.index.within(body, ast.Call):
-            if file.called(call) in _KEYED and call.args:
-                if is_block(file, call.args[0], body, names):
-                    yield Match(
-                        call, f"`{file.text(call.args[0])}` is an array of one key, not a key"
-                    )
-            elif isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
-                for argument in call.args[1:]:
-                    if is_block(file, argument, body, names):
-                        text = f"a layer gets `{file.text(argument)}`, which has the device axis"
-                        yield Match(call, text)
-                        break
+    for use, name, blocks in block_uses(file):
+        if not isinstance(use, ast.Call):
+            continue
+        if name in _KEYED:
+            if use.args[0] in blocks:
+                yield Match(use, f"`{file.text(use.args[0])}` is an array of one key, not a key")
+        elif isinstance(use.func, ast.Attribute) and use.func.attr == "apply":
+            data = [argument for argument in use.args[1:] if argument in blocks]
+            if data:
+                text = f"a layer gets `{file.text(data[0])}`, which has the device axis"
+                yield Match(use, text)
 
 
 _RUN = f"{SHARD_MAP}y = g(jax.random.split(key, n))\n"
 
 RULE = Rule(
     code="SL708",
-    name="layer-on-block",
     level=Level.BROKEN,
     summary="a layer or a random function on a block with the device axis",
     advice="Remove the axis first: x.squeeze(0), key[0].",
-    explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         BLOCK_HEAD + "def f(key):\n    return jax.random.normal(key, (4,))  # SL708\n" + _RUN,

@@ -16,25 +16,20 @@ from shardlift.source.sites import surely_mapped
 
 def visit(file: File) -> Iterator[Match]:
     """`.lower(…)` of a function that is certainly pmapped."""
-    if not file.many_processes:
-        return
     for call in file.index.nodes(ast.Call):
         method = call.func if isinstance(call.func, ast.Attribute) else None
         mapped = surely_mapped(file, method.value) if method and method.attr == "lower" else None
-        if mapped is not None:
+        if mapped is not None and file.many_processes:
             text = "a lowered pmap takes and returns global arrays"
             yield Match(call, text, sites=(mapped.node,) if mapped.file is file else ())
 
 
 RULE = Rule(
     code="SL603",
-    name="lowered-pmap",
     level=Level.BROKEN,
     summary=".lower() of a pmapped function in a program of many processes",
     advice="Convert around it with multihost_utils.host_local_array_to_global_array and back.",
-    explain=__doc__,
     reference=f"{GUIDE}#using-jax-stages-lowered-returned-by-jax-pmap-f-lower-args",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nn = jax.process_count()\ncompiled = jax.pmap(f).lower(x).compile()  # SL603",

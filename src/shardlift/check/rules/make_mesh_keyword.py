@@ -36,13 +36,10 @@ def _is_unknown(file: File, name: str) -> bool:
 
 RULE = Rule(
     code="SL702",
-    name="make-mesh-keyword",
     level=Level.BROKEN,
     summary="a keyword that jax.make_mesh does not have",
     advice="Pass the sizes by position.",
-    explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
-    visit=visit,
     names=("jax.make_mesh",),
     bad=(
         "import jax\nmesh = jax.make_mesh(shape=(8,), axis_names=('i',))  # SL702",

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
+from shardlift.source.libraries import MESHES
 from shardlift.source.model import CHANGELOG, Level, Match, Rule
 from shardlift.source.values import Result
-
-_MESHES = frozenset({"jax.make_mesh", "jax.sharding.Mesh", "jax.experimental.maps.Mesh"})
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -21,21 +21,19 @@ def visit(file: File) -> Iterator[Match]:
     for statement in file.index.nodes(ast.With):
         for mesh in (entered.context_expr for entered in statement.items):
             value = file.only(mesh)
-            if isinstance(value, Result) and value.path in _MESHES:
+            if isinstance(value, Result) and value.path in MESHES:
                 text = f"`with {file.brief(mesh)}:` is deprecated since JAX 0.10.1"
                 yield Match(mesh, text)
 
 
 RULE = Rule(
     code="SL712",
-    name="mesh-context",
     level=Level.NOTE,
     summary="a mesh is entered without jax.set_mesh",
     advice="Write `with jax.set_mesh(mesh):`.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
-    names=tuple(sorted(_MESHES)),
+    names=tuple(sorted(MESHES)),
+    pattern=re.compile(rb"^\s*with\b", re.MULTILINE),
     bad=(
         "import jax\nmesh = jax.make_mesh((8,), ('i',))\nwith mesh:  # SL712\n    f(x)\n",
         "from jax.sharding import Mesh\nwith Mesh(devices, ('i',)) as m:  # SL712\n    f(x)\n",

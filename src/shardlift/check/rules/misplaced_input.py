@@ -47,13 +47,10 @@ def _placed(file: File, node: ast.expr) -> str | None:
 
 RULE = Rule(
     code="SL303",
-    name="misplaced-input",
     level=Level.BROKEN,
     summary="an input of a pmapped function has the wrong placement",
     advice="Place it with NamedSharding(mesh, P('axis')), or use in_axes=None.",
-    explain=__doc__,
     reference=f"{GUIDE}#valueerror-received-incompatible-devices",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nstep = jax.pmap(f)\nx = jax.device_put(x, jax.devices()[0])\n"

@@ -9,22 +9,19 @@ of (2, 3, 4).
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Level, Match, Rule
-from shardlift.source.sites import Role
+from shardlift.source.sites import pmap_keywords
 
 
 def visit(file: File) -> Iterator[Match]:
     """Negative numbers in the axes of jax.pmap, at the site or in the wrapper that has them."""
-    for site in file.sites:
-        if site.role is Role.REFERENCE or site.transform.origin != "jax.pmap":
-            continue
-        for name in ("in_axes", "out_axes"):
-            located = site.keywords.get(name)
-            if located is not None and located.file is file and _is_negative(located.node):
-                yield Match(located.node, f"a negative {name} of jax.pmap means another axis")
+    for name, node in pmap_keywords(file, "in_axes", "out_axes"):
+        if _is_negative(node):
+            yield Match(node, f"a negative {name} of jax.pmap means another axis")
 
 
 def _is_negative(axes: ast.expr) -> bool:
@@ -39,14 +36,12 @@ def _is_negative(axes: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL207",
-    name="negative-axis",
     level=Level.BROKEN,
     summary="in_axes or out_axes of pmap count from the end",
     advice="Count the axis from the front: out_axes=2 if each device returns a matrix.",
-    explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
-    visit=visit,
-    words=("in_axes", "out_axes"),
+    words=("pmap",),
+    pattern=re.compile(rb"(in|out)_axes"),
     bad=(
         "import jax\np = jax.pmap(f, out_axes=-1)  # SL207",
         "import jax\np = jax.pmap(f, in_axes=(0, -1))  # SL207",

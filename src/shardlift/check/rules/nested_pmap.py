@@ -48,13 +48,10 @@ def _mapped_below(function: ast.AST, decorator: ast.AST, mapped: set[ast.AST]) -
 
 RULE = Rule(
     code="SL204",
-    name="nested-pmap",
     level=Level.BROKEN,
     summary="a pmap inside a pmap",
     advice="Use one jax.shard_map over a mesh with one axis for each pmap.",
-    explain=__doc__,
     reference=f"{GUIDE}#valueerror-the-context-mesh-should-match-the-mesh-passed-to-shard-map",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nf = jax.pmap(jax.pmap(g, axis_name='j'), axis_name='i')  # SL204",

@@ -27,13 +27,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL302",
-    name="old-flax-helper",
     level=Level.BROKEN,
     summary="a helper of an old flax that raises since JAX 0.10",
     advice="Require flax>=0.12.7, with which it works.",
-    explain=__doc__,
     reference=f"{GUIDE}#input-data-preparation",
-    visit=visit,
     words=("jax_utils", "common_utils"),
     bad=(
         "from flax import jax_utils\nit = jax_utils.prefetch_to_device(it, 2)  # SL302",

@@ -29,13 +29,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL111",
-    name="old-shard-map",
     level=Level.NOTE,
     summary="the experimental shard_map, deprecated since JAX 0.8",
     advice="Use jax.shard_map with mesh=, in_specs=, out_specs=, check_vma=.",
-    explain=__doc__,
     reference=SHARD_MAP,
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         "from jax.experimental.shard_map import shard_map  # SL111",

@@ -37,13 +37,10 @@ def _is_one_process(file: File, test: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL606",
-    name="one-process-only",
     level=Level.BROKEN,
     summary="a pmapped function is called by one process only",
     advice="Call it in every process; keep the condition for the code that uses the result.",
-    explain=__doc__,
     reference=MULTI_PROCESS,
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\np = jax.pmap(f)\nif jax.process_index() == 0:\n    y = p(x)  # SL606",

@@ -70,13 +70,10 @@ def _adds_local(shard_map: ShardMap, body: Known) -> bool:
 
 RULE = Rule(
     code="SL703",
-    name="out-specs-disagree",
     level=Level.BROKEN,
     summary="out_specs that do not match the collectives in the body",
     advice="Use P() for a value that is reduced over the axis, and P('axis') for other values.",
-    explain=__doc__,
     reference=f"{GUIDE}#collectives",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), "

@@ -21,13 +21,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL203",
-    name="pmap-as-value",
     level=Level.NOTE,
     summary="pmap is passed as a value",
     advice="Check the receiver: the functions that it maps are not reported.",
-    explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
-    visit=visit,
     words=("pmap", "Parallel"),
     bad=(
         "import jax\ntrain(transform=jax.pmap)  # SL203",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.scopes import last_name
 from shardlift.source.statements import delete_setting
 
 _OPTION, _VARIABLE = "jax_pmap_shmap_merge", "JAX_PMAP_SHMAP_MERGE"
@@ -48,20 +49,17 @@ def _is_value(file: File, node: ast.AST) -> bool:
     """Whether a string is a key, an element or an argument: not a docstring or a message."""
     parent = file.index.parents.get(node)
     if isinstance(parent, ast.Call):
-        called = getattr(parent.func, "attr", None) or getattr(parent.func, "id", None)
-        return called in ("setdefault", "putenv", "setenv", "update", "append", "pop", "get")
+        setters = ("setdefault", "putenv", "setenv", "update", "append", "pop", "get")
+        return last_name(parent.func) in setters
     return isinstance(parent, (ast.Subscript, ast.Dict, ast.List, ast.Tuple))
 
 
 RULE = Rule(
     code="SL104",
-    name="pmap-merge-flag",
     level=Level.BROKEN,
     summary="the option for the old pmap, removed in JAX 0.10",
     advice="Remove it; other rules report what it hid.",
-    explain=__doc__,
     reference=f"{GUIDE}#help-fix-me-now",
-    visit=visit,
     words=("pmap_shmap_merge", "PMAP_SHMAP_MERGE"),
     bad=(
         'import jax\njax.config.update("jax_pmap_shmap_merge", False)  # SL104',

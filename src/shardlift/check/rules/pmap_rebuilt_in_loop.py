@@ -29,13 +29,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL206",
-    name="pmap-rebuilt-in-loop",
     level=Level.SLOW,
     summary="a new function is pmapped and compiled in each iteration",
     advice="Create the pmapped function once, before the loop.",
-    explain=__doc__,
     reference="https://docs.jax.dev/en/latest/_autosummary/jax.pmap.html",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nfor x in xs:\n    y = jax.pmap(lambda v: v + 1)(x)  # SL206",

@@ -45,13 +45,10 @@ def _how(site: Site) -> str:
 
 RULE = Rule(
     code="SL201",
-    name="pmap-site",
     level=Level.NOTE,
     summary="a function is pmapped here",
     advice="Nothing, as long as it works. Leaving pmap: jax.jit(jax.shard_map(...)).",
-    explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
-    visit=visit,
     words=("pmap", "Parallel"),
     bad=(
         "import jax\nstep = jax.pmap(train, axis_name='i')  # SL201",

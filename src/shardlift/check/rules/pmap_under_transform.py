@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shardlift.check.transforms import mapped_under_transform, without_jit
+from shardlift.check.transforms import matches_under_transform
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
@@ -16,21 +16,17 @@ from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 def visit(file: File) -> Iterator[Match]:
     """Transforms of pmapped functions, or of functions that call one."""
     if not file.many_processes:
-        for node, transform, mapped in mapped_under_transform(file):
-            text = f"a pmapped function inside {transform}: pmap should be outermost"
-            edits, sites = without_jit(file, node), (mapped.node,) if mapped.file is file else ()
-            yield Match(node, text, edits, sites=sites)
+        yield from matches_under_transform(
+            file, "a pmapped function inside {}: pmap should be outermost"
+        )
 
 
 RULE = Rule(
     code="SL205",
-    name="pmap-under-transform",
     level=Level.SLOW,
     summary="pmap inside jit, vmap, grad or a loop of lax",
     advice="Make pmap the outermost transform, or use jax.shard_map inside jit.",
-    explain=__doc__,
     reference=f"{GUIDE}#transforming-jax-pmap-e-g-jax-jit",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nstep = jax.jit(jax.pmap(f))  # SL205",

@@ -30,13 +30,10 @@ def _message(site: Site) -> str:
 
 RULE = Rule(
     code="SL202",
-    name="pmap-wrapper",
     level=Level.NOTE,
     summary="pmap gets another name",
     advice="Start here: functions that are mapped by this name change with it.",
-    explain=__doc__,
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
-    visit=visit,
     words=("pmap", "Parallel"),
     bad=(
         "import functools, jax\npmap = functools.partial(jax.pmap, axis_name='i')  # SL202",

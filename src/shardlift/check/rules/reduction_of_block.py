@@ -8,9 +8,10 @@ also pmapped, or if the caller passes an array with a leading device axis.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from shardlift.check.pmap_bodies import block_calls
+from shardlift.check.pmap_bodies import block_uses
 from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Level, Match, Rule
@@ -24,21 +25,20 @@ _FUNCTIONS = frozenset(f"jax.numpy.{name}" for name in _NAMES)
 
 def visit(file: File) -> Iterator[Match]:
     """`jnp.sum(x)` or `x.sum()` of a block, without an axis."""
-    for call, name, block in block_calls(file, _FUNCTIONS, frozenset(_NAMES)):
-        given = len(call.args) + len(call.keywords)
-        if given <= int(file.called(call) in _FUNCTIONS):
-            yield Match(call, f"{name} over the whole of `{block}`, including the device axis")
+    for use, name, (block, *_) in block_uses(file):
+        if isinstance(use, ast.Call) and (name in _FUNCTIONS or name in _NAMES):
+            last = name.rpartition(".")[2]
+            if len(use.args) + len(use.keywords) <= int(name in _FUNCTIONS):
+                text = f"{last} over the whole of `{block.id}`, including the device axis"
+                yield Match(use, text)
 
 
 RULE = Rule(
     code="SL705",
-    name="reduction-of-block",
     level=Level.BROKEN,
     summary="a reduction without axis over a block with the device axis",
     advice="Remove the axis first, as in x = x.squeeze(0), and add it to the result.",
-    explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         BLOCK_HEAD + "def f(x):\n    return jnp.sum(x)  # SL705\n" + BLOCK_CALL,

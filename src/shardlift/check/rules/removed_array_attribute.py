@@ -31,13 +31,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL110",
-    name="removed-array-attribute",
     level=Level.BROKEN,
     summary=".device_buffer and .device_buffers of an array",
     advice="Use .addressable_shards, or .addressable_data(0).",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     words=("device_buffer",),
     bad=(
         "first = jax.tree.map(lambda x: x.device_buffers[0], state)  # SL110",

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from shardlift.check.renames import gone
-from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
 from shardlift.source.removed_names import CORE, names
 
-
-def visit(file: File) -> Iterator[Match]:
-    """Every use of such a name."""
-    yield from gone(file, CORE)
-
-
+visit = partial(gone, rows=CORE)
 RULE = Rule(
     code="SL109",
-    name="removed-core-name",
     level=Level.BROKEN,
     summary="a name of jax.core that is gone or has moved to jax.extend.core",
     advice="Write what the message names.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=names(CORE),
     bad=(
         "import jax\np = jax.core.Primitive('p')  # SL109",

@@ -6,28 +6,19 @@ here first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from shardlift.check.renames import gone
-from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
 from shardlift.source.removed_names import FLAX, MODULES, names
 
-
-def visit(file: File) -> Iterator[Match]:
-    """Every import or use of such a module."""
-    yield from gone(file, (*MODULES, *FLAX))
-
-
+visit = partial(gone, rows=(*MODULES, *FLAX))
 RULE = Rule(
     code="SL107",
-    name="removed-module",
     level=Level.BROKEN,
     summary="a module of JAX or flax that is gone",
     advice="Write what the message names.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=names((*MODULES, *FLAX)),
     bad=(
         "from jax.experimental import stax  # SL107",

@@ -8,28 +8,19 @@ a device and `jax.make_array_from_single_device_arrays` takes none on top.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from shardlift.check.renames import gone
-from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Rule
 from shardlift.source.removed_names import PLACEMENT, names
 
-
-def visit(file: File) -> Iterator[Match]:
-    """Every use of the two names."""
-    yield from gone(file, PLACEMENT)
-
-
+visit = partial(gone, rows=PLACEMENT)
 RULE = Rule(
     code="SL101",
-    name="removed-placement",
     level=Level.BROKEN,
     summary="device_put_sharded or device_put_replicated, gone since JAX 0.10",
     advice="Place with jax.device_put(x, NamedSharding(mesh, P(...))); P() for replicas.",
-    explain=__doc__,
     reference=f"{GUIDE}#drop-in-replacements",
-    visit=visit,
     names=names(PLACEMENT),
     bad=(
         "import jax\nx = jax.device_put_replicated(x, jax.local_devices())  # SL101",

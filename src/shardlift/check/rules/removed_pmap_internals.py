@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from shardlift.check.renames import gone
-from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
 from shardlift.source.removed_names import PXLA, names
 
-
-def visit(file: File) -> Iterator[Match]:
-    """Every use of such a name."""
-    yield from gone(file, PXLA, "it belonged to the old pmap")
-
-
+visit = partial(gone, rows=PXLA, why="it belonged to the old pmap")
 RULE = Rule(
     code="SL103",
-    name="removed-pmap-internals",
     level=Level.BROKEN,
     summary="an internal name of the old pmap",
     advice="Use jax.Array, .addressable_shards and NamedSharding; there is no other successor.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=names(PXLA),
     bad=(
         "from jax.interpreters import pxla\nok = isinstance(x, pxla.ShardedDeviceArray)  # SL103",

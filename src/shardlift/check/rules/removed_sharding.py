@@ -7,28 +7,19 @@ names, has only ever been `jax.sharding.SingleDeviceSharding`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from shardlift.check.renames import gone
-from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Level, Rule
 from shardlift.source.removed_names import SHARDINGS, names
 
-
-def visit(file: File) -> Iterator[Match]:
-    """Every use of such a name."""
-    yield from gone(file, SHARDINGS)
-
-
+visit = partial(gone, rows=SHARDINGS)
 RULE = Rule(
     code="SL102",
-    name="removed-sharding",
     level=Level.BROKEN,
     summary="PmapSharding or another sharding name that is gone",
     advice="Use jax.sharding.NamedSharding(mesh, PartitionSpec(...)).",
-    explain=__doc__,
     reference=f"{GUIDE}#shardings",
-    visit=visit,
     names=names(SHARDINGS),
     bad=(
         "import jax\nok = isinstance(x.sharding, jax.sharding.PmapSharding)  # SL102",

@@ -5,28 +5,19 @@ The functions are the same, so the fix is safe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from shardlift.check.renames import gone
-from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
 from shardlift.source.removed_names import TREES, names
 
-
-def visit(file: File) -> Iterator[Match]:
-    """Every use of such a name."""
-    yield from gone(file, TREES)
-
-
+visit = partial(gone, rows=TREES)
 RULE = Rule(
     code="SL105",
-    name="removed-tree-function",
     level=Level.BROKEN,
     summary="jax.tree_map and its family, gone since JAX 0.6",
     advice="Use jax.tree.map and its family.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=names(TREES),
     bad=(
         "import jax\ny = jax.tree_map(f, x)  # SL105",

@@ -36,13 +36,10 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL106",
-    name="renamed-host-function",
     level=Level.NOTE,
     summary="jax.host_id and its family, renamed to process_index",
     advice="Use jax.process_index, process_count, process_indices.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=tuple(_NAMES),
     bad=(
         "import jax\nif jax.host_id() == 0:  # SL106\n    pass",

@@ -86,13 +86,10 @@ def _equal_everywhere(file: File, node: ast.expr, name: object) -> bool:
 
 RULE = Rule(
     code="SL504",
-    name="replicated-output-stacked",
     level=Level.SLOW,
     summary="an output that is equal on all devices is returned stacked",
     advice="Use out_axes=None for it, and remove the [0] or unreplicate in the caller.",
-    explain=__doc__,
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'i'), axis_name='i')  # SL504\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.check.pmap_bodies import block_calls, is_block, pmap_bodies
+from shardlift.check.pmap_bodies import block_uses
 from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Level, Match, Rule
@@ -24,23 +24,20 @@ _METHODS = frozenset({*_NAMES, "flatten"} - {"expand_dims", "moveaxis", "flip", 
 
 def visit(file: File) -> Iterator[Match]:
     """Calls of these functions on the block itself, and `.T`."""
-    for call, name, block in block_calls(file, _FUNCTIONS, _METHODS):
-        yield Match(call, f"{name} of `{block}`, which has one axis more than under pmap")
-    for body, names in pmap_bodies(file):
-        for node in file.index.within(body, ast.Attribute):
-            if node.attr in ("T", "mT") and is_block(file, node.value, body, names):
-                yield Match(node, f"`{file.text(node)}` also transposes the device axis")
+    for use, name, (block, *_) in block_uses(file):
+        if name in _FUNCTIONS or (name in _METHODS and isinstance(use, ast.Call)):
+            last = name.rpartition(".")[2]
+            yield Match(use, f"{last} of `{block.id}`, which has one axis more than under pmap")
+        elif name in ("T", "mT"):
+            yield Match(use, f"`{file.text(use)}` also transposes the device axis")
 
 
 RULE = Rule(
     code="SL707",
-    name="reshape-of-block",
     level=Level.BROKEN,
     summary="reshape, transpose or squeeze of a block with the device axis",
     advice="Remove the axis first, as in x = x.squeeze(0), and add it to the result.",
-    explain=__doc__,
     reference=f"{GUIDE}#update-your-mapped-function",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         BLOCK_HEAD + "def f(x):\n    return jnp.transpose(x)  # SL707\n" + BLOCK_CALL,

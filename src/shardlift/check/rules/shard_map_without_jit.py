@@ -39,13 +39,10 @@ _HEAD = "import jax\nfrom functools import partial\nfrom jax.sharding import Par
 
 RULE = Rule(
     code="SL710",
-    name="shard-map-without-jit",
     level=Level.SLOW,
     summary="a shard_mapped function is called without jit",
     advice="Use jax.jit(jax.shard_map(...)), with donate_argnums as an argument of jit.",
-    explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"

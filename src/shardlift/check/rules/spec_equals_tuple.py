@@ -6,13 +6,13 @@ Nothing is raised: the branch is just not taken any more. Compare with another P
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
+from shardlift.source.libraries import SPECS
 from shardlift.source.model import CHANGELOG, Level, Match, Rule
 from shardlift.source.values import Result
-
-_SPECS = frozenset({"jax.P", "jax.sharding.PartitionSpec"})
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -31,7 +31,7 @@ def visit(file: File) -> Iterator[Match]:
 def _is_spec(file: File, node: ast.expr) -> bool:
     value = file.only(node)
     if isinstance(value, Result):
-        return value.path in _SPECS
+        return value.path in SPECS
     # `x.sharding.spec`, whatever x is: no other library has these two.
     owner = node.value if isinstance(node, ast.Attribute) and node.attr == "spec" else None
     return isinstance(owner, ast.Attribute) and owner.attr == "sharding"
@@ -39,15 +39,13 @@ def _is_spec(file: File, node: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL714",
-    name="spec-equals-tuple",
     level=Level.BROKEN,
     summary="a PartitionSpec is compared with a tuple",
     advice='Compare with jax.sharding.PartitionSpec("i"), or compare tuple(spec).',
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     words=(".sharding.spec",),
-    names=tuple(sorted(_SPECS)),
+    pattern=re.compile(rb"[=!]=[\s\\]*\(|\)[\s\\]*[=!]="),
+    names=tuple(sorted(SPECS)),
     bad=(
         "import jax\nif x.sharding.spec == ('i',):  # SL714\n    pass\n",
         "from jax.sharding import PartitionSpec as P\nspec = P('i')\n"

@@ -16,12 +16,10 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count, repeated_list, stacking_count
-from shardlift.source.libraries import TREE_MAPS
+from shardlift.source.libraries import NAMED_SHARDINGS, SPECS, TREE_MAPS
 from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
 
 _WIDE = 80
-_SHARDINGS = ("jax.sharding.NamedSharding", "jax.NamedSharding")
-_SPECS = ("jax.sharding.PartitionSpec", "jax.P")
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_to"})
 
 
@@ -74,9 +72,9 @@ def _by_row(file: File, put: ast.Call, row: ast.expr, count: ast.expr) -> tuple[
 
 def _devices_of_rows(file: File, sharding: ast.expr) -> str:
     """The devices of `NamedSharding(Mesh(devices, ("x",)), P("x"))`, which has a row on each."""
-    parts = _arguments(file, file.definition(sharding), *_SHARDINGS)
+    parts = _arguments(file, file.definition(sharding), *NAMED_SHARDINGS)
     mesh, spec = (file.definition(part) for part in parts) if len(parts) == 2 else (None, None)
-    names = _arguments(file, spec, *_SPECS)
+    names = _arguments(file, spec, *SPECS)
     meshed = _arguments(file, mesh, "jax.sharding.Mesh")
     if len(names) != 1 or not isinstance(names[0], ast.Constant) or len(meshed) != 2:
         return ""
@@ -99,13 +97,10 @@ def _repeats(file: File, node: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL301",
-    name="stacked-replicas",
     level=Level.SLOW,
     summary="a value is stacked once per device",
     advice="Pass it once, with in_axes=None in pmap or P() in shard_map.",
-    explain=__doc__,
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
-    visit=visit,
     words=("pmap", "stack"),
     pattern=re.compile(rb"pmap|stack\(\s*\[[^]]{0,99}\]\s*\*"),
     bad=(

@@ -44,13 +44,10 @@ _HEAD = "import jax\nfrom functools import partial\n"
 
 RULE = Rule(
     code="SL711",
-    name="unknown-shard-map-keyword",
     level=Level.BROKEN,
     summary="a keyword that jax.shard_map does not have",
     advice="Use jax.jit(jax.shard_map(f, mesh=, in_specs=, out_specs=), donate_argnums=).",
-    explain=__doc__,
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
-    visit=visit,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, donate_argnums=0)  # SL711",

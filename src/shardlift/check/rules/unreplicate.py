@@ -45,13 +45,10 @@ def _is_stacked(file: File, node: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL402",
-    name="unreplicate",
     level=Level.SLOW,
     summary="unreplicate, or a tree map of x[0], on a pmap output",
     advice="Read x.addressable_shards[0].data.squeeze(0) of each leaf, or use out_axes=None.",
-    explain=__doc__,
     reference=f"{GUIDE}#the-unreplicate-anti-pattern",
-    visit=visit,
     words=("pmap", "jax_utils", "common_utils"),
     bad=(
         "from flax import jax_utils\nstate = jax_utils.unreplicate(state)  # SL402",

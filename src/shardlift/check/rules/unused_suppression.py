@@ -23,11 +23,9 @@ def visit_unused(file: File, comment: Suppression) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL001",
-    name="unused-suppression",
     level=Level.NOTE,
     summary="a noqa comment that suppresses nothing",
     advice="Remove the code from the comment.",
-    explain=__doc__,
     reference="https://docs.astral.sh/ruff/linter/#error-suppression",
     visit_unused=visit_unused,
     words=("noqa",),

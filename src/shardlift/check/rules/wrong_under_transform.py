@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shardlift.check.transforms import mapped_under_transform, without_jit
+from shardlift.check.transforms import matches_under_transform
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
@@ -17,21 +17,18 @@ from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 def visit(file: File) -> Iterator[Match]:
     """Transforms of pmapped functions in a project that several processes run."""
     if file.many_processes:
-        for node, transform, mapped in mapped_under_transform(file):
-            text = f"pmap inside {transform}: collectives do not cross processes"
-            edits, sites = without_jit(file, node), (mapped.node,) if mapped.file is file else ()
-            yield Match(node, text, edits, sites=sites)
+        yield from matches_under_transform(
+            file, "pmap inside {}: collectives do not cross processes"
+        )
 
 
 RULE = Rule(
     code="SL601",
-    name="wrong-under-transform",
     level=Level.BROKEN,
     summary="pmap inside a transform in a program of many processes",
-    advice="Call the pmapped function itself, or use jax.shard_map inside the transform.",
-    explain=__doc__,
+    advice="Call the pmapped function itself; for jax.vmap(jax.pmap(f)) write "
+    "jax.pmap(jax.vmap(f), in_axes=1, out_axes=1); under grad use shardlift.pmap.",
     reference=f"{GUIDE}#transforming-jax-pmap-e-g-jax-jit",
-    visit=visit,
     words=("pmap",),
     bad=(
         "import jax\njax.distributed.initialize()\nstep = jax.jit(jax.pmap(f))  # SL601",

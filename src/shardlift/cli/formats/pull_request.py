@@ -120,7 +120,10 @@ def _title(request: PullRequest) -> str:
 
 def _changes(request: PullRequest) -> Iterator[str]:
     files = sum(file.changed for file in request.migration.files)
-    yield f"`{request.tool}` rewrote places in {count(files, 'file')}: {_counted(request)}."
+    if request.kinds:
+        yield f"`{request.tool}` rewrote places in {count(files, 'file')}: {_counted(request)}."
+    else:
+        yield "Nothing was rewritten."
     for file in request.new_files:
         yield f"New: {code(file.path)}, {_lines(file.after)} lines of plain JAX."
     for choice in request.migration.processes:
@@ -158,20 +161,24 @@ def _needs(request: PullRequest) -> Iterator[str]:
     elif not request.migration.changes_program:
         yield f"JAX {number} or newer for the tests and notebooks; all other files: as before."
     else:
-        yield f"JAX {number} or newer.{' Raised:' if request.raised else ''}"
+        rest = left(request.raised, request.migration.requirements)
+        edited = [raised for raised in request.raised if raised not in rest]
+        yield f"JAX {number} or newer.{' Raised:' if edited else ''}"
         yield from (
             f"- {code(f'{short_path(pin.path)}:{pin.line}')}: {code(pin.text)} → {code(new)}"
-            for pin, new in request.raised
-            if (pin, new) not in left(request.raised, request.migration.requirements)
+            for pin, new in edited
         )
 
 
 def _refused(migration: Migration) -> Iterator[str]:
-    places = [
-        f"- {code(place(file.path, change.span))}: {text(change.reason)}"
-        for file in migration.files
-        for change in (*file.refused, *file.skipped)
-    ]
+    places = []
+    for file in migration.files:
+        reasons: dict[str, list[str]] = {}
+        for change in (*file.refused, *file.skipped):
+            reasons.setdefault(change.reason, []).append(place(file.path, change.span))
+        for reason, spans in reasons.items():
+            more = f" and {count(len(spans) - 1, 'other place')}" if len(spans) > 1 else ""
+            places.append(f"- {code(spans[0])}{more}: {text(reason)}")
     unread = [f"- {code(path)}, not read: {text(why)}" for path, why in migration.unreadable]
     yield from _shorten([*places, *unread])
 

@@ -20,9 +20,9 @@ from shardlift.cli.check_pool import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import find_files
 from shardlift.cli.lsp.documents import Document, Files
-from shardlift.rewrite.changes import Change, Decisions
+from shardlift.rewrite.changes import Decisions
 from shardlift.rewrite.engine import ProjectMigration
-from shardlift.rewrite.results import FileResult, Migration
+from shardlift.rewrite.results import FileResult
 from shardlift.source.edits import LINE_END, split_lines
 from shardlift.source.model import Edit, Finding, Span
 from shardlift.source.notebook import python_of_cell
@@ -48,7 +48,7 @@ class Analysis:
         self._files = files
         self._listed: dict[Path, list[str]] = {}
         # The last file that was rewritten: the next action is of the same one, as a rule.
-        self._migrated: tuple[Any, ProjectMigration, Migration] | None = None
+        self._migrated: tuple[Any, ProjectMigration] | None = None
 
     def forget_listing(self) -> None:
         """List the files of projects again: some were created or removed."""
@@ -109,20 +109,15 @@ class Analysis:
             project = ProjectMigration(
                 [document.path], self._files.read, self._files.exists, settings=key[1]
             )
-            self._migrated = key, project, project.render()
-        _, project, whole = self._migrated
-        own = next((file for file in whole.files if file.path == document.path), None)
-        if own is None:
-            reasons = [why for _, why in whole.unreadable]
-            return Rewrite(refused=reasons[0] if reasons else "there is nothing to rewrite")
-        if within is None:
-            return _rewrite(whole, own.refused)
-        chosen = {change.id for change in own.rewritten if _touches(change, within)}
-        refused = [change for change in own.refused if _touches(change, within)]
-        if not chosen:
-            return Rewrite(refused=refused[0].reason if refused else "there is nothing to rewrite")
-        left = {change.id: "not chosen" for change in own.rewritten if change.id not in chosen}
-        return _rewrite(project.render(Decisions(left=left)), refused)
+            self._migrated = key, project
+        lines = None if within is None else (within.line, within.end_line)
+        migration = self._migrated[1].render(Decisions(lines=lines))
+        if migration.changed:
+            return Rewrite(migration.changed)
+        refused = [change for file in migration.files for change in file.refused]
+        reasons = [one.reason for one in refused if lines is None or one.touches(*lines)]
+        reasons += [why for _, why in migration.unreadable]
+        return Rewrite(refused=reasons[0] if reasons else "there is nothing to rewrite")
 
     def suppression(self, document: Document, finding: Finding) -> Edit | None:
         """The edit that suppresses a finding; None if a comment would break the code."""
@@ -149,17 +144,6 @@ def _without_comment(text: str) -> frozenset[int]:
             if name in ("STRING", "FSTRING_END"):
                 inside.update(range(start, token.end[0]))
     return frozenset(inside)
-
-
-def _rewrite(migration: Migration, refused: tuple[Change, ...] | list[Change]) -> Rewrite:
-    if not migration.changed:
-        return Rewrite(refused=refused[0].reason if refused else "there is nothing to rewrite")
-    return Rewrite(migration.changed)
-
-
-def _touches(change: Change, within: Span) -> bool:
-    lines = [(change.span.line, change.span.end_line), *change.sites]
-    return any(first <= within.end_line and within.line <= last for first, last in lines)
 
 
 def _comment(lines: list[str], line: int, code: str, cell: int | None) -> Edit:

@@ -7,7 +7,7 @@ import json
 import os
 import tokenize
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardlift.cli.input_files import read_bytes
 from shardlift.source.notebook import source_of_cell
@@ -50,11 +50,6 @@ class Document:
                 texts.append(added + text)
                 added = ""
         return texts
-
-    def with_text(self, cell: int | None, text: str) -> Document:
-        """The document with another text of a cell, or of the file."""
-        place = 0 if cell is None else cell - 1
-        return replace(self, texts=(*self.texts[:place], text, *self.texts[place + 1 :]))
 
 
 def _encoded(text: str) -> bytes:

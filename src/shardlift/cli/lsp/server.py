@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,6 @@ from shardlift.check.rules import all_rules
 from shardlift.cli.lsp import messages
 from shardlift.cli.lsp.analysis import Analysis
 from shardlift.cli.lsp.documents import Document, Files
-from shardlift.cli.lsp.facts import facts_of
 from shardlift.cli.lsp.messages import NewText
 from shardlift.cli.lsp.positions import Positions
 from shardlift.rewrite.results import FileResult
@@ -37,6 +37,9 @@ _NOTEBOOKS = types.NotebookDocumentSyncOptions(
 
 def start() -> None:
     """Serve one editor on standard input and output, until it says goodbye."""
+    # A syntax tree is thousands of small objects without cycles that cost: with the defaults a
+    # third of the time of a check, and half of a rewrite, goes into looking for them.
+    gc.set_threshold(100_000, 50, 100)
     EditorSession().server.start_io()
 
 
@@ -48,12 +51,10 @@ class EditorSession:
             "shardlift", __version__, notebook_document_sync=_NOTEBOOKS
         )
         self.analysis = Analysis(Files(self._opened))
-        self.captures: list[str] = []
         self._changes = 0  # of open documents, since the session began
         # By path: the text that was last checked, after how many changes, and the findings.
         self._reports: dict[str, tuple[Document, int, FileReport]] = {}
         for name, handler in {
-            types.INITIALIZE: self.initialize,
             types.TEXT_DOCUMENT_DID_OPEN: self.opened,
             types.TEXT_DOCUMENT_DID_CHANGE: self.changed,
             types.TEXT_DOCUMENT_DID_SAVE: self.saved,
@@ -63,7 +64,6 @@ class EditorSession:
             types.NOTEBOOK_DOCUMENT_DID_SAVE: self.notebook_changed,
             types.NOTEBOOK_DOCUMENT_DID_CLOSE: self.notebook_closed,
             types.TEXT_DOCUMENT_HOVER: self.hover,
-            types.TEXT_DOCUMENT_CODE_LENS: self.code_lenses,
             types.CODE_ACTION_RESOLVE: self.resolve,
         }.items():
             self.server.feature(name)(_plain(handler))
@@ -72,12 +72,6 @@ class EditorSession:
         self.server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(_plain(self.code_actions))
 
     # ---- what the editor tells
-
-    def initialize(self, params: types.InitializeParams) -> None:
-        """Take the options of the session: `captures`, a list of patterns."""
-        options = params.initialization_options
-        given = options.get("captures", []) if isinstance(options, dict) else []
-        self.captures = [str(pattern) for pattern in given] if isinstance(given, list) else []
 
     async def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         """Show the findings of a file."""
@@ -162,20 +156,6 @@ class EditorSession:
             message = types.ShowMessageParams(types.MessageType.Info, text)
             self.server.window_show_message(message)
         return made or action
-
-    def code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
-        """The facts of recorded runs, above their sites."""
-        document, cell = self._document(params.text_document.uri)
-        config = self.analysis.config(document)
-        patterns = [*self.captures, *config.captures]
-        if cell is not None or not patterns:
-            return []
-        lenses = []
-        for fact in facts_of(document, config, patterns):
-            start = types.Position(fact.line - 1, 0)
-            command = types.Command(title=fact.text, command="")
-            lenses.append(types.CodeLens(types.Range(start, start), command=command))
-        return lenses
 
     # ---- documents
 

@@ -7,9 +7,8 @@ cells           values, in classes that must have one layout, and what is known 
 global_sites    the pmaps of a program, and what a recorded run proved of them
 stacked_arrays  how pmap code makes stacked arrays, and how it reads them
 followed_program  names, functions and classes of all files, each with its cell
-visitor         one visitor over the syntax trees; its functions are in `visit_expressions`,
-                `visit_calls` and `visit_statements`
-failures        one file or site that cannot be followed never turns off the rest
+visitor         one visitor over the syntax trees; its functions are in `visit_nodes` and
+                `visit_calls`
 dynamic         names that are reached without being written: `globals()`, `importlib`, `import *`
 outside_access  what code outside of the program, or not understood, may see
 connections     calls and the pmapped functions that they call
@@ -19,6 +18,5 @@ reasons         why an axis is kept, and what to change by hand
 array_text      the new text of each place; `rewrites`: the edits of all files
 shard_map_text  the text of a site, its specs and its comments; `mesh`: its mesh; `wrapper`: the
                 lambda around its function
-target          files, facts and decisions in, changed files out
 process_arrays  global arrays of many processes, each of which has a part
 """

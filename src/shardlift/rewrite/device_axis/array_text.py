@@ -78,7 +78,7 @@ def placed(made: Point, sharding: str, weak_types: WeakTypes) -> tuple[list[Edit
     assert made.inner is not None
     text, stand_in = _placed_text(made, sharding, weak_types)
     imports = jax_name(file)[1] | _copy(file, weak_types)[1]
-    return _around(file, made.at.node, made.inner, *text.split(stand_in)), imports
+    return text_around(file, made.at.node, made.inner, *text.split(stand_in)), imports
 
 
 def fits_on_a_line(made: Point, sharding: str, weak_types: WeakTypes) -> bool:
@@ -118,18 +118,8 @@ def laid_out(file: File, node: ast.AST, call: CallText) -> str:
     return render(call, Style.of(file.source.text), file.margin(line), column, after)
 
 
-def unsharded(made: Point) -> list[Edit]:
-    """`shard(x)` becomes `x`."""
-    assert made.inner is not None
-    return _without_call(made, made.inner)
-
-
-def assigns_to_itself(point: Point) -> bool:
+def own_assignment(point: Point) -> ast.Assign | None:
     """`x = unreplicate(x)`, which would become `x = x`."""
-    return _own_assignment(point) is not None
-
-
-def _own_assignment(point: Point) -> ast.Assign | None:
     statement = point.at.file.index.parents.get(point.at.node)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
@@ -141,12 +131,13 @@ def _own_assignment(point: Point) -> ast.Assign | None:
     return statement if same else None
 
 
-def _without_call(point: Point, inner: ast.expr) -> list[Edit]:
-    """A call that becomes its argument; an assignment of a name to itself is removed."""
-    statement = _own_assignment(point)
+def without_call(point: Point) -> list[Edit]:
+    """A call that becomes its argument, as `shard(x)`. An assignment to itself is removed."""
+    assert point.inner is not None
+    statement = own_assignment(point)
     if statement is not None:
         return [delete(point.at.file, statement)]
-    return _around(point.at.file, point.at.node, inner, "", "")
+    return text_around(point.at.file, point.at.node, point.inner)
 
 
 def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozenset[str]]:
@@ -157,18 +148,20 @@ def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozense
     file, node = use.at.file, use.at.node
     assert use.inner is not None
     if is_read_now(file, node, shared) or not (donated or shared):
-        return _without_call(use, use.inner), frozenset()
+        return without_call(use), frozenset()
     jax, imports = jax_name(file)
     copy = f"{numpy_name(file, jax)}.copy"
     if shared:
         opening, closing = (f"{copy}(", ")") if donated else ("", "")
         local = f"lambda x: {opening}x.addressable_data(0){closing}"
         if use.role is CellRole.FIRST or not isinstance(use.inner, _SIMPLE):
-            return _around(file, node, use.inner, f"{jax}.tree.map({local}, ", ")"), imports
-        return _around(file, node, use.inner, opening, f".addressable_data(0){closing}"), imports
+            return text_around(file, node, use.inner, f"{jax}.tree.map({local}, ", ")"), imports
+        return text_around(
+            file, node, use.inner, opening, f".addressable_data(0){closing}"
+        ), imports
     if use.role is CellRole.INDEX:
-        return _around(file, node, use.inner, f"{copy}(", ")"), imports
-    return _around(file, node, use.inner, f"{jax}.tree.map({copy}, ", ")"), imports
+        return text_around(file, node, use.inner, f"{copy}(", ")"), imports
+    return text_around(file, node, use.inner, f"{jax}.tree.map({copy}, ", ")"), imports
 
 
 def metrics(use: Point) -> tuple[list[Edit], frozenset[str]]:
@@ -180,7 +173,7 @@ def metrics(use: Point) -> tuple[list[Edit], frozenset[str]]:
     jax, imports = jax_name(file)
     module = file.text(function.value)
     opening = f"{module}.stack_forest({jax}.device_get("
-    return _around(file, node, use.inner, opening, "))"), imports
+    return text_around(file, node, use.inner, opening, "))"), imports
 
 
 def prefetched(use: Point) -> list[Edit]:
@@ -188,7 +181,10 @@ def prefetched(use: Point) -> list[Edit]:
     return [use.at.file.replace(_function(use.at.node), PREFETCH)]
 
 
-def _around(file: File, node: ast.AST, inner: ast.expr, opening: str, closing: str) -> list[Edit]:
+def text_around(
+    file: File, node: ast.AST, inner: ast.expr, opening: str = "", closing: str = ""
+) -> list[Edit]:
+    """An expression in the place of one that it is a part of, with other text around it."""
     is_simple = isinstance(inner, (*_SIMPLE, ast.Tuple))  # an argument has its parentheses
     if not opening and not closing and not is_simple:
         opening, closing = "(", ")"

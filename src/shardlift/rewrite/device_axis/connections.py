@@ -23,7 +23,6 @@ from shardlift.rewrite.device_axis.cells import (
     part,
     unify,
 )
-from shardlift.rewrite.device_axis.failures import blame
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram, Indexed, PendingCall
 from shardlift.rewrite.device_axis.global_sites import GlobalSite, OutputKind
 from shardlift.rewrite.device_axis.keyword_calls import by_position
@@ -38,17 +37,13 @@ def connect(program: FollowedProgram) -> None:
     known = [call for call in program.pending if _sites_of(call)]
     for call in program.pending:
         if not _sites_of(call):
-            with blame(call.at.file):
-                _call_unknown(call)
+            _call_unknown(call)
     for call in known:
-        with blame(call.at.file):
-            _connect_call(program, call)
+        _connect_call(program, call)
     for indexed in rows:
-        with blame(indexed.at.file):
-            _pick(indexed)
+        _pick(indexed)
     for site in program.sites.values():
-        with blame(site.file):
-            _join_calls(site)
+        _join_calls(site)
     for site, cell in program.mapped:  # one that goes where it is not followed does not change
         site.obstacles += [_passed_on(said) for said in find(cell).escapes]
 

@@ -9,7 +9,6 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from shardlift.rewrite.device_axis.failures import blame
 from shardlift.rewrite.passes import Rendering
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match
@@ -25,23 +24,17 @@ def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> N
     """Remove from the new texts what they do not use and the old ones did."""
     old = {file.path: file for file in files}
     for _ in range(_ROUNDS):
-        new = {path: _parse(file, renderings[path]) for path, file in old.items()}
+        new = {p: File(renderings[p].source, file.project) for p, file in old.items()}
         dead: dict[str, list[Match]] = {}
         for path, file in new.items():
             if file.source.text == old[path].source.text or path.endswith("__init__.py"):
                 continue
             mentioned = [_mentioned(other) for other in new.values() if other is not file]
-            with blame(old[path]):
-                dead[path] = list(_dead(old[path], file, frozenset[str]().union(*mentioned)))
+            dead[path] = list(_dead(old[path], file, frozenset[str]().union(*mentioned)))
         for path, matches in dead.items():
             renderings[path].make(new[path], matches)
         if not any(dead.values()):
             return
-
-
-def _parse(old: File, new: Rendering) -> File:
-    with blame(old):
-        return File(new.source, old.project)
 
 
 def _mentioned(file: File) -> frozenset[str]:
@@ -55,8 +48,7 @@ def _mentioned(file: File) -> frozenset[str]:
 def _dead(old: File, new: File, elsewhere: frozenset[str]) -> Iterator[Match]:
     """The functions and assignments that only the old text uses."""
     texts = {node.value for node in new.index.nodes(ast.Constant) if isinstance(node.value, str)}
-    hidden = new.source.cells.unread if new.source.cells is not None else frozenset[str]()
-    kept = elsewhere | texts | hidden | {node.attr for node in new.index.nodes(ast.Attribute)}
+    kept = elsewhere | texts | {node.attr for node in new.index.nodes(ast.Attribute)}
     for node in new.index.root.body:
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
             was_used = _is_used(old.index.root, node.name, _named(old, node.name))
@@ -109,10 +101,9 @@ def _path(file: File, node: ast.AST) -> tuple[str, ...]:
 def _cut_function(file: File, node: ast.FunctionDef) -> Edit:
     """Delete a function, the comment right above it and the blank lines below it."""
     first, last = node.lineno, (node.end_lineno or node.lineno) + 1
-    cells = file.source.cells.first_lines if file.source.cells is not None else ()
-    while first > 1 and first not in cells and file.lines[first - 2].startswith("#"):
+    while first > 1 and file.lines[first - 2].startswith("#"):
         first -= 1
-    while last < len(file.lines) and last not in cells and not file.lines[last - 1].strip():
+    while last < len(file.lines) and not file.lines[last - 1].strip():
         last += 1
     is_last = last >= len(file.lines) and not file.lines[-1].strip()
     while is_last and first > 2 and not file.lines[first - 2].strip():

@@ -10,11 +10,10 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shardlift.rewrite.device_axis.cells import NodePlace
-from shardlift.rewrite.device_axis.failures import blame
 from shardlift.source.file import File
 from shardlift.source.modules import LIBRARIES, module_parts
 from shardlift.source.scopes import Scope
@@ -58,17 +57,22 @@ class Reach:
     names: frozenset[str] | None = None
 
 
-def find_reaches(files: Sequence[File], lost: Container[File] = ()) -> Iterator[Reach]:
-    """Every dynamic access in the files of a program, but for those that are lost."""
+def find_reaches(files: Sequence[File]) -> Iterator[Reach]:
+    """Every dynamic access in the files of a program."""
     modules = {file: module_parts(file.path) for file in files}
     words_of = functools.cache(lambda file: frozenset(_WORD.findall(file.source.text)))
-    for file in (one for one in files if one not in lost):
-        with blame(file):
-            names: list[_Name] = [*file.index.nodes(ast.Name), *file.index.nodes(ast.Attribute)]
-            for node in names:
-                yield from _named(file, node, modules)
-            for alias in file.index.nodes(ast.alias):
-                yield from _imported(file, alias, modules, words_of)
+    for file in files:
+        if file.source.cells is not None:  # its cells show values, and magics may use all names
+            yield from _all_names(NodePlace(file, file.index.root), file)
+        names: list[_Name] = [*file.index.nodes(ast.Name), *file.index.nodes(ast.Attribute)]
+        for node in names:
+            yield from _named(file, node, modules)
+        for alias in file.index.nodes(ast.alias):
+            yield from _imported(file, alias, modules, words_of)
+
+
+def _all_names(at: NodePlace, file: File) -> Iterator[Reach]:
+    return (Reach(at, file, scope) for scope in file.index.opens.values())
 
 
 def _named(file: File, node: _Name, modules: _Modules) -> Iterator[Reach]:
@@ -80,7 +84,7 @@ def _named(file: File, node: _Name, modules: _Modules) -> Iterator[Reach]:
     is_whole = not isinstance(parent, ast.Attribute) or parent.attr in _ALL_OF_A_MODULE
     if name in _SHOWING or (is_whole and paths & _OF_THIS_FILE):
         if not ("builtins.vars" in paths and given):  # the attributes of an object
-            yield from (Reach(at, file, scope) for scope in file.index.opens.values())
+            yield from _all_names(at, file)
     elif paths & _LOADERS or (name in _PATCHERS and given and _text(given[0])):
         if not isinstance(parent, ast.Compare):  # "ipykernel" in sys.modules
             asked = parent.slice if isinstance(parent, ast.Subscript) else next(iter(given), None)

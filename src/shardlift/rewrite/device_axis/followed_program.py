@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from shardlift.capture import schema
 from shardlift.rewrite.device_axis.cells import (
@@ -74,17 +73,11 @@ class FollowedProgram:
         self,
         files: Iterable[File],
         captures: Sequence[schema.Capture] = (),
-        lost: Mapping[File, Exception] = MappingProxyType({}),
     ) -> None:
-        """Find the sites of the files; nothing is visited yet.
-
-        `lost` are the files that could not be followed, and why.
-        """
+        """Find the sites of the files; nothing is visited yet."""
         self.files = list(files)
-        self.captures = captures
-        self.lost = lost
         self.sites: dict[ast.AST, GlobalSite] = {
-            site.node: site for site in find_program_sites(self.files, captures, lost)
+            site.node: site for site in find_program_sites(self.files, captures)
         }
         self.fields: dict[tuple[ast.ClassDef, str], Cell] = {}
         self.functions: dict[ast.AST, Called] = {}
@@ -242,22 +235,3 @@ class FollowedProgram:
     @staticmethod
     def _sees(file: File, node: ast.Name, scope: Scope | None) -> bool:
         return file.index.binding_scope(node)[0] is scope
-
-    def is_last_use(self, root: Cell, file: File, node: ast.AST) -> bool:
-        """Whether a value is returned by the only function that has a name for it."""
-        parent = file.index.parents.get(node)
-        while isinstance(parent, (ast.Tuple, ast.Attribute, ast.Subscript)):
-            parent = file.index.parents.get(parent)
-        around = file.index.function_around(node)
-        if not isinstance(parent, ast.Return) or around is None:
-            return False
-        elsewhere = (*self.fields.values(), *(c.result for c in self.functions.values()))
-        if any(find(cell) is root for cell in elsewhere):
-            return False
-        scope = file.index.opens[around]
-        bound = [one for one, cell in self._bindings.items() if find(cell) is root]
-        if any(file.index.scope_of.get(one) is not scope for one in bound):
-            return False
-        names = {getattr(one, "id", "") for one in bound}
-        uses = (one for one in file.index.within(around, ast.Name) if one.id in names)
-        return all(file.index.scope_of.get(use) is scope for use in uses)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
 from shardlift.capture import schema
 from shardlift.rewrite.device_axis.cells import Cell, Key
-from shardlift.rewrite.device_axis.failures import blame
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.recordings import Doubt, assign_facts
+from shardlift.rewrite.device_axis.recordings import assign_facts
 from shardlift.rewrite.device_axis.stacked_arrays import all_devices
 from shardlift.rewrite.nested import tangled
 from shardlift.rewrite.options import (
@@ -52,7 +51,7 @@ class GlobalSite:
     donated: tuple[int, ...] = ()
     static: tuple[int, ...] = ()
     facts: schema.SiteFacts | None = None
-    doubt: Doubt | None = None  # why recorded runs are not believed
+    doubt: Obstacle | None = None  # why recorded runs are not believed
     ran_on_all_devices: bool = False  # in recorded runs
     calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
@@ -186,24 +185,16 @@ def _spellings(path: Sequence[Key]) -> list[str]:
 
 
 def find_program_sites(
-    files: Sequence[File], captures: Sequence[schema.Capture], lost: Container[File] = ()
+    files: Sequence[File], captures: Sequence[schema.Capture]
 ) -> list[GlobalSite]:
-    """Every pmap of a program, with what runs recorded of it, unless that is out of date.
-
-    Files that are lost are left out: their arrays do not change.
-    """
-    sites = [site for file in files if file not in lost for site in _find_sites(file)]
+    """Every pmap of a program, with what runs recorded of it, unless that is out of date."""
+    sites = [site for file in files for site in _find_sites(file)]
     assign_facts(sites, files, captures)
     return sites
 
 
 def _find_sites(file: File) -> list[GlobalSite]:
     """Every pmap of a file, in the order of the text."""
-    with blame(file):
-        return _sites_in(file)
-
-
-def _sites_in(file: File) -> list[GlobalSite]:
     inside = tangled(file)
     sites: list[GlobalSite] = []
     for mention in file.mentions:
@@ -260,10 +251,9 @@ def _obstacles(site: GlobalSite, decorated: ast.AST | None) -> Iterable[Obstacle
     axis = site.options.keywords.get("axis_name")
     while isinstance(axis, ast.Attribute):
         axis = axis.value
-    if axis is not None and not isinstance(axis, (ast.Constant, ast.Name)):
+    is_text = isinstance(axis, ast.Constant) and isinstance(axis.value, str)
+    if axis is not None and not is_text and not isinstance(axis, ast.Name):
         yield obstacle(ObstacleKind.AXIS_COMPUTED, Advice.AXIS_WRITTEN)
-    if isinstance(axis, ast.Constant) and not isinstance(axis.value, str):
-        yield obstacle(ObstacleKind.AXIS_NO_STRING, Advice.AXIS_WRITTEN)
     if isinstance(site.options.keywords.get("out_axes"), ast.List):
         yield obstacle(ObstacleKind.OUT_AXES_LIST, Advice.RETURN_TUPLE)
     if any(number < 0 for number in (*site.donated, *site.static)):

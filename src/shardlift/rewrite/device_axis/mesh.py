@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
-from shardlift.rewrite.device_axis.failures import blame
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
@@ -44,7 +43,9 @@ class Meshes:
             first = self._first.setdefault(place.file, statement)
             if statement.lineno < first.lineno:
                 self._first[place.file] = statement
-        self._scripts = {file: self._may_touch_devices(file) for file in self._first}
+        self._scripts = {
+            file: may_touch_devices(file, first.lineno) for file, first in self._first.items()
+        }
         self.default_axis = _default_axis(program)
         self._axes_of_training = _axes_of_training(program)
 
@@ -86,8 +87,7 @@ class Meshes:
     def definitions(self) -> Iterator[tuple[File, Match]]:
         """The statements that make the meshes that were used."""
         for file, names in self._names.items():
-            with blame(file):
-                yield file, self._defined(file, names)
+            yield file, self._defined(file, names)
 
     def _defined(self, file: File, names: Mapping[str, str]) -> Match:
         first, style = self._first[file], Style.of(file.source.text)
@@ -103,10 +103,6 @@ class Meshes:
         edit = Edit(file.stretch(line, 0, line, 0), text)
         imports = jax_name(file)[1] | ({_TYPE} if imported else set())
         return Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
-
-    def _may_touch_devices(self, file: File) -> bool:
-        with blame(file):
-            return may_touch_devices(file, self._first[file].lineno)
 
 
 def axis_of(site: GlobalSite) -> tuple[str | None, str]:

@@ -6,14 +6,11 @@ Such values cannot change. This is decided after all files were visited.
 from __future__ import annotations
 
 import ast
-import re
 
 from shardlift.rewrite.device_axis.cells import CellRole, Escape, NodePlace, Point, add_made, escape
 from shardlift.rewrite.device_axis.dynamic import Reach, find_reaches
-from shardlift.rewrite.device_axis.failures import blame
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.source.file import File
-from shardlift.source.modules import module_parts
 from shardlift.source.scopes import FUNCTIONS, Function
 from shardlift.source.values import External, Instance, Known, Value
 
@@ -21,13 +18,8 @@ from shardlift.source.values import External, Instance, Known, Value
 def expose(program: FollowedProgram) -> None:
     """Note which functions others may call, and which values they may see."""
     exposed: set[ast.AST] = set()
-    for file in program.lost:
-        _expose_to(program, file, exposed)
-    for file in program.files:
-        _expose_to_magics(program, file, exposed)
-    for reach in find_reaches(program.files, program.lost):
-        with blame(reach.at.file):
-            _expose_names(program, reach, exposed)
+    for reach in find_reaches(program.files):
+        _expose_names(program, reach, exposed)
     _expose_functions(program)
     _expose_globals(program)
     for (owner, _), cell in program.fields.items():
@@ -35,14 +27,6 @@ def expose(program: FollowedProgram) -> None:
         if said is not None and said.at is not None:
             escape(cell, said)
             add_made(cell, Point(CellRole.ELSEWHERE, said.at, why=said))
-
-
-def _expose_to_magics(program: FollowedProgram, file: File, exposed: set[ast.AST]) -> None:
-    """Lines of a notebook that are not Python may use all names that they have a word for."""
-    cells = file.source.cells
-    if cells is not None and cells.unread and file.index.root.body:
-        at = NodePlace(file, file.index.root.body[0])
-        _expose_names(program, Reach(at, file, file.index.module, cells.unread), exposed)
 
 
 def _expose_names(program: FollowedProgram, reach: Reach, exposed: set[ast.AST]) -> None:
@@ -58,28 +42,6 @@ def _expose_names(program: FollowedProgram, reach: Reach, exposed: set[ast.AST])
             module = _module_of(program, reach.file, node)
             if module is not None:
                 _expose_names(program, Reach(reach.at, module, module.index.module), exposed)
-
-
-def _expose_to(program: FollowedProgram, lost: File, exposed: set[ast.AST]) -> None:
-    """A file that could not be followed may use all that it names, and every object."""
-    at = NodePlace(lost, lost.index.root.body[0])
-    said = Escape(at, f"may be used in {lost.path}, which could not be followed", True)
-    words = frozenset(re.findall(r"\w+", lost.source.text))
-    for scope in lost.index.opens.values():
-        _expose_names(program, Reach(at, lost, scope), exposed)
-    for node in lost.index.functions():
-        program.open(program.function(Known(node, lost)), said)
-    for file in program.files:
-        if _may_import(file, words):
-            _expose_names(program, Reach(at, file, file.index.module, words), exposed)
-        for owner in file.index.nodes(ast.ClassDef):
-            program.leaked.setdefault(program.top_class(owner, file), said)
-
-
-def _may_import(file: File, words: frozenset[str]) -> bool:
-    """Whether a text with these words may name a module. `from . import x` names no module."""
-    parts = module_parts(file.path)
-    return not parts or parts[-1] in words or file.path.endswith("__init__.py")
 
 
 def _expose_value(program: FollowedProgram, value: Value, said: Escape) -> None:
@@ -102,13 +64,11 @@ def _module_of(program: FollowedProgram, file: File, node: ast.AST) -> File | No
 def _expose_functions(program: FollowedProgram) -> None:
     for file in program.files:
         for owner in file.index.nodes(ast.ClassDef):
-            with blame(file):
-                program.top_class(owner, file)  # which notes what a library may see into
+            program.top_class(owner, file)  # which notes what a library may see into
     overridden = _overridden(program)
     for file in program.files:
-        for node in file.index.functions() if file not in program.lost else ():
-            with blame(file):
-                said = _other_callers(program, file, node, overridden)
+        for node in file.index.functions():
+            said = _other_callers(program, file, node, overridden)
             if said is not None:
                 program.open(program.function(Known(node, file)), said)
 

@@ -10,30 +10,19 @@ import ast
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from shardlift.capture import schema
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.text_digest import digest
-from shardlift.rewrite.device_axis.failures import blame
-from shardlift.rewrite.device_axis.reasons import Advice, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.source.mentions import is_decorator
 
 if TYPE_CHECKING:
     from shardlift.rewrite.device_axis.global_sites import GlobalSite
     from shardlift.source.file import File
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Why recorded runs of a site are not believed: one of these."""
-
-    changed: str = ""  # a file that has another text now
-    undated: bool = False  # the runs do not say which text they ran
-    outputs: tuple[str, str] | None = None  # the parts of the output in two runs
-    elsewhere: str = ""  # the file of a run that mapped a function of this name
 
 
 def assign_facts(
@@ -43,35 +32,22 @@ def assign_facts(
     believed: dict[GlobalSite, list[schema.SiteFacts]] = {}
     unsure: set[GlobalSite] = set()  # sites that a run did not surely call on all of its devices
     for capture in captures:
-        matches = _without_ambiguous(_matches(sites, capture))
+        matches = _without_ambiguous({site: _recorded(site, capture) for site in sites})
         changed = _changed_file(files, capture)
         for site, recorded in matches.items():
-            doubt = Doubt(changed) if changed else _undated(site, capture)
-            if doubt is None:
+            is_dated = bool(_digests(site.file, [site.file], capture))
+            if is_dated and not changed:
                 believed.setdefault(site, []).append(recorded)
                 unsure |= set() if _is_on_all_devices(recorded, capture) else {site}
                 if _is_on_some_devices(recorded, capture):
                     site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS, Advice.ONE_ROW_EACH))
             else:
+                kind = ObstacleKind.FILE_CHANGED if changed else ObstacleKind.UNDATED
+                doubt = obstacle(kind, Advice.RECORD_AGAIN, file=changed or site.file.path)
                 site.doubt = site.doubt or doubt
-    for site in sites:
-        elsewhere = None if site in believed or site.doubt else _namesake(site, captures)
-        if elsewhere is not None:
-            site.doubt = Doubt(elsewhere=elsewhere)
     for site, runs in believed.items():
-        with blame(site.file):
-            site.facts, site.doubt = combine(runs), _disagreement(runs)
+        site.facts, site.doubt = combine(runs), _disagreement(site, runs)
         site.ran_on_all_devices = site not in unsure
-
-
-def _matches(
-    sites: Sequence[GlobalSite], capture: schema.Capture
-) -> dict[GlobalSite, schema.SiteFacts | None]:
-    recorded: dict[GlobalSite, schema.SiteFacts | None] = {}
-    for site in sites:
-        with blame(site.file):
-            recorded[site] = _recorded(site, capture)
-    return recorded
 
 
 def _is_on_all_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
@@ -122,11 +98,14 @@ def _on_several_devices(runs: Sequence[schema.SiteFacts]) -> Sequence[schema.Sit
     return [run for run in runs if run.axis_size != 1] or runs
 
 
-def _disagreement(runs: Sequence[schema.SiteFacts]) -> Doubt | None:
+def _disagreement(site: GlobalSite, runs: Sequence[schema.SiteFacts]) -> Obstacle | None:
     runs = _on_several_devices(runs)
     parts = [", ".join(p.path for p in run.proofs) for run in runs if run.proofs]
     differing = next((other for other in parts if other != parts[0]), None)
-    return None if differing is None else Doubt(outputs=(parts[0], differing))
+    if differing is None:
+        return None
+    about = {"name": site.name, "parts": f"{parts[0]} and {differing}"}
+    return obstacle(ObstacleKind.RUNS_DISAGREE, Advice.SAME_OUTPUT, **about)
 
 
 def _without_ambiguous(
@@ -141,13 +120,6 @@ def _without_ambiguous(
     }
 
 
-def _namesake(site: GlobalSite, captures: Sequence[schema.Capture]) -> str | None:
-    """The file that mapped a function of this name in a run, if that is another one."""
-    files = [one.file for run in captures for one in run.sites if one.function == site.name]
-    here = site.file.path
-    return next((file for file in files if not is_file(file, here)), None)
-
-
 def _changed_file(files: Sequence[File], capture: schema.Capture) -> str:
     """A file whose text is not the one that was recorded."""
     for file in files:
@@ -155,11 +127,6 @@ def _changed_file(files: Sequence[File], capture: schema.Capture) -> str:
         if known and digest(file.source.text) not in known:
             return file.path
     return ""
-
-
-def _undated(site: GlobalSite, capture: schema.Capture) -> Doubt | None:
-    known = _digests(site.file, [site.file], capture)
-    return None if known else Doubt(undated=True)
 
 
 def _digests(file: File, files: Sequence[File], capture: schema.Capture) -> set[str]:

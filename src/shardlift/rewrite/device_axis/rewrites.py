@@ -1,17 +1,17 @@
-"""The edits that follow from the layouts: of sites, and of places that make or read arrays."""
+"""`--to global` and `--to jit`: files, facts and decisions in, changed files out.
+
+The edits follow from the layouts: of sites, and of places that make or read arrays.
+"""
 
 from __future__ import annotations
 
-import ast
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from shardlift.capture import schema
 from shardlift.rewrite import sites as shard_map_sites
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.changes import ChangeId, Decisions, notebook_id
+from shardlift.rewrite.changes import ChangeId, Decisions
 
 # The functions of the visitor register themselves when their modules are imported.
 from shardlift.rewrite.device_axis import (  # noqa: F401
@@ -20,12 +20,11 @@ from shardlift.rewrite.device_axis import (  # noqa: F401
     process_arrays,
     shard_map_text,
     visit_calls,
-    visit_expressions,
-    visit_statements,
+    visit_nodes,
 )
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point, WeakTypes
 from shardlift.rewrite.device_axis.connections import connect
-from shardlift.rewrite.device_axis.failures import NotFollowedError, blame
+from shardlift.rewrite.device_axis.dead_code import drop_dead_code
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.keyword_calls import unnamed_calls, unnamed_operand
@@ -38,15 +37,42 @@ from shardlift.rewrite.device_axis.solve import (
     KeptAxis,
     decide,
     findings,
-    sites_of,
 )
 from shardlift.rewrite.device_axis.visitor import Visitor
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
+from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.whole_batch import JitPlan, choose, rewrites
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import prefetch_splits
 from shardlift.source.model import HelperRequest, Kind, Match
+from shardlift.source.text import Source, UnreadableError
+
+
+class GlobalTarget:
+    """A program whose values are followed once, whatever changes are chosen."""
+
+    def __init__(self, files: Iterable[File], facts: Sequence[schema.Capture], goal: Goal) -> None:
+        """`facts` are those of recorded runs."""
+        self._goal = goal
+        self.program = analyse(files, facts)
+
+    def render(
+        self, decisions: Decisions, unchanged: Callable[[Source], Rendering]
+    ) -> dict[str, Rendering]:
+        """The files that change because their arrays lose the device axis, or cannot."""
+        files = self.program.files
+        planned = plan(self.program, decisions, self._goal)
+        renderings = {file.path: unchanged(file.source) for file in files}
+        for finding in planned.findings:
+            rendering = renderings[finding.at.file.path]
+            match = Match(finding.at.node, finding.text, kind=Kind.SITE)
+            rendering.refused.append(rendering.change(finding.at.file, match))
+        for file in files:
+            if file.path in planned.rewrites:
+                renderings[file.path].make(file, planned.rewrites[file.path])
+        drop_dead_code(files, renderings)
+        return {path: one for path, one in renderings.items() if one.changes or one.refused}
 
 
 @dataclass
@@ -67,33 +93,17 @@ class AxisPlan:
                 self.add(file, rewrite)
 
 
-def analyse(
-    files: Iterable[File],
-    captures: Sequence[schema.Capture] = (),
-    lost: Mapping[File, Exception] = MappingProxyType({}),
-) -> FollowedProgram:
-    """Follow the values of a program whose files these are, without those that are lost."""
-    files = list(files)
-    while True:
-        try:
-            return _analyse(files, captures, lost)
-        except NotFollowedError as error:
-            if error.file in lost:
-                raise
-            lost = {**lost, error.file: error.cause}
-
-
-def _analyse(
-    files: Sequence[File], captures: Sequence[schema.Capture], lost: Mapping[File, Exception]
-) -> FollowedProgram:
-    program = FollowedProgram(files, captures, lost)
+def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> FollowedProgram:
+    """Follow the values of a program whose files these are. Raises UnreadableError."""
+    program = FollowedProgram(files, captures)
     for site in program.sites.values():
-        with blame(site.file):
-            site.obstacles += _cannot_be_written(site)
+        site.obstacles += _cannot_be_written(site)
     if program.sites:
-        for file in (one for one in files if one not in lost):
-            with blame(file):
+        for file in program.files:
+            try:
                 Visitor(program, file, file.index.module).block(file.index.root.body)
+            except RecursionError:  # an expression of a thousand terms, say
+                raise UnreadableError(f"{file.path} is nested too deeply to follow") from None
         expose(program)
         connect(program)
     return program
@@ -106,8 +116,7 @@ def plan(
 
     The layouts are decided anew for each choice, since a site that is not changed keeps the arrays
     that it takes and gives stacked, and so does every other site that shares these arrays. The
-    values are followed once, by `analyse`: that does not depend on the choice. Raises
-    NotFollowedError if a file cannot be written.
+    values are followed once, by `analyse`: that does not depend on the choice.
     """
     sites = program.sites.values()
     left = {
@@ -130,17 +139,6 @@ class _LeftError(Exception):
         self.sites = sites
 
 
-@contextlib.contextmanager
-def _writing(sites: Sequence[GlobalSite]) -> Iterator[None]:
-    try:
-        yield
-    except (NotFollowedError, _LeftError):
-        raise
-    except Exception as error:
-        failed = obstacle(ObstacleKind.FAILED, None, error=error)
-        raise _LeftError(dict.fromkeys(sites, failed)) from error
-
-
 def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstacle]) -> AxisPlan:
     decision = decide(program, left)
     result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
@@ -149,19 +147,17 @@ def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstac
     jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
     for site in program.sites.values():
         step = jitted.steps.get(site)
-        with _writing([site]):
-            if step is not None:
-                result.add_once(rewrites(site, step, meshes))
-            elif _is_rewritten(program, site, decision):
-                _rewrite_site(result, program, site, decision, meshes)
+        if step is not None:
+            result.add_once(rewrites(site, step, meshes))
+        elif _is_rewritten(program, site, decision):
+            _rewrite_site(result, program, site, decision, meshes)
     for site, refusal in jitted.refusals.items():
         text = f"{site.name} is not rewritten to jax.jit of the whole batch: {refusal}"
         result.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not AxisLayout.STACKED:
-            with _writing(sites_of(root)):
-                _rewrite_class(result, program, root, layout, meshes)
+            _rewrite_class(result, program, root, layout, meshes)
     for file, definition in meshes.definitions():
         result.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
     return result
@@ -179,8 +175,6 @@ def _is_rewritten(program: FollowedProgram, site: GlobalSite, decision: Decision
 
 
 def _identity(site: GlobalSite) -> ChangeId:
-    if site.file.source.cells is not None:
-        return notebook_id(site.file.path)
     span = site.file.span(site.node)
     return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 
@@ -201,6 +195,8 @@ def _rewrite_site(
 
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
     file = site.file
+    if file.source.cells is not None:
+        yield obstacle(ObstacleKind.NOTEBOOK, Advice.MOVE_TO_MODULE)
     for name in (jax_name(file)[0], shard_map_text.AT_CALL, mesh.HELPER):
         if is_shadowed(file, site.node, name):
             at = NodePlace(file, site.node)
@@ -226,7 +222,7 @@ def _rewrite(
     if role is CellRole.REPLICATE and layout is AxisLayout.WHOLE:
         return _replicated(root, point, meshes)
     if role is CellRole.SHARD:
-        edits = array_text.unsharded(point)
+        edits = array_text.without_call(point)
     elif role in (CellRole.FIRST, CellRole.INDEX):
         is_shared = point.at.file.many_processes
         edits, imports = array_text.first(point, _is_given_away(program, root, point), is_shared)
@@ -264,18 +260,12 @@ def _weak_types(root: Cell, point: Point) -> WeakTypes:
 
 def _is_given_away(program: FollowedProgram, root: Cell, point: Point) -> bool:
     """Whether a value that is read may be donated while the program still uses it."""
-    if not _is_donated(root):
-        return False
-    if program.is_last_use(root, point.at.file, point.at.node):
-        return False
-    return not (array_text.assigns_to_itself(point) and program.has_one_name(root, point.at))
-
-
-def _is_donated(root: Cell) -> bool:
-    return any(
+    is_donated = any(
         use.site is not None and use.role is CellRole.ARGUMENT and use.position in use.site.donated
         for use in root.uses
     )
+    is_replaced = array_text.own_assignment(point) and program.has_one_name(root, point.at)
+    return is_donated and not is_replaced
 
 
 def _axis_name(root: Cell) -> str | None:
@@ -292,38 +282,26 @@ def _plain_site(
     file, style = site.file, Style.of(site.file.source.text)
     if shard_map_text.needs_wrapper(program, site, decision):
         return _wrapped_site(program, site, decision, meshes)
-    form, helpers = shard_map_text.plain_form(site, decision, meshes, _donation(site))
+    form, helpers = shard_map_text.plain_form(site, decision, meshes)
     edits = shard_map_sites.edits_of(
         file, site.node, site.options.operand, form, style, unnamed_operand(site)
     )
     edits += (
-        *shard_map_text.row_edits(program, site, decision),
+        *(shard_map_text.row_edits(program, site, decision) or ()),
         *shard_map_text.comments_above(site),
     )
-    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
+    return Match(site.node, "", edits, shard_map_text.imports_of(site), helpers, kind=Kind.SITE)
 
 
 def _wrapped_site(
     program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
 ) -> Match:
     """The same with a lambda around the function."""
-    form, helpers = shard_map_text.mapping_form(site, decision, meshes, _donation(site))
+    form, helpers = shard_map_text.mapping_form(site, decision, meshes)
     wrapper = shard_map_text.wrapper_of(program, site, decision)
     assert wrapper is not None
     call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
     text = array_text.laid_out(site.file, site.node, call)
-    rows = shard_map_text.row_edits(program, site, decision)
+    rows = shard_map_text.row_edits(program, site, decision) or ()
     edits = (site.file.replace(site.node, text), *rows, *shard_map_text.comments_above(site))
-    return Match(site.node, "", edits, _imports(site), helpers, kind=Kind.SITE)
-
-
-def _donation(site: GlobalSite) -> tuple[str, ...]:
-    donated = site.options.text("donate_argnums")
-    return (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
-
-
-def _imports(site: GlobalSite) -> frozenset[str]:
-    imports = jax_name(site.file)[1]
-    if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
-        imports |= partial_name(site.file)[1]
-    return imports
+    return Match(site.node, "", edits, shard_map_text.imports_of(site), helpers, kind=Kind.SITE)

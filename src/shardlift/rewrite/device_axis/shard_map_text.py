@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText
@@ -16,9 +16,9 @@ from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper, request_helper
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.device_axis.wrapper import Wrapper, filled, wrap
+from shardlift.rewrite.device_axis.wrapper import Wrapper, filled, with_row, wrap
 from shardlift.rewrite.forms import CallForm
-from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.scripts import runs_at_import, runs_once
 from shardlift.source.comments import comments_in
 from shardlift.source.file import File
@@ -47,36 +47,36 @@ def not_plain(program: FollowedProgram, site: GlobalSite, decision: Decision) ->
 
 def needs_wrapper(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
     """Whether there is a lambda around the function of a site."""
-    return bool(site.static) or _row_edits(program, site, decision) is None
+    return bool(site.static) or row_edits(program, site, decision) is None
 
 
 def wrapper_of(program: FollowedProgram, site: GlobalSite, decision: Decision) -> Wrapper | None:
     """The lambda around the function of a site, for static arguments and rows."""
-    takes_rows = _row_edits(program, site, decision) is None
+    takes_rows = row_edits(program, site, decision) is None
     return wrap(program, site, decision, functools.partial(_row_of, site) if takes_rows else None)
 
 
 def plain_form(
-    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
+    site: GlobalSite, decision: Decision, meshes: Meshes
 ) -> tuple[CallForm, frozenset[HelperRequest]]:
     """The two calls of a site, and the helpers that they need."""
     file = site.file
     axis, written = axis_of(site)
     if runs_at_import(file, site.node) and not meshes.is_variable(file, axis):
-        form = CallForm(_specs(site, decision, written), outer, written, name=AT_CALL)
+        form = CallForm(_specs(site, decision, written), donation(site), written, name=AT_CALL)
         return form, frozenset({request_helper(file, AT_CALL)})
-    return mapping_form(site, decision, meshes, outer)
+    return mapping_form(site, decision, meshes)
 
 
 def mapping_form(
-    site: GlobalSite, decision: Decision, meshes: Meshes, outer: tuple[str, ...]
+    site: GlobalSite, decision: Decision, meshes: Meshes
 ) -> tuple[CallForm, frozenset[HelperRequest]]:
     """The two calls of a site that is evaluated when devices may be touched."""
     file = site.file
     axis, written = axis_of(site)
     mesh = meshes.text(file, axis, written)
     inner = (f"mesh={mesh}", *_specs(site, decision, written), "check_vma=False")
-    form = CallForm(inner, outer, None, name=f"{jax_name(file)[0]}.shard_map")
+    form = CallForm(inner, donation(site), None, name=f"{jax_name(file)[0]}.shard_map")
     return form, needs_helper(file, mesh)
 
 
@@ -84,15 +84,35 @@ def _specs(site: GlobalSite, decision: Decision, axis: str) -> tuple[Argument, A
     """`in_specs` and `out_specs`; one spec for all outputs if it is the same."""
     arguments = [k for k in range(site.arguments or 0) if k not in site.static]
     jax, outputs = jax_name(site.file)[0], decision.outputs(site)
-    inputs = [_spec(decision.argument(site, k), jax, axis) for k in arguments]
-    listed = f"in_specs=({inputs[0]},)" if len(inputs) == 1 else CallText("in_specs=", (*inputs,))
-    specs = [_spec(layout, jax, axis) for layout in outputs]
+    inputs = [spec(decision.argument(site, k), jax, axis) for k in arguments]
+    specs = [spec(layout, jax, axis) for layout in outputs]
     is_one = len(set(specs)) == 1
-    return listed, f"out_specs={specs[0]}" if is_one else CallText("out_specs=", (*specs,))
+    given = f"out_specs={specs[0]}" if is_one else CallText("out_specs=", (*specs,))
+    return listed("in_specs", inputs), given
 
 
-def _spec(layout: AxisLayout, jax: str, axis: str) -> str:
+def spec(layout: AxisLayout, jax: str, axis: str) -> str:
+    """The spec of a layout."""
     return f"{jax}.P()" if layout is AxisLayout.WHOLE else f"{jax}.P({axis})"
+
+
+def listed(name: str, texts: Sequence[str]) -> Argument:
+    """An argument that is a tuple."""
+    return f"{name}=({texts[0]},)" if len(texts) == 1 else CallText(f"{name}=", (*texts,))
+
+
+def donation(site: GlobalSite) -> tuple[str, ...]:
+    """The option of jit that donates arguments, as the site has it."""
+    donated = site.options.text("donate_argnums")
+    return (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
+
+
+def imports_of(site: GlobalSite) -> frozenset[str]:
+    """What the text of a site imports."""
+    imports = jax_name(site.file)[1]
+    if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
+        imports |= partial_name(site.file)[1]
+    return imports
 
 
 # ---- comments between the arguments: they move above the statement, as one would by hand
@@ -131,20 +151,21 @@ def _first_line(file: File, node: ast.expr) -> int:
 # ---- rows: what stays one per device
 
 
-def row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -> list[Edit]:
-    """The edits of the mapped function: it takes and returns blocks of one row."""
-    return _row_edits(program, site, decision) or []
-
-
 def _row_of(site: GlobalSite, number: int, name: str) -> str:
     """The row of an argument, an expression."""
-    taken = _taken(site, number)
-    if _is_leaf(site, number, name):
-        return taken(name)
-    return f"{jax_name(site.file)[0]}.tree.map(lambda x: {taken('x')}, {name})"
+    jax, is_leaf = jax_name(site.file)[0], _is_leaf(site, number, name)
+    block = name if is_leaf else "x"
+    # Where the number of rows is not known, it fails if there are more than devices, as pmap did.
+    squeezed = f"{numpy_name(site.file, jax)}.squeeze({block}, 0)"
+    row = f"{block}[0]" if _has_one_row(site, number) else squeezed
+    return row if is_leaf else f"{jax}.tree.map(lambda x: {row}, {name})"
 
 
-def _row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -> list[Edit] | None:
+def row_edits(program: FollowedProgram, site: GlobalSite, decision: Decision) -> list[Edit] | None:
+    """The edits of the mapped function: it takes and returns blocks of one row. None if it cannot.
+
+    A lambda around it does that then.
+    """
     arguments = range(site.arguments or 0)
     given = [k for k in arguments if decision.argument(site, k) is AxisLayout.STACKED]
     outputs = decision.outputs(site)
@@ -258,21 +279,6 @@ def _blank_line(file: File, function: ast.FunctionDef, edits: Sequence[Edit]) ->
     return [Edit(top, "\n")] if is_above and any(edit.span == top for edit in edits) else []
 
 
-def _taken(site: GlobalSite, number: int) -> Callable[[str], str]:
-    """How the row of an argument is written."""
-    numpy = numpy_name(site.file, jax_name(site.file)[0])
-    return _one_row if _has_one_row(site, number) else _only_row(numpy)
-
-
-def _one_row(name: str) -> str:
-    return f"{name}[0]"
-
-
-def _only_row(numpy: str) -> Callable[[str], str]:
-    """As pmap did, it fails where there are more rows than devices."""
-    return lambda name: f"{numpy}.squeeze({name}, 0)"
-
-
 def _has_one_row(site: GlobalSite, number: int) -> bool:
     """Whether an argument is made with as many rows as there are devices."""
     made = find(site.given[number][0]).made if number in site.given else []
@@ -336,12 +342,7 @@ def _add_rows(
 
 
 def _add_row(file: File, node: ast.expr, is_leaf: bool) -> list[Edit]:
-    jax = jax_name(file)[0]
-    opening, closing = (
-        (f"{numpy_name(file, jax)}.expand_dims(", ", 0)")
-        if is_leaf
-        else (f"{jax}.tree.map(lambda x: {numpy_name(file, jax)}.expand_dims(x, 0), ", ")")
-    )
+    opening, closing = with_row(file, "\0", is_leaf).split("\0")
     if isinstance(node, ast.Tuple) and not file.text(node).startswith("("):
         opening, closing = f"{opening}(", f"){closing}"
     before = Edit(file.stretch(*position(node), *position(node)), opening)

@@ -16,11 +16,9 @@ from types import MappingProxyType
 from shardlift.capture import schema
 from shardlift.rewrite.device_axis.array_text import in_the_way
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point, find
-from shardlift.rewrite.device_axis.failures import blame, or_failure
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.recordings import Doubt
 
 
 class AxisLayout(StrEnum):
@@ -136,25 +134,12 @@ def _may_differ(proof: schema.Proof, proofs: Sequence[schema.Proof]) -> Obstacle
 
 def _without_facts(site: GlobalSite) -> Obstacle:
     if site.doubt is not None:
-        return _not_believed(site, site.doubt)
+        return site.doubt
     if site.facts is None:
         return obstacle(ObstacleKind.NOT_RECORDED, Advice.RECORD, name=site.name)
     if site.facts.axis_size == 1:
         return obstacle(ObstacleKind.ONE_DEVICE, Advice.RECORD_ON_MORE, name=site.name)
     return obstacle(ObstacleKind.NO_PROOF, Advice.RECORD_ALONE, name=site.name)
-
-
-def _not_believed(site: GlobalSite, doubt: Doubt) -> Obstacle:
-    if doubt.changed:
-        return obstacle(ObstacleKind.FILE_CHANGED, Advice.RECORD_AGAIN, file=doubt.changed)
-    if doubt.outputs is not None:
-        parts = " and ".join(doubt.outputs)
-        kind = ObstacleKind.RUNS_DISAGREE
-        return obstacle(kind, Advice.SAME_OUTPUT, name=site.name, parts=parts)
-    if doubt.elsewhere:
-        about = {"name": site.name, "file": doubt.elsewhere, "here": site.file.path}
-        return obstacle(ObstacleKind.OTHER_FILE, Advice.RECORD, **about)
-    return obstacle(ObstacleKind.UNDATED, Advice.RECORD_AGAIN, file=site.file.path)
 
 
 def count_global_arrays(program: FollowedProgram) -> int:
@@ -183,8 +168,8 @@ def decide(
     for cell in program.tracked:
         decision.classes |= {id(root): root for root in _with_parts(cell)}
     for key, root in decision.classes.items():
-        not_whole = or_failure(_not_whole, decision, root)
-        not_global = or_failure(_not_global, decision, root)
+        not_whole = _not_whole(decision, root)
+        not_global = _not_global(decision, root)
         if not_whole is None:
             decision.layouts[key] = AxisLayout.WHOLE
         elif not_global is None:
@@ -215,7 +200,7 @@ def _withdraw(decision: Decision) -> bool:
     before = dict(decision.layouts)
     for key, root in decision.classes.items():
         is_stacked = decision.layouts[key] is AxisLayout.STACKED
-        why = None if is_stacked else or_failure(_unproven, decision, root)
+        why = None if is_stacked else _unproven(decision, root)
         if why is not None:
             decision.layouts[key] = AxisLayout.STACKED
             decision.reasons[key] = why
@@ -334,8 +319,7 @@ def findings(program: FollowedProgram, decision: Decision) -> list[KeptAxis]:
     """What keeps its device axis, once per argument and output of a pmapped function."""
     kept: list[KeptAxis] = []
     for site in program.sites.values():
-        with blame(site.file):
-            kept += _of_site(site, decision)
+        kept += _of_site(site, decision)
     return list({(str(finding.at), finding.text): finding for finding in kept}.values())
 
 

@@ -1,6 +1,6 @@
 """The program as a flow of values: one visitor, with one function per type of node.
 
-The functions are in `expressions`, `calls` and `statements`. Each returns the cell of its node, and
+The functions are in `visit_nodes` and `visit_calls`. Each returns the cell of its node, and
 notes what the node does to the values inside of it.
 """
 
@@ -23,8 +23,8 @@ from shardlift.rewrite.device_axis.cells import (
 )
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
-from shardlift.source.reaching import DEFINITIONS, after_definition, within_scope
-from shardlift.source.scopes import FUNCTIONS, Function, Scope
+from shardlift.source.reaching import after_definition, within_scope
+from shardlift.source.scopes import DEFINITIONS, FUNCTIONS, Function, Scope
 from shardlift.source.values import Instance, Known, Value
 
 Visit = Callable[["Visitor", Any], Cell | None]

@@ -17,6 +17,7 @@ from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.names import jax_name
+from shardlift.source.file import File
 from shardlift.source.scopes import positional
 
 
@@ -33,7 +34,7 @@ class Wrapper:
         """The lambda that takes the arrays."""
         return f"lambda {', '.join(self._arrays)}: {self.body}"
 
-    def call(self, jax: str, inner: Sequence[Argument], outer: Sequence[str]) -> CallText:
+    def call(self, jax: str, inner: Sequence[Argument], outer: Sequence[Argument]) -> CallText:
         """`jax.jit(jax.shard_map(lambda …))`, with another lambda if there are static arguments."""
         mapping = f"{jax}.shard_map"
         if not self.static:
@@ -124,8 +125,13 @@ def _with_rows(site: GlobalSite, decision: Decision, body: str) -> str | None:
         return body
     if layouts != {AxisLayout.STACKED}:
         return None
-    jax = jax_name(site.file)[0]
-    numpy = numpy_name(site.file, jax)
-    if site.is_array(()):
-        return f"{numpy}.expand_dims({body}, 0)"
-    return f"{jax}.tree.map(lambda x: {numpy}.expand_dims(x, 0), {body})"
+    return with_row(site.file, body, site.is_array(()))
+
+
+def with_row(file: File, text: str, is_leaf: bool) -> str:
+    """The text of a value with an axis of one row."""
+    jax = jax_name(file)[0]
+    numpy = numpy_name(file, jax)
+    if is_leaf:
+        return f"{numpy}.expand_dims({text}, 0)"
+    return f"{jax}.tree.map(lambda x: {numpy}.expand_dims(x, 0), {text})"

@@ -29,11 +29,3 @@ def _of_one_process(devices: Any) -> Any:
     if any(d.process_index != jax.process_index() for d in devices):
         raise RuntimeError("written for one process, not for several")
     return devices
-
-
-def _at_axes(change: Callable[..., Any], specs: Any, tree: Any) -> Any:
-    def at_axis(spec: jax.P, part: Any) -> Any:
-        axes = tuple(k for k, name in enumerate(spec) if name is not None)
-        return jax.tree.map(lambda x: change(x, axes), part)
-
-    return jax.tree.map(at_axis, specs, tree)

@@ -14,8 +14,10 @@ import numpy as np
 from shardlift.capture.layouts import Array, bits_of, root
 from shardlift.verify.compare.array_distance import float_info, is_float, wide
 
-NEARLY = 2e-3  # relative deviation up to which a factor counts as constant
+NEARLY = 2e-3  # relative deviation up to which a factor is the number of devices
 EXACTLY = 1e-5  # the same where only one number tells the factor
+ROUNDED = 1e-4  # relative deviation of the difference that any other factor leaves
+FEWEST = 3  # numbers that have to agree on a factor that is not the number of devices
 
 
 class Suspicion(StrEnum):
@@ -88,27 +90,54 @@ def _one_for_all(
 
 
 def _factor(before: Array, after: Array, axis: int | None, devices: int) -> str:
+    factor = confirmed_factor(before, after, axis, devices)
+    return "" if factor is None else words_for(factor, devices)
+
+
+def confirmed_factor(before: Array, after: Array, axis: int | None, devices: int) -> float | None:
+    """The constant factor, unless so few numbers agree on it that it may be chance.
+
+    Any number is a multiple of any other: one is enough for the number of devices only.
+    """
     factor = constant_factor(before, after)
-    if factor is None:
-        return ""
-    if root(before, axis).size == 1 and not is_of_devices(factor, devices, EXACTLY):
-        return ""  # any number is a multiple of any other
-    return words_for(factor, devices)
+    numbers = root(before, axis)
+    single = numbers.size == 1
+    if factor is None or is_of_devices(factor, devices, EXACTLY if single else NEARLY):
+        return factor
+    if np.unique(np.abs(numbers)).size < FEWEST:
+        return None
+    rest = _rest(before, after, factor)
+    rounding = 8 * float(float_info(before.dtype).eps) if is_float(before.dtype) else 0.0
+    difference = abs(factor - 1)
+    is_clear = difference > 100 * rounding
+    return factor if is_clear and rest <= max(ROUNDED * difference, rounding) else None
 
 
 def constant_factor(before: Array, after: Array) -> float | None:
     """The number by which ``before`` is multiplied to give ``after``, if there is one but 1."""
-    if not is_float(before.dtype) and before.dtype.kind not in "iu":
+    if not is_float(before.dtype) and before.dtype.kind not in "iuc":
         return None
-    left, right = wide(before).ravel(), wide(after).ravel()
-    if not (np.isfinite(left).all() and np.isfinite(right).all()) or not left.size:
+    left, right = _numbers(before), _numbers(after)
+    if left.shape != right.shape or not left.size or not np.any(left):
         return None
-    largest = np.abs(left).max()
-    scale = float(np.dot(left, right) / np.dot(left, left)) if largest else 0.0
-    if not scale or abs(scale - 1) < NEARLY:
+    if not (np.isfinite(left).all() and np.isfinite(right).all()):
         return None
-    rest = np.abs(right - scale * left).max()
-    return scale if rest <= NEARLY * abs(scale) * largest else None
+    scale = float((np.vdot(left, right) / np.vdot(left, left)).real)
+    if not scale or abs(scale - 1) < ROUNDED:
+        return None
+    return (
+        scale if _rest(before, after, scale) <= NEARLY * min(abs(scale), abs(scale - 1)) else None
+    )
+
+
+def _rest(before: Array, after: Array, scale: float) -> float:
+    """What a factor leaves of the difference, relative to the largest number."""
+    left, right = _numbers(before), _numbers(after)
+    return float(np.abs(right - scale * left).max() / np.abs(left).max())
+
+
+def _numbers(array: Array) -> Array:
+    return (array.astype(np.complex128) if array.dtype.kind == "c" else wide(array)).ravel()
 
 
 def is_of_devices(factor: float, devices: int, tolerance: float = NEARLY) -> bool:

@@ -102,7 +102,11 @@ def _rows(array: Array) -> Array:
 
 
 def cause_of(
-    before: CollectiveResult, after: CollectiveResult, unequal: ArrayPair, backward: int
+    before: CollectiveResult,
+    after: CollectiveResult,
+    unequal: ArrayPair,
+    backward: int,
+    devices: int,
 ) -> str:
     """Why an operation gets another number, if that is a factor; empty if it is none.
 
@@ -115,11 +119,13 @@ def cause_of(
     means = [result.form.uses[0].factor if result.form.uses else 1.0 for result in (before, after)]
     size = causes.size_of(factor)
     if _is_same(before.array, _like(after.array, before.array)):
-        if means[0] == means[1]:
+        if abs(means[1] / means[0] / factor - 1) > causes.NEARLY:
             return f"{size}: by a factor after the collective"
         wrong, right = ("psum", "pmean") if means[1] > means[0] else ("pmean", "psum")
         return f"{size}: {wrong} instead of {right}"
-    if backward:
+    if causes.confirmed_factor(*unequal, 0, devices) is None:
+        return ""
+    if backward and causes.is_of_devices(factor, devices):
         return f"{size}: {SUMMED_TWICE if backward > 0 else SUMMED_LESS}"
     return f"{size}: what is summed is"
 

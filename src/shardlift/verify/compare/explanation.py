@@ -68,6 +68,8 @@ def _of_arrays(far: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
         what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
         yield f"{what}: {cause}"
     outputs = [f for f in far if f.part == Part.OUTPUTS and f.path not in clues.exchanged]
+    if clues.inputs and not clues.itself:
+        return  # outputs of other inputs: what they look like is no cause
     if outputs and not inside:
         first = min(finding.call for finding in outputs)
         early = [finding for finding in outputs if finding.call == first]
@@ -77,7 +79,7 @@ def _of_arrays(far: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
 
 
 def _count_causes(findings: Collection[LeafDifference], clues: Clues) -> Counter[str]:
-    return Counter(_cause(finding, clues) for finding in findings if finding.cause)
+    return Counter(cause for finding in findings if (cause := _cause(finding, clues)))
 
 
 def _cause(finding: LeafDifference, clues: Clues) -> str:
@@ -88,8 +90,10 @@ def _cause(finding: LeafDifference, clues: Clues) -> str:
         Suspicion.STATISTICS: bool(only) or clues.whole_batch,
     }
     suspicion = finding.suspicion
-    if suspicion is None or not confirmed[suspicion]:
+    if suspicion is None:
         return finding.cause
+    if not confirmed[suspicion]:  # any few numbers look like statistics
+        return "" if suspicion is Suspicion.STATISTICS else finding.cause
     return f"{finding.cause}: {suspicion}"
 
 

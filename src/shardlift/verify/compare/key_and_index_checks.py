@@ -44,9 +44,11 @@ def cause(form: ArrayForm, before: Array, after: Array) -> str:
         return f"other random keys than before{line}"
     if before.ndim > 1:
         return f"a value computed from axis_index changed{line}"
+    is_moved = np.array_equal(np.sort(before), np.sort(after))
+    order = ": the axes of the mesh have another order" * is_moved
     return (
         f"a value computed from axis_index is {_row(after)} on the devices, where it was "
-        f"{_row(before)}: the axes of the mesh have another order{line}"
+        f"{_row(before)}{order}{line}"
     )
 
 
@@ -54,17 +56,28 @@ def _row(array: Array) -> str:
     return " ".join(f"{number:g}" for number in array.tolist())
 
 
-def only_one(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Iterator[tuple[str, str]]:
-    """Which of the programs has collectives more often, and these in words."""
-    results = [_results(forms) for forms in (before, after)]
-    for kind in sorted({form.collective for forms in results for form in forms}):
-        lines = [Counter(f.about for f in forms if f.collective == kind) for forms in results]
-        for which, (own, other) in (("before", lines), ("after", lines[::-1])):
-            more = own - other
-            if own.total() > other.total() and more:
-                text = next(iter(more))
-                words = f"{kind} only {which}: {text}" if text else f"more {kind} {which}"
-                yield which, words
+def only_one(
+    before: Sequence[ArrayForm], after: Sequence[ArrayForm], alone: Sequence[Sequence[int]]
+) -> Iterator[tuple[str, str]]:
+    """Which of the programs has collectives more often, and these in words.
+
+    ``alone``: the results without a partner. Their line is named if it is the only one, or the
+    first of them if the other program has no collective of that kind.
+    """
+    forms = before, after
+    counts = [Counter(form.collective for form in _results(side)) for side in forms]
+    for kind in sorted({*counts[0], *counts[1]}):
+        for k, which in enumerate(("before", "after")):
+            others = counts[1 - k][kind]
+            if counts[k][kind] <= others:
+                continue
+            single = _results([forms[k][place] for place in alone[k]])
+            lines = list(dict.fromkeys(f.about for f in single if f.collective == kind))
+            if not lines or "" in lines or (others and len(lines) > 1):
+                yield which, f"more {kind} {which}"
+            else:
+                more = f", and {len(lines) - 1} more" * (len(lines) > 1)
+                yield which, f"{kind} only {which}: {lines[0]}{more}"
 
 
 def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:

@@ -372,9 +372,11 @@ class SiteComparison:
     ) -> None:
         """Compare results of collectives up to rounding: outputs show other differences."""
         forms = self._forms(0, before), self._forms(1, after)
-        self._compare_keys_and_indices(left, right, forms)
         pairs, *alone = pair_collectives(*forms, (before.digests, after.digests))
         samples = left, right
+        self._compare_keys_and_indices(samples, forms)
+        for which, text in key_and_index_checks.only_one(*forms, alone):
+            self.clues.collectives[text] = which
         if not (left.hidden or right.hidden):
             self._note_alone(samples, forms, alone)
         far: list[tuple[int, int, LeafDifference]] = []
@@ -460,7 +462,7 @@ class SiteComparison:
             finding = self.spread.accept(finding, samples[0], places[0], forms[0])
         if finding is None or finding.close:
             return None
-        cause = cause_of(*results, arrays, _backward_change(forms))
+        cause = cause_of(*results, arrays, _backward_change(forms), self.devices)
         return dataclasses.replace(finding, cause=cause, suspicion=None) if cause else finding
 
     def _results(
@@ -511,15 +513,13 @@ class SiteComparison:
         results = self._results(samples, places, forms)
         return results is not None and difference(*results, self.devices) is None
 
-    def _compare_keys_and_indices(self, left: Sample, right: Sample, forms: FormLists) -> None:
-        """Compare keys, indices and collectives: they show why numbers differ, not whether."""
+    def _compare_keys_and_indices(self, samples: SamplePair, forms: FormLists) -> None:
+        """Compare keys and indices: they show why numbers differ, not whether."""
         for i, j in key_and_index_checks.pair_keys_and_indices(*forms):
-            arrays = self._arrays((left, right), Part.INSIDE, (i, j), (forms[0][i], forms[1][j]))
+            arrays = self._arrays(samples, Part.INSIDE, (i, j), (forms[0][i], forms[1][j]))
             cause = key_and_index_checks.cause(forms[0][i], *arrays) if arrays else ""
             if cause:
                 self.clues.keys_and_indices[cause] = None
-        for which, text in key_and_index_checks.only_one(*forms):
-            self.clues.collectives[text] = which
 
     def _explain_inputs(self, left: Sample, right: Sample) -> None:
         """Explain the first inputs that differ."""

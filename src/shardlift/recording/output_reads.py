@@ -1,11 +1,17 @@
-"""Finds the site and the output that an array came from, when it is read."""
+"""Observes reads of outputs, and finds the site and the output that an array came from."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 
+import shardlift
+from shardlift import arrays
+from shardlift.arrays import replicas
+from shardlift.arrays.reads import Tell, observe_reads
 from shardlift.recording.site_records import SiteRecord
 
 MOST_ORIGINS = 20_000  # kinds of outputs that are remembered
@@ -46,3 +52,20 @@ class Origins:
     def find(self, array: jax.Array) -> Origin | None:
         """What an array may be; None if it is no output."""
         return self._known.get((id(array.aval), id(array.sharding)))
+
+
+@contextlib.contextmanager
+def observed_reads(tell: Tell) -> Iterator[None]:
+    """For the length of a ``with``, ``jax.device_get`` and ``unreplicate`` tell what they read."""
+    device_get = observe_reads(jax.device_get, "device_get", tell)
+    unreplicate = observe_reads(arrays.unreplicate, "unreplicate", tell)
+    places: list[tuple[Any, str, Any]] = [(jax, "device_get", device_get)]
+    places += [(module, "unreplicate", unreplicate) for module in (arrays, replicas, shardlift)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in places]
+    for module, name, function in places:
+        setattr(module, name, function)
+    try:
+        yield
+    finally:
+        for module, name, function in before:
+            setattr(module, name, function)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from shardlift.check.renames import gone
-from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
 from shardlift.source.removed_names import NUMPY, names
 
-
-def visit(file: File) -> Iterator[Match]:
-    """Every use of such a name."""
-    yield from gone(file, NUMPY)
-
-
+visit = partial(gone, rows=NUMPY)
 RULE = Rule(
     code="SL108",
-    name="removed-array-name",
     level=Level.BROKEN,
     summary="a name of jax.numpy, jax.random or jax.ops that is gone",
     advice="Write what the message names.",
-    explain=__doc__,
     reference=CHANGELOG,
-    visit=visit,
     names=names(NUMPY),
     bad=(
         "import jax.numpy as jnp\ny = jnp.product(x)  # SL108",

@@ -53,7 +53,6 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap in a file, rewritten or refused."""
     if goal is Goal.SHIM:
         return
-    style = Style.of(file.source.text)
     inside = tangled(file)
     done: set[ast.AST] = set()
     looked_into = _why_looked_into(file) if file.mentions else None
@@ -61,20 +60,20 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     reasons = {mention: _why_not(file, mention, inside) or looked_into for mention in own}
     explicit: Mapping[Mention, ExplicitSite] = {}
     if goal is not Goal.FIX:
-        explicit = _explicit(file, [m for m in own if reasons[m] is None], style)
+        explicit = _explicit(file, [m for m in own if reasons[m] is None])
     for mention in file.mentions:
         if mention.path in library_sites.LIBRARIES:
             yield library_sites.rewrite_mention(file, mention)
         elif reasons[mention] is not None:
             yield Match(mention.node, reasons[mention] or "", kind=kind_of(mention))
         elif mention in explicit:
-            yield _write_out(file, mention, explicit[mention], style)
+            yield _write_out(file, mention, explicit[mention])
         elif mention.name not in done:
-            yield _rewrite(file, mention, style, done, goal)
+            yield _rewrite(file, mention, done, goal)
     yield from _others(file)
 
 
-def _explicit(file: File, mentions: list[Mention], style: Style) -> Mapping[Mention, ExplicitSite]:
+def _explicit(file: File, mentions: list[Mention]) -> Mapping[Mention, ExplicitSite]:
     """The sites whose calls are written out; all of a file, or none."""
     sites: dict[Mention, Options] = {}
     for mention in mentions:
@@ -85,17 +84,25 @@ def _explicit(file: File, mentions: list[Mention], style: Style) -> Mapping[Ment
         if len(levels) > 1 or has_comments(file, mention.node, levels[0].operand):
             return {}
         sites[mention] = levels[0]
-    return explicit_sites(file, sites, style)
+    return explicit_sites(file, sites, _style(file)) if sites else {}
 
 
-def _write_out(file: File, mention: Mention, site: ExplicitSite, style: Style) -> Match:
+def _write_out(file: File, mention: Mention, site: ExplicitSite) -> Match:
     """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, and the mesh."""
     operand = _levels(file, mention)[0][0].operand
-    edits = (*site.mesh, *edits_of(file, mention.node, operand, site.form, style))
+    edits = (*site.mesh, *edits_of(file, mention.node, operand, site.form, _style(file)))
     helper = HelperRequest(site.form.rows, axis=site.axis)
     return Match(
         mention.node, "", edits, jax_name(file)[1], frozenset({helper}), kind=kind_of(mention)
     )
+
+
+def _style(file: File) -> Style:
+    """The style of a file, which takes a second parse: only what is laid out asks for it."""
+    if _style not in file.memo:
+        file.memo[_style] = Style.of(file.source.text)
+    style: Style = file.memo[_style]
+    return style
 
 
 def kind_of(mention: Mention) -> Kind:
@@ -171,13 +178,13 @@ def _means_another(name: str) -> str:
     return f"the name `{name}` means something else here"
 
 
-def _rewrite(file: File, mention: Mention, style: Style, done: set[ast.AST], goal: Goal) -> Match:
+def _rewrite(file: File, mention: Mention, done: set[ast.AST], goal: Goal) -> Match:
     try:
         levels, inside = _levels(file, mention)
         if len(levels) == 1:
             return _rename(file, mention, levels[0], goal)
         done.update(inside)
-        return _rewrite_nested(file, mention, levels, style)
+        return _rewrite_nested(file, mention, levels, _style(file))
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=kind_of(mention))
     except NotLiteralError:

@@ -20,15 +20,15 @@ def _explicit_mesh(file: File) -> Iterator[Match]:
         value = file.only(mesh) if mesh is not None else None
         if mesh is None or specs is None or spec(file, specs) == ():
             continue
-        if isinstance(value, Result) and value.path == "jax.make_mesh":
-            typed = len(value.call.args) > 2 or any(
-                keyword.arg in ("axis_types", None) for keyword in value.call.keywords
-            )
-            if not typed and not _places(file, value):
-                yield Match(
-                    mesh,
-                    "make_mesh creates Explicit axes: unplaced inputs raise an error",
-                )
+        if not isinstance(value, Result) or value.path != "jax.make_mesh":
+            continue
+        if not _is_typed(value.call) and not _places(file, value):
+            yield Match(mesh, "make_mesh creates Explicit axes: unplaced inputs raise an error")
+
+
+def _is_typed(call: ast.Call) -> bool:
+    """Whether a mesh is made with `axis_types`, or may be."""
+    return len(call.args) > 2 or any(k.arg in ("axis_types", None) for k in call.keywords)
 
 
 def _places(file: File, mesh: Result) -> bool:
@@ -75,9 +75,7 @@ _ABSTRACT_MESH = "jax.sharding.AbstractMesh"
 def _abstract_mesh(file: File) -> Iterator[Match]:
     """Calls of AbstractMesh without `axis_types`."""
     for call in file.index.nodes(ast.Call):
-        if file.called(call) != _ABSTRACT_MESH or len(call.args) > 2:
-            continue
-        if not any(keyword.arg in ("axis_types", None) for keyword in call.keywords):
+        if file.called(call) == _ABSTRACT_MESH and not _is_typed(call):
             yield Match(call, "this AbstractMesh has Explicit axes since JAX 0.12, and Auto before")
 
 

@@ -17,13 +17,11 @@ from shardlift.source.shard_maps import NAMES, NEW, OLD
 
 def visit(file: File) -> Iterator[Match]:
     """Imports of the old name, and uses of its full name."""
-    for statement in file.index.nodes(ast.ImportFrom):
-        of_it = statement.module == "jax.experimental.shard_map"
-        if of_it and not is_guarded(file, statement, OLD, NEW):
-            yield Match(statement, "jax.experimental.shard_map is deprecated: use jax.shard_map")
-    for node in file.index.nodes(ast.Attribute):
-        of_it = node.attr == "shard_map" and file.name(node) == OLD
-        if of_it and not is_guarded(file, node, OLD, NEW):
+    imports = file.index.nodes(ast.ImportFrom)
+    attributes = (n for n in file.index.nodes(ast.Attribute) if n.attr == "shard_map")
+    uses = [n for n in imports if n.module == "jax.experimental.shard_map"]
+    for node in (*uses, *(n for n in attributes if file.name(n) == OLD)):
+        if not is_guarded(file, node, OLD, NEW):
             yield Match(node, "jax.experimental.shard_map is deprecated: use jax.shard_map")
 
 

@@ -83,8 +83,8 @@ def _devices_of_rows(file: File, sharding: ast.expr) -> str:
 
 def _arguments(file: File, node: ast.AST | None, *names: str) -> list[ast.expr]:
     """The arguments of a call of one of these functions that has no keywords."""
-    plain = isinstance(node, ast.Call) and not node.keywords
-    return node.args if plain and isinstance(node, ast.Call) and file.called(node) in names else []
+    plain = isinstance(node, ast.Call) and not node.keywords and file.called(node) in names
+    return node.args if isinstance(node, ast.Call) and plain else []
 
 
 def _repeats(file: File, node: ast.expr) -> bool:

@@ -16,7 +16,7 @@ from rich.text import Text
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
 from shardlift.cli import contents as writing
-from shardlift.cli import git, leftovers, requirements, transaction
+from shardlift.cli import git, requirements, transaction
 from shardlift.cli.captures import read_capture
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.console import phases
@@ -26,10 +26,10 @@ from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
-from shardlift.cli.leftovers import Leftover
 from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.stop import end_by_exception, stop
 from shardlift.cli.verify_options import Function, VerifyOptions
+from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
@@ -157,12 +157,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _write(migration, contents, root, asked.allow_dirty)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
-    remaining: Sequence[Leftover] = ()
-    if goal is not Goal.FIX:
-        remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
-    request = PullRequest(
-        migration, raised, remaining, verified, options.verify or "", goal, settings.target
-    )
+    request = PullRequest(migration, raised, verified, options.verify or "", goal, settings.target)
     if asked.pr is not None:
         _describe(request, asked.pr)
     if asked.style == "json":
@@ -175,8 +170,6 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
             _say(line, diff)
         _summary(migration, diff, asked.verbose)
         for line in pull_request.facts(request):
-            _say(line, diff)
-        for line in leftovers.sentences(remaining, asked.verbose):
             _say(line, diff)
         for line in requirements.sentences(raised, settings, migration):
             _say(line, diff)
@@ -202,7 +195,9 @@ def _verify(
         stop_without_jax(error)
     try:
         with end_by_exception(), phases(asked.quiet) as tell:
-            request = verified_migration.request(project, contents, root, options, asked.verbose)
+            request = verified_migration.request(
+                project, contents, root, options, asked.goal, asked.verbose
+            )
             return verified_migration.verify_migration(request, tell)
     except verified_migration.ERRORS as error:
         from shardlift.cli.stuck import explain_error
@@ -289,7 +284,7 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
             for line in by_reason(file.path, changes, word):
                 _say(line, diff)
     for choice in migration.processes:
-        option = "" if choice.asked else " (--processes one|many)"
+        option = "" if choice.asked else " (--processes N)"
         _say(f"{formats.processes(choice)}{option}", diff)
         if choice.kept:
             _say(formats.WAYS_ON, diff)
@@ -307,7 +302,7 @@ def by_reason(path: str, changes: Sequence[Change], word: str) -> list[str]:
     for reason, (first, *others) in groups.items():
         numbers = [str(change.span.line) for change in others]
         shown = [*numbers[:_SHOWN_LINES], "..."] if len(numbers) > _SHOWN_LINES else numbers
-        also = f" (and {_count(len(others), 'other place')}: line {', '.join(shown)})"
+        also = f" (and {count(len(others), 'other place')}: line {', '.join(shown)})"
         lines.append(f"{place(path, first.span)}: {word}: {reason}{also if others else ''}")
     return lines
 
@@ -324,15 +319,11 @@ def _totals(migration: Migration, diff: bool) -> str:
     verb = "would be" if diff else "was" if rewritten == 1 else "were"
     files = sum(file.changed for file in migration.files)
     parts = [
-        f"{_count(rewritten, 'place')} {verb} rewritten in {_count(files, 'file')}"
+        f"{count(rewritten, 'place')} {verb} rewritten in {count(files, 'file')}"
         if rewritten
-        else f"Nothing to rewrite in {_count(migration.looked_at, 'file')}",
+        else f"Nothing to rewrite in {count(migration.looked_at, 'file')}",
         f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",
         f"{skipped} skipped, guarded by the program itself" if skipped else "",
-        f"{_count(unreadable, 'file')} not looked at" if unreadable else "",
+        f"{count(unreadable, 'file')} not looked at" if unreadable else "",
     ]
     return f"{', '.join(part for part in parts if part)}."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

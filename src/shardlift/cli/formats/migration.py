@@ -110,8 +110,6 @@ def _left(request: PullRequest, files: Sequence[FileResult]) -> Iterator[Item]:
         yield item("unreadable", why, path)
     for pin, new in left(request.raised, request.migration.requirements):
         yield item("requirement", pin.text, pin.path, line=pin.line, suggestion=new)
-    for rest in request.leftovers:
-        yield item(f"pmap-in-{rest.kind}", rest.text, rest.path, line=rest.line)
 
 
 def _next(request: PullRequest, paths: Sequence[str], written: bool) -> Iterator[str]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import WAYS_ON, processes, readiness
 from shardlift.cli.formats.places import place
-from shardlift.cli.leftovers import Leftover
 from shardlift.cli.requirements import left, short_path
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
@@ -52,7 +51,6 @@ class PullRequest:
 
     migration: Migration
     raised: Sequence[tuple[Pin, str]] = ()
-    leftovers: Sequence[Leftover] = ()
     verified: VerifiedMigration | None = None
     command: str = ""  # what --verify ran
     goal: Goal = Goal.SHARD_MAP
@@ -214,12 +212,8 @@ def _next(request: PullRequest) -> Iterator[str]:
     if request.kinds.keys() - {Kind.NAME}:
         command = f"shardlift run --record run.json {quote(_program(request) or 'PROGRAM')}"
         yield f"- Compare the speed: {code(command)} before and after, then `shardlift report`."
-    if request.leftovers:
-        yield f"- Look at what still speaks of pmap, {count(len(request.leftovers), 'line')}:"
-    yield from _shorten(
-        f"  - {code(f'{leftover.path}:{leftover.line}')}: {code(leftover.text)}"
-        for leftover in request.leftovers
-    )
+    if request.goal is not Goal.FIX and request.kinds.keys() & {Kind.SITE, Kind.VALUE}:
+        yield "- Search strings, comments and documents for `pmap`: a mock of it has no effect now."
 
 
 def _shorten(lines: Iterable[str]) -> Iterator[str]:

@@ -62,6 +62,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
     assert "`pkg/train.py:5:9`: axis -1 counts from the end" in sections["What stays as it is"]
     assert "Nothing was run" in sections["What was verified"]
     assert "documents for `pmap`: a mock of it" in sections["What to do next"]
+    assert "`pkg/train.py:5`: `# The pmap of the step.`" in sections["What to do next"]
 
 
 def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:

@@ -281,6 +281,15 @@ def _later_only(change: Change) -> Change:
     return lambda case, rng: change(case, rng) if case.steps > 1 else None
 
 
+def _in_second_phase(name: str, old: str, new: str) -> Change:
+    """A change of the text of one line in the second phase, if that text is there."""
+    return lambda case, _: (
+        replace(case, late=(name, old, new))
+        if case.phases and old in case.lines.get(name, "")
+        else None
+    )
+
+
 MISTAKES: dict[str, Change] = {
     "scale: gradient": in_line("grads", "jnp.mean(", "8 * jnp.mean("),
     "scale: step": in_line("update", "0.1", "0.2"),
@@ -332,12 +341,8 @@ MISTAKES: dict[str, Change] = {
     "host: not fed back": _later_only(of_case(fed_back="w0")),
     "host: fewer calls": _later_only(of_case(calls="range(STEPS - 1)")),
     "host: more calls": of_case(calls="[*range(STEPS), 0]"),
-    "phase: sum for mean": lambda case, _: (
-        replace(case, late=("mean", "pmean", "psum")) if case.phases else None
-    ),
-    "phase: scale": lambda case, _: (
-        replace(case, late=("grads", "jnp.mean(", "8 * jnp.mean(")) if case.phases else None
-    ),
+    "phase: sum for mean": _in_second_phase("mean", "pmean", "psum"),
+    "phase: scale": _in_second_phase("grads", "jnp.mean(", "8 * jnp.mean("),
     "reduction: gathered": in_line(
         "mean", 'lax.pmean(g, "i")', 'jnp.sum(lax.all_gather(g, "i"), 0)'
     ),

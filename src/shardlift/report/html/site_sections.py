@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from shardlift.capture.schema import LeafFacts, MovedBy, SiteFacts
-from shardlift.report.compile_reasons import all_reasons
-from shardlift.report.findings import ReportItem, timed
-from shardlift.report.html.array_picture import layout_row
-from shardlift.report.html.bars import stacked_bar
+from shardlift.report.findings import ReportItem, reason_text, timed
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.numbers import TIMES, amount, count, list_names, seconds
+from shardlift.report.numbers import TIMES, TimeParts, amount, list_names, percent, seconds, share
 from shardlift.report.view import SiteView
 
-MOST_PICTURES = 12
-MOST_DETAILED = 100  # sites with pictures and tables: a browser takes long to open thousands
+MOST_LEAVES = 32
+MOST_DETAILED = 100  # sites with tables: a browser takes long to open thousands
 
 
 def site_card(view: SiteView, rank: int) -> Markup:
@@ -26,23 +23,47 @@ def site_card(view: SiteView, rank: int) -> Markup:
         _figures(view),
         stacked_bar(view.parts, "" if site.times.waiting.count else "waiting"),
         *map(_finding, view.findings),
-        _details_of(site, unfolded=rank == 0) if rank < MOST_DETAILED else "",
+        _details_of(site) if rank < MOST_DETAILED else "",
         id=f"site{view.index}",
     )
 
 
-def _details_of(site: SiteFacts, unfolded: bool) -> Markup:
+def stacked_bar(parts: TimeParts, unseen: str = "") -> Markup:
+    """The parts of a time, to scale, with a legend; ``unseen`` is a part that was not timed."""
+    if parts.total <= 0:
+        return Markup("")
+    shares = {name: share(value, parts.total) for name, value in parts._asdict().items() if value}
+    pieces = [
+        tag("span", class_=f"part {name}", style=f"flex-grow:{part:.5f}")
+        for name, part in shares.items()
+    ]
+    words = ", ".join(f"{name} {percent(part)}" for name, part in shares.items())
+    bar = tag("div", *pieces, class_="bar", role="img", aria_label=words)
+    legend = [
+        (name, tag("b", percent(part)), f" {seconds(getattr(parts, name))}")
+        for name, part in shares.items()
+    ]
+    if unseen:
+        legend.append((unseen, Markup(""), "not seen"))
+    items = [
+        tag("li", tag("span", class_=f"dot {name}"), f"{name} ", *numbers)
+        for name, *numbers in legend
+    ]
+    return join(bar, tag("ul", *items, class_="legend"))
+
+
+def _details_of(site: SiteFacts) -> Markup:
     return join(
-        _layouts("Layout of arguments", site, site.arguments, unfolded),
-        _layouts("Layout of outputs", site, site.outputs, False),
-        _table("Programs compiled", ("call", "at", "took", "because"), _compiles(site)),
+        _table("Arguments", _LEAF, _leaves(site.arguments, site)),
+        _table("Outputs", _LEAF, _leaves(site.outputs, site)),
+        _table("Programs compiled", ("call", "took", "because"), _compiles(site)),
         _table("Arguments moved", ("argument", "from", "to", "times", "bytes"), _moves(site)),
         _table("Outputs read", ("output", "by", "line", "times", "bytes", "time"), _reads(site)),
-        _table("Collectives in the program, on one device", _COLLECTIVES, _collectives(site)),
+        _table("Collectives", ("kind", "in a gradient", "line"), _collectives(site)),
     )
 
 
-_COLLECTIVES = ("kind", "axes", "times per call", "bytes per call", "in a gradient", "line")
+_LEAF = ("path", "type", "bytes", "on the devices")
 
 
 def _figures(view: SiteView) -> Markup:
@@ -57,16 +78,10 @@ def _figures(view: SiteView) -> Markup:
     if site.compile_count:
         figures.append((f"compiling {TIMES}{site.compile_count}", seconds(times.compiling.total)))
     if site.axis_size:
-        figures.append(("axes" if len(site.mesh) > 1 else "axis", _axes(site)))
+        named = f"{site.axis_name} = " if site.axis_name else ""
+        figures.append(("axis", f"{named}{site.axis_size}"))
     items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in figures]
     return tag("dl", *items, class_="figures")
-
-
-def _axes(site: SiteFacts) -> str:
-    """The mapped axis and the axes of nested pmaps."""
-    own = f"{site.axis_name} = {site.axis_size}" if site.axis_name else str(site.axis_size)
-    nested = [f"{name} = {size}" for name, size in list(site.mesh.items())[1:]]
-    return f" {TIMES} ".join([own, *nested])
 
 
 def _finding(finding: ReportItem) -> Markup:
@@ -85,19 +100,32 @@ def _finding(finding: ReportItem) -> Markup:
     )
 
 
-def _layouts(title: str, site: SiteFacts, leaves: Sequence[LeafFacts], unfolded: bool) -> Markup:
-    if not leaves:
-        return Markup("")
-    largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)[:MOST_PICTURES]
-    rest = len(leaves) - len(largest) + site.leaves_left_out
-    rows = [layout_row(leaf, site) for leaf in largest]
-    more = tag("p", f"and {count(rest, 'smaller one')}", class_="quiet") if rest else ""
-    return _details(title, join(*rows, more), unfolded)
+def _leaves(leaves: Sequence[LeafFacts], site: SiteFacts) -> list[tuple[str, ...]]:
+    largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)
+    return [
+        (
+            leaf.path,
+            f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]",
+            amount(leaf.nbytes),
+            "; ".join(_layout(leaf, site)),
+        )
+        for leaf in largest[:MOST_LEAVES]
+    ]
 
 
-def _details(title: str, body: Markup, unfolded: bool = False) -> Markup:
-    inside = join(tag("summary", title), body)
-    return tag("details", inside, open="") if unfolded else tag("details", inside)
+def _layout(leaf: LeafFacts, site: SiteFacts) -> Iterator[str]:
+    """How a leaf is laid out on the devices, and what is odd about it."""
+    if leaf.axis is None:
+        yield "whole on every device"
+        if leaf.equal is False:
+            yield "differs between devices"
+    else:
+        yield f"one {f'slice of axis {leaf.axis}' if leaf.axis else 'row'} per device"
+        if leaf.equal:
+            copies = max(site.axis_size - 1, 0)
+            yield f"the same everywhere: {copies} of {site.axis_size} are copies"
+    if leaf.donated:
+        yield "donated, not reused" if leaf.kept else "donated"
 
 
 def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
@@ -106,12 +134,16 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Ma
         return Markup("")
     top = tag("thead", tag("tr", *(tag("th", text) for text in head)))
     table = tag("div", tag("table", top, tag("tbody", *lines)), class_="scroll")
-    return _details(f"{title} ({len(lines)})", table)
+    return tag("details", tag("summary", f"{title} ({len(lines)})"), table)
 
 
 def _compiles(site: SiteFacts) -> list[tuple[str, ...]]:
     return [
-        (str(program.call + 1), seconds(program.at), seconds(program.seconds), all_reasons(program))
+        (
+            str(program.call + 1),
+            seconds(program.seconds),
+            "; ".join(map(reason_text, program.reasons)),
+        )
         for program in site.compiles
     ]
 
@@ -134,7 +166,7 @@ def _moves(site: SiteFacts) -> list[tuple[str, ...]]:
 def _reads(site: SiteFacts) -> list[tuple[str, ...]]:
     return [
         (
-            f"{read.path}, or {read.others} of the same type" if read.others else read.path,
+            read.path,
             read.how,
             f"{read.file}:{read.line}",
             str(read.count),
@@ -147,15 +179,6 @@ def _reads(site: SiteFacts) -> list[tuple[str, ...]]:
 
 def _collectives(site: SiteFacts) -> list[tuple[str, ...]]:
     return [
-        (
-            collective.kind,
-            ", ".join(collective.axes),
-            str(collective.count)
-            if collective.exact
-            else f"{collective.count}; loops and branches may change it",
-            amount(collective.nbytes),
-            "yes" if collective.gradient else "",
-            list_names(collective.lines, 5),
-        )
+        (collective.kind, "yes" if collective.gradient else "", list_names(collective.lines, 5))
         for collective in site.collectives
     ]

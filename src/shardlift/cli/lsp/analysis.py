@@ -25,7 +25,6 @@ from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.results import FileResult
 from shardlift.source.edits import LINE_END, split_lines
 from shardlift.source.model import Edit, Finding, Span
-from shardlift.source.notebook import python_of_cell
 from shardlift.source.project import Project
 from shardlift.source.text import read_source
 
@@ -121,11 +120,10 @@ class Analysis:
 
     def suppression(self, document: Document, finding: Finding) -> Edit | None:
         """The edit that suppresses a finding; None if a comment would break the code."""
-        cell = finding.span.cell
-        lines = split_lines(document.text(cell))
+        lines = split_lines(document.text)
         for line in dict.fromkeys((finding.span.line, finding.span.end_line)):
-            if line not in _without_comment(document.text(cell)):
-                return _comment(lines, line, finding.code, cell)
+            if line not in _without_comment(document.text):
+                return _comment(lines, line, finding.code)
         return None
 
 
@@ -136,7 +134,7 @@ def _without_comment(text: str) -> frozenset[int]:
     inside = {number for number, line in ends if line.endswith("\\")}
     opened: list[int] = []  # the lines on which f-strings begin, since Python 3.12
     with contextlib.suppress(tokenize.TokenError, SyntaxError):
-        for token in tokenize.generate_tokens(io.StringIO(python_of_cell(text)).readline):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
             name = tokenize.tok_name[token.type]
             if name == "FSTRING_START":
                 opened.append(token.start[0])
@@ -146,19 +144,20 @@ def _without_comment(text: str) -> frozenset[int]:
     return frozenset(inside)
 
 
-def _comment(lines: list[str], line: int, code: str, cell: int | None) -> Edit:
+def _comment(lines: list[str], line: int, code: str) -> Edit:
     """A noqa comment at the end of a line, or one more code in the comment that is there."""
     text = LINE_END.sub("", lines[line - 1])
     comment = _NOQA.search(text)
     column = comment.end() if comment else len(text.rstrip())
     added = f", {code}" if comment else f"  # noqa: {code}"
-    return Edit(Span(line, column, line, column if comment else len(text), cell), added)
+    return Edit(Span(line, column, line, column if comment else len(text)), added)
 
 
 def line_edits(before: str, after: str) -> Iterator[Edit]:
     """The edits, of whole lines, that make one text of another."""
     old, new = split_lines(before), split_lines(after)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    # Frequent lines are no anchors (`autojunk`): with them, 3,000 lines take seconds.
+    matcher = difflib.SequenceMatcher(None, old, new)
     for tag, start, end, first, last in matcher.get_opcodes():
         if tag != "equal":
             span = Span(start + 1, 0, end + 1, 0)

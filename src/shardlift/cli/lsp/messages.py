@@ -24,17 +24,16 @@ _NAMES = "SL1"  # the family of removed and renamed names, which editors strike 
 
 @dataclass(frozen=True)
 class NewText:
-    """What becomes of a file or of a cell; a file that is new had no text before."""
+    """What becomes of a file."""
 
     uri: str
     before: str
     after: str
-    is_cell: bool = False
 
     @property
     def is_new_file(self) -> bool:
-        """Whether the editor has to create it."""
-        return not self.before and not self.is_cell
+        """Whether the editor has to create it: it had no text before."""
+        return not self.before
 
 
 def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.Diagnostic:

@@ -81,7 +81,7 @@ def test_what_is_fixed(project: Path) -> None:
     assert "`jax>=0.4` → `jax>=0.4.25`" in text
     assert "shard_map" not in text
     assert "2 lines added, 2 removed." in text  # one of them in pyproject.toml
-    assert "Compare the speed" not in text
+    assert "time a step" not in text
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_title_and_the_commands_are_true(
     text = (project / "pr.md").read_text()
     assert text.startswith(f"# {title}\n")
     assert "--write --verify 'python pkg/train.py'` runs a program" in text
-    assert "`shardlift run --record run.json pkg/train.py` before" in text
+    assert "on all devices, and time a step before and after." in text
 
 
 def test_the_line_that_decides_for_many_processes(project: Path) -> None:

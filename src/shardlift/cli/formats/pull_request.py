@@ -209,10 +209,8 @@ def _next(request: PullRequest) -> Iterator[str]:
         yield f"- Let the tool that wrote {files} do so again."
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
-    yield "- Run the tests of the project on all devices."
-    if request.kinds.keys() - {Kind.NAME}:
-        command = f"shardlift run --record run.json {quote(_program(request) or 'PROGRAM')}"
-        yield f"- Compare the speed: {code(command)} before and after, then `shardlift report`."
+    timed = ", and time a step before and after" if request.kinds.keys() - {Kind.NAME} else ""
+    yield f"- Run the tests of the project on all devices{timed}."
     if request.goal is not Goal.FIX and request.kinds.keys() & {Kind.SITE, Kind.VALUE}:
         yield "- Search tests and documents for `pmap`: a mock of it has no effect now."
     if leftovers := find_leftovers(request.migration):

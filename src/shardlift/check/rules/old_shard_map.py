@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import SHARD_MAP, Level, Match, Rule
-from shardlift.source.shard_maps import NAMES, NEW, OLD
+from shardlift.source.shard_maps import NEW, OLD
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -33,6 +33,19 @@ RULE = Rule(
     summary="the experimental shard_map, deprecated since JAX 0.8",
     advice="Use jax.shard_map with mesh=, in_specs=, out_specs=, check_vma=.",
     reference=SHARD_MAP,
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        "from jax.experimental.shard_map import shard_map  # SL111",
+        "from jax.experimental import shard_map as sm\ng = sm.shard_map(f, m, s, s)  # SL111",
+    ),
+    good=(
+        "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_vma=False)",
+        "try:\n    from jax import shard_map\nexcept ImportError:\n"
+        "    from jax.experimental.shard_map import shard_map",
+        "from mylib import shard_map\ng = shard_map(f, check_rep=False)",
+        "import jax\nif jax.__version_info__ < (0, 8):\n"
+        "    from jax.experimental.shard_map import shard_map",
+        "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, axis_names={'i'})",
+    ),
     since=(0, 8),
 )

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from shardlift.source.file import File
 from shardlift.source.idioms import collectives
 from shardlift.source.libraries import GRADS, REDUCTIONS, TREE_MAPS
-from shardlift.source.model import SHARD_MAP, Level, Match, Rule
-from shardlift.source.scopes import FUNCTIONS, Function, argument_at
-from shardlift.source.shard_maps import NAMES, ShardMap
-from shardlift.source.sites import Role, function_of
+from shardlift.source.scopes import Function, argument_at
+from shardlift.source.shard_maps import ShardMap
+from shardlift.source.sites import function_of
 from shardlift.source.values import Argument, Constant, Known, Result
 
 
@@ -31,11 +30,11 @@ def checked_gradients(file: File) -> Iterator[tuple[ShardMap, Gradient]]:
     """Every gradient inside the body of a shard_map with `check_vma=True`."""
     for shard_map in file.shard_maps:
         if shard_map.checks_vma and shard_map.function is not None:
-            for gradient in _gradients(file, shard_map.function):
+            for gradient in gradients(file, shard_map.function):
                 yield shard_map, gradient
 
 
-def _gradients(file: File, body: Function) -> Iterator[Gradient]:
+def gradients(file: File, body: Function) -> Iterator[Gradient]:
     """Every gradient in a body with respect to one of the body's own parameters."""
     for call in file.index.within(body, ast.Call):
         made = file.only(call.func)
@@ -102,67 +101,3 @@ def _is_gradient(file: File, node: ast.expr, gradient: Gradient) -> bool:
 def _targets(file: File, call: ast.Call) -> list[ast.expr]:
     parent = file.index.parents.get(call)
     return parent.targets if isinstance(parent, ast.Assign) else []
-
-
-def _reduced_twice(file: File) -> Iterator[Match]:
-    """pmean or psum of the gradient for a `P()` parameter, where the loss has no collective."""
-    for shard_map, gradient in checked_gradients(file):
-        name = gradient.parameter
-        if shard_map.spec_of(name) == () and not loss_is_reduced(gradient):
-            for call in reductions_of(file, gradient):
-                text = f"shard_map has already summed the gradient for `{name}`: n times too large"
-                yield Match(call, text)
-
-
-def _through_collective(file: File) -> Iterator[Match]:
-    """Gradients through psum or pmean with respect to a sharded parameter."""
-    for shard_map, gradient in checked_gradients(file):
-        if shard_map.spec_of(gradient.parameter) and loss_is_reduced(gradient):
-            text = f"the gradient for `{gradient.parameter}` is n times smaller than under pmap"
-            yield Match(gradient.call, text)
-
-
-def _inside_pmap(file: File) -> Iterator[Match]:
-    """Gradients through a reduction in the body of a pmapped function."""
-    for site in file.sites:
-        function = site.function if site.role is Role.MAP else None
-        if function is None or function.file is not file:
-            continue
-        if isinstance(function.node, FUNCTIONS):
-            for gradient in _gradients(file, function.node):
-                if loss_is_reduced(gradient):
-                    text = "a gradient through a collective: use check_vma=False in the shard_map"
-                    yield Match(gradient.call, text)
-
-
-RULES = (
-    Rule(
-        code="SL501",
-        level=Level.BROKEN,
-        summary="a gradient is reduced again after shard_map has summed it",
-        advice="Pass check_vma=False to get what pmap did, or remove the collective (and divide).",
-        reference=SHARD_MAP,
-        names=NAMES,
-        since=(0, 7),
-        visit=_reduced_twice,
-    ),
-    Rule(
-        code="SL502",
-        level=Level.BROKEN,
-        summary="a gradient through pmean for stacked parameters",
-        advice="Pass check_vma=False to get what pmap did, or pass the parameters with P().",
-        reference=SHARD_MAP,
-        names=NAMES,
-        since=(0, 7),
-        visit=_through_collective,
-    ),
-    Rule(
-        code="SL503",
-        level=Level.NOTE,
-        summary="a gradient through a collective depends on check_vma",
-        advice="Migrate it with check_vma=False, or move the collective out of the loss.",
-        reference=SHARD_MAP,
-        words=("pmap",),
-        visit=_inside_pmap,
-    ),
-)

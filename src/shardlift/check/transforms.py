@@ -1,22 +1,37 @@
-"""A pmapped function runs inside another transform of JAX."""
+"""Pmapped functions that run inside another transform of JAX."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import partial
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
+from shardlift.source.model import Edit, Match
 from shardlift.source.scopes import FUNCTIONS
-from shardlift.source.sites import TRANSFORMS, decorating_transform, function_of, surely_mapped
-from shardlift.source.values import Mapped
+from shardlift.source.sites import function_of, surely_mapped
+from shardlift.source.values import External, Mapped, Partial, Result
+
+# The positions of the functions that each transform takes.
+TRANSFORMS = {
+    "jax.jit": (0,),
+    "jax.vmap": (0,),
+    "jax.grad": (0,),
+    "jax.value_and_grad": (0,),
+    "jax.checkpoint": (0,),
+    "jax.remat": (0,),
+    "jax.jvp": (0,),
+    "jax.vjp": (0,),
+    "jax.linearize": (0,),
+    "jax.lax.scan": (0,),
+    "jax.lax.map": (0,),
+    "jax.lax.fori_loop": (2,),
+    "jax.lax.while_loop": (0, 1),
+    "jax.lax.cond": (1, 2),
+}
 
 
-def _visit(file: File, message: str, many_processes: bool) -> Iterator[Match]:
-    """Transforms of pmapped functions, or of functions that call one."""
-    if file.many_processes is not many_processes:
-        return
+def matches_under_transform(file: File, message: str) -> Iterator[Match]:
+    """Each place where a pmapped function runs inside a transform, which the message names."""
     for node, transform, mapped in _mapped_under_transform(file):
         sites = (mapped.node,) if mapped.file is file else ()
         yield Match(node, message.format(transform), _without_jit(file, node), sites=sites)
@@ -63,37 +78,10 @@ def _called_in(
                 yield inner, name, calls[inner]
 
 
-_REFERENCE = f"{GUIDE}#transforming-jax-pmap-e-g-jax-jit"
-_KINDS = frozenset({Kind.NAME, Kind.SITE, Kind.VALUE})
-RULES = (
-    Rule(
-        code="SL205",
-        level=Level.SLOW,
-        summary="pmap inside jit, vmap, grad or a loop of lax",
-        advice="Make pmap the outermost transform, or use jax.shard_map inside jit.",
-        reference=_REFERENCE,
-        words=("pmap",),
-        rewritten_as=_KINDS,
-        visit=partial(
-            _visit,
-            message="a pmapped function inside {}: pmap should be outermost",
-            many_processes=False,
-        ),
-    ),
-    Rule(
-        code="SL601",
-        level=Level.BROKEN,
-        summary="pmap inside a transform in a program of many processes",
-        advice="Call the pmapped function itself; for jax.vmap(jax.pmap(f)) write "
-        "jax.pmap(jax.vmap(f), in_axes=1, out_axes=1); under grad use shardlift.pmap.",
-        reference=_REFERENCE,
-        words=("pmap",),
-        since=(0, 8),
-        rewritten_as=_KINDS,
-        visit=partial(
-            _visit,
-            message="pmap inside {}: collectives do not cross processes",
-            many_processes=True,
-        ),
-    ),
-)
+def decorating_transform(file: File, decorator: ast.expr) -> str | None:
+    """The transform that a decorator applies: `@jax.jit`, `@partial(jax.jit, …)`, `@jax.jit(…)`."""
+    value = file.only(decorator)
+    if isinstance(value, Partial):
+        value = value.function
+    path = value.path if isinstance(value, (External, Result)) else None
+    return path if path in TRANSFORMS and TRANSFORMS[path] == (0,) else None

@@ -108,7 +108,7 @@ def doctor(timeout: int, style: str, file: str | None) -> None:
 def _judge_file(path: str, style: str) -> NoReturn:
     try:
         pins = PinReport(listed_libraries(path))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError) as error:
         stop(f"{path} cannot be read: {error}")
     status = int(bool(pins.broken))
     if style == "json":

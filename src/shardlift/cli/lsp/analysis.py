@@ -85,7 +85,7 @@ class Analysis:
         """The findings that are in the baseline of the project."""
         config = self.config(document)
         try:
-            baseline = find_baseline(config, None, ())
+            baseline = find_baseline(config, (), create=False)
         except ConfigError:
             return frozenset()
         if baseline is None:

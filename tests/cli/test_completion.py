@@ -51,7 +51,7 @@ def test_every_command_has_help_with_an_example():
 
 def test_options_show_their_defaults():
     for name, shown in {
-        "run": ("[default: 1; x>=1]", "[default: 300; x>=1]"),
+        "run": ("[default: 1; x>=1]", "[default: 60; x>=0]"),
         "verify": ("[default: ulps=0]", "[default: (64 MiB); x>=0]"),
     }.items():
         help_text = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())

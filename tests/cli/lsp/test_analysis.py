@@ -114,34 +114,6 @@ def test_what_cannot_be_rewritten_says_why(editor: Editor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "suppressed"),
-    [
-        ("f = jax.pmap(len)", "f = jax.pmap(len)  # noqa: SL201"),
-        ("f = jax.pmap(len)   ", "f = jax.pmap(len)  # noqa: SL201"),
-        ("f = jax.pmap(len)  # why", "f = jax.pmap(len)  # why  # noqa: SL201"),
-        ("f = jax.pmap(len)  # noqa: E501", "f = jax.pmap(len)  # noqa: E501, SL201"),
-        ("f = jax.pmap(\\\nlen)", "f = jax.pmap(\\\nlen)  # noqa: SL201"),
-        ('f = jax.pmap(lambda x: """\n"""\n)', 'f = jax.pmap(lambda x: """\n"""\n)  # noqa: SL201'),
-    ],
-)
-def test_a_finding_is_suppressed_where_a_comment_may_be(
-    editor: Editor, line: str, suppressed: str
-) -> None:
-    document = editor.open("train.py", f"import jax\n{line}\nx = 1\n")
-    (finding,) = editor.analysis.check(document).findings
-    edit = editor.analysis.suppression(document, finding)
-    assert edit is not None
-    assert apply_edits(document.text, [edit]) == f"import jax\n{suppressed}\nx = 1\n"
-
-
-def test_no_suppression_is_offered_where_a_comment_would_break_the_code(editor: Editor) -> None:
-    text = 'import jax\nx = """\n{}""".format(jax.pmap(len)) + """\n"""\n'
-    document = editor.open("train.py", text)
-    (finding,) = editor.analysis.check(document).findings
-    assert editor.analysis.suppression(document, finding) is None
-
-
-@pytest.mark.parametrize(
     ("before", "after"),
     [("", "a\n"), ("a\n", "a\nb\n"), ("a\nb", "b\nc"), ("a\nb\nc\n", "a\nc\n"), ("a", "a\nb"),
      ("a\r\nb\r\n", "a\r\nc\r\n"), ("\x0ca\nb", "\x0ca\nb\n")],

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -18,9 +17,7 @@ from shardlift._files import replace_file
 from shardlift.cli import contents as writing
 from shardlift.cli import git, requirements, transaction
 from shardlift.cli.captures import read_capture
-from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.console import phases
-from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.diff import diff_of
@@ -28,6 +25,7 @@ from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
 from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.needs_jax import stop_without_jax
+from shardlift.cli.project_files import open_project
 from shardlift.cli.stop import end_by_exception, stop
 from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.report.numbers import count
@@ -120,16 +118,10 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     if asked.pr is not None and diff:
         stop("--pr describes what was written: say --write, too")
     paths = asked.paths
-    missing = [path for path in paths if not Path(path).exists()]
-    if missing:
-        stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, diff)
-    config, settings = _settings(paths[0], asked.target_jax)
-    settings = replace(settings, many_processes=options.many_processes)
-    passed = Passed()
-    files = list(find_files(paths, passed, excluded=config.excluded(asked.exclude)))
-    if not files and not passed.failed:
-        stop(f"no .py or .ipynb file under {', '.join(paths)}")
+    opened = open_project(paths, asked.target_jax, asked.exclude)
+    config, files, passed = opened.config, opened.files, opened.passed
+    settings = replace(opened.settings, many_processes=options.many_processes)
     contents = writing.Contents()
     captures = [read_capture(path, "--facts") for path in asked.facts]
 
@@ -204,14 +196,6 @@ def _verify(
         from shardlift.cli.stuck import explain_error
 
         stop(f"{explain_error(error)}\nNothing was written.")
-
-
-def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
-    try:
-        config = find_config(Path(path))
-        return config, config.settings(target)
-    except (ConfigError, ValueError) as error:
-        stop(str(error))
 
 
 def _status(migration: Migration, diff: bool) -> int:

@@ -53,6 +53,12 @@ class PlaceResult:
     word: str
     why: str
 
+    @property
+    def place(self) -> str:
+        """`train.py:12:5`; of a notebook, whose changes go together, its name."""
+        path, line, column, _ = self.change
+        return f"{path}:{line}:{column + 1}" if line else path
+
 
 @dataclass(frozen=True)
 class VerifiedMigration:

@@ -61,12 +61,12 @@ def test_the_configuration_of_the_project_counts(editor: Editor) -> None:
 
 
 def test_a_baseline_marks_what_is_known(editor: Editor) -> None:
-    from shardlift.cli.check_baseline import DEFAULT
+    from shardlift.cli.check_baseline import NAME
 
     document = editor.open("train.py", PMAP)
     entry = '{"code": "SL201", "text": "step = jax.pmap(lambda x: x)", "count": 1}'
     text = f'{{"version": 1, "findings": {{"train.py": [{entry}]}}}}'
-    (editor.folder / DEFAULT).write_text(text)
+    (editor.folder / NAME).write_text(text)
     report = editor.analysis.check(document)
     assert [f.span.line for f in editor.analysis.known(document, report)] == [3]
 
@@ -111,34 +111,6 @@ def test_what_cannot_be_rewritten_says_why(editor: Editor) -> None:
     assert "global_arg_shapes" in editor.analysis.rewrite(strange, Span(2, 0, 2, 0)).refused
     broken = editor.open("broken.py", "import jax\njax.pmap(\n")
     assert "line 2" in editor.analysis.rewrite(broken).refused
-
-
-@pytest.mark.parametrize(
-    ("line", "suppressed"),
-    [
-        ("f = jax.pmap(len)", "f = jax.pmap(len)  # noqa: SL201"),
-        ("f = jax.pmap(len)   ", "f = jax.pmap(len)  # noqa: SL201"),
-        ("f = jax.pmap(len)  # why", "f = jax.pmap(len)  # why  # noqa: SL201"),
-        ("f = jax.pmap(len)  # noqa: E501", "f = jax.pmap(len)  # noqa: E501, SL201"),
-        ("f = jax.pmap(\\\nlen)", "f = jax.pmap(\\\nlen)  # noqa: SL201"),
-        ('f = jax.pmap(lambda x: """\n"""\n)', 'f = jax.pmap(lambda x: """\n"""\n)  # noqa: SL201'),
-    ],
-)
-def test_a_finding_is_suppressed_where_a_comment_may_be(
-    editor: Editor, line: str, suppressed: str
-) -> None:
-    document = editor.open("train.py", f"import jax\n{line}\nx = 1\n")
-    (finding,) = editor.analysis.check(document).findings
-    edit = editor.analysis.suppression(document, finding)
-    assert edit is not None
-    assert apply_edits(document.text, [edit]) == f"import jax\n{suppressed}\nx = 1\n"
-
-
-def test_no_suppression_is_offered_where_a_comment_would_break_the_code(editor: Editor) -> None:
-    text = 'import jax\nx = """\n{}""".format(jax.pmap(len)) + """\n"""\n'
-    document = editor.open("train.py", text)
-    (finding,) = editor.analysis.check(document).findings
-    assert editor.analysis.suppression(document, finding) is None
 
 
 @pytest.mark.parametrize(

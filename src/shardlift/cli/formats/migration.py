@@ -26,17 +26,15 @@ WORDS = ("verified", "not reached", "not compared", "partly compared", "backed o
 def results(verified: VerifiedMigration, command: str, verbose: bool) -> list[str]:
     """Lines on what the command showed; what was backed out is listed as refused already."""
     shown = [result for result in verified.results if result.word != "backed out"]
-    lines = [_line(result) for result in shown if verbose or result.word != "verified"]
+    lines = [
+        f"{result.place}: {result.word}: {result.why}"
+        for result in shown
+        if verbose or result.word != "verified"
+    ]
     counts = [f"{verified.count(word)} {word}" for word in WORDS if verified.count(word)]
-    runs = f"{verified.runs} run{'s' * (verified.runs != 1)}"
+    runs = count(verified.runs, "run")
     said = f"`{command}`: {', '.join(counts) or 'nothing to verify'}, after {runs}."
     return [*lines, *verified.notes, said]
-
-
-def _line(result: PlaceResult) -> str:
-    path, line, column, _ = result.change
-    place = f"{path}:{line}:{column + 1}" if line else path
-    return f"{place}: {result.word}: {result.why}"
 
 
 def processes(choice: ProcessChoice, quote: Callable[[str], str] = str) -> str:

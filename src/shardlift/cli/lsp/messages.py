@@ -70,15 +70,13 @@ def _explanation(rule: Rule) -> str:
     )
 
 
-def quick_fix(
-    title: str, uri: str, edits: Iterable[Edit], positions: Positions, of: types.Diagnostic
-) -> types.CodeAction:
-    """An action that mends or suppresses one finding."""
+def quick_fix(uri: str, finding: Finding, positions: Positions) -> types.CodeAction:
+    """An action that mends one finding."""
     return types.CodeAction(
-        title=title,
+        title=f"Mend {finding.code}: {finding.message}",
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=[of],
-        edit=types.WorkspaceEdit(changes={uri: _text_edits(edits, positions)}),
+        diagnostics=[diagnostic(finding, positions, is_known=False)],
+        edit=types.WorkspaceEdit(changes={uri: _text_edits(finding.edits, positions)}),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from lsprotocol import types
@@ -97,14 +96,14 @@ class EditorSession:
         return types.Hover(contents=content)
 
     async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Mend, suppress or rewrite what is on the lines of a range."""
+        """Mend or rewrite what is on the lines of a range."""
         uri = params.text_document.uri
         document = self._document(uri)
         report = await asyncio.to_thread(self._report, document)
         positions = self._positions(document)
         within = positions.span(params.range)
         found = _on_lines(report, within)
-        actions = list(self._quick_fixes(uri, document, positions, found))
+        actions = [messages.quick_fix(uri, f, positions) for f in found if f.edits]
         if any(all_rules()[finding.code].rewritten_as for finding in found):
             for title, lines in {
                 "Rewrite this with shard_map": (within.line, within.end_line),
@@ -154,19 +153,6 @@ class EditorSession:
             last = document, self._changes, self.analysis.check(document)
             self._reports[document.path] = last
         return last[2]
-
-    def _quick_fixes(
-        self, uri: str, document: Document, positions: Positions, found: list[Finding]
-    ) -> Iterator[types.CodeAction]:
-        for finding in found:
-            of = messages.diagnostic(finding, positions, is_known=False)
-            if finding.edits:
-                title = f"Mend {finding.code}: {finding.message}"
-                yield messages.quick_fix(title, uri, finding.edits, positions, of)
-            edit = self.analysis.suppression(document, finding)
-            if edit is not None:
-                title = f"Suppress {finding.code} on this line"
-                yield messages.quick_fix(title, uri, [edit], positions, of)
 
     async def _made(self, action: types.CodeAction, document: Document) -> types.CodeAction | None:
         """A rewrite with its edits, or with the reason why there are none."""

@@ -8,7 +8,6 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,16 +148,11 @@ def test_markup_is_not_escaped_twice():
     assert tag("a", href='"x"') == '<a href="&quot;x&quot;"></a>'
 
 
-@pytest.mark.parametrize(
-    ("one", "words"),
-    [
-        (leaf(axis=1), "one slice of axis 1 per device"),
-        (leaf(equal=True, donated=True), "one row per device; the same everywhere: 7 of 8 are "
-         "copies; donated"),
-        (leaf(axis=None, equal=False), "whole on every device; differs between devices"),
-        (leaf(donated=True, kept=1), "one row per device; donated, not reused"),
-    ],
-)  # fmt: skip
-def test_how_a_leaf_is_laid_out(one, words):
-    html = page(view_of(Capture(sites=(site(arguments=(one,)),)), "run.json"))
-    assert f"<td>float32[8,1024,1024]</td><td>32.0 MiB</td><td>{words}</td>" in html
+def test_the_facts_of_a_site_are_tables_with_the_largest_first():
+    small = leaf("small", nbytes=64, axis=None, equal=True, compared=2)
+    html = page(view_of(Capture(sites=(site(arguments=(small, leaf())),)), "run.json"))
+    cells = re.findall(r"<td>(.*?)</td>", html.partition("Arguments (2)")[2])
+    assert cells[:5] == ["state[&#x27;w&#x27;]", "float32", "8; 1024; 1024", "32.0 MiB", "0"]
+    assert cells[9:14] == ["small", "float32", "8; 1024; 1024", "64 B", ""]
+    assert cells[16:18] == ["2", "yes"]
+    assert "<td>0</td><td>400 ms</td><td>first call</td>" in html

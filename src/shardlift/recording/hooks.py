@@ -5,14 +5,11 @@ Each function that the program maps is handed to an observer, which returns what
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
-import types
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from shardlift import _compat
 from shardlift.capture.schema import SiteKind
 from shardlift.mapping import registry
 from shardlift.recording.caller import is_users, user_line
@@ -77,56 +74,6 @@ def _observed(pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any], obser
         if real and site is not None:
             registry.remember(observed, site)
     return observed
-
-
-def hook_shard_maps_in(
-    jit: Callable[..., Any], observe: Observe, fault: Fault
-) -> Callable[..., Any]:
-    """``jit``, whose functions go through ``observe`` if they turn out to call shard_map."""
-
-    def undecided(jitted: Any, fun: Any, options: dict[str, Any]) -> Any:
-        key, function = SiteKey(*user_line(), name_of(fun)), JitFunction(fun, options)
-        take_apart = functools.partial(JitCall, function)
-        mapped = ObservedFunction(
-            jitted, fun, SiteKind.SHARD_MAP, key, key.function, take_apart, function.static
-        )
-        return UndecidedJit(jitted, lambda: observe(mapped))
-
-    return _hook(jit, undecided, fault)
-
-
-class UndecidedJit:
-    """A jitted function that finds out on its first call whether it calls shard_map.
-
-    If it does, what ``observe`` returns takes its place.
-    """
-
-    def __init__(self, jitted: Any, observe: Callable[[], Any]) -> None:
-        functools.update_wrapper(self, jitted)
-        self._jitted, self._observe, self._chosen = jitted, observe, None
-        # Attributes, not only `__getattr__`: Python 3.12 looks for these in an `isinstance` check.
-        for name in ("lower", "trace", "eval_shape", "clear_cache"):
-            if hasattr(jitted, name):
-                setattr(self, name, getattr(jitted, name))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Decide, and run."""
-        if self._chosen is None and not _compat.tracing():
-            with contextlib.suppress(Exception):  # the call itself will raise it
-                jaxpr = self._jitted.trace(*args, **kwargs).jaxpr.jaxpr  # the call will find it
-                names = {eqn.primitive.name for eqn in _compat.equations(jaxpr)}
-                self._chosen = self._observe() if "shard_map" in names else self._jitted
-        return (self._chosen or self._jitted)(*args, **kwargs)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method, where the jitted function is one."""
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __getattr__(self, name: str) -> Any:
-        """``lower``, ``trace`` and the like."""
-        if name == "_jitted":  # a copy that has not been filled in yet
-            raise AttributeError(name)
-        return getattr(self._jitted, name)
 
 
 def hook_every(

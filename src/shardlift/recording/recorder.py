@@ -34,7 +34,6 @@ from shardlift.recording.hooks import (
     hook_every,
     hook_exported,
     hook_pmap,
-    hook_shard_maps_in,
 )
 from shardlift.recording.inspector import Inspector, is_compiled
 from shardlift.recording.mapped_calls import nbytes
@@ -75,8 +74,6 @@ class Recorder:
     ) -> None:
         self._command = tuple(command)
         self._patched, self._facts, self._tape = patched, facts, tape
-        # Whether calls are compared with another run, and not only kept beside the facts.
-        self._compared = tape is not None and (tape.options.jit or not facts)
         self._began = _clock()
         self._started = time.time()
         self._process_id = os.getpid()
@@ -128,9 +125,7 @@ class Recorder:
         return hook_pmap(pmap, self._observe, self._faulty)
 
     def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
-        """The given jit; where calls are on tape, its functions that call shard_map are sites."""
-        if self._tape is not None and not self._compared:
-            return hook_shard_maps_in(jit, self._observe, self._faulty)
+        """The given jit; its functions are sites where calls are on tape."""
         return self._hook_for_tape(jit, SiteKind.JIT)
 
     def shard_map(self, shard_map: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,12 +134,12 @@ class Recorder:
 
     def exported_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The given ``jax.export.Exported.call``; exported functions are sites where it is used."""
-        if self._tape is None or not self._tape.options.jit:
+        if self._tape is None:
             return call
         return hook_exported(call, self._observe, self._faulty)
 
     def _hook_for_tape(self, transform: Callable[..., Any], kind: SiteKind) -> Callable[..., Any]:
-        if self._tape is None or not self._tape.options.jit:
+        if self._tape is None:
             return transform
         return hook_every(transform, kind, self._observe, self._faulty)
 
@@ -170,7 +165,7 @@ class Recorder:
     def _numbered(self, mapped: ObservedFunction) -> SiteKey:
         """The key; each function of a line has its own if calls are compared, not only counted."""
         key = mapped.key
-        if not self._compared:
+        if self._tape is None:
             return key
         codes = self._codes.setdefault(key, [])
         code = codes_of(mapped.fun)
@@ -244,7 +239,7 @@ class Recorder:
         """The record of a site; None beyond the bound of a capture."""
         with self._lock:
             if key not in self._sites:
-                if not self._compared and len(self._sites) >= MOST_SITES:
+                if self._tape is None and len(self._sites) >= MOST_SITES:
                     if len(self._sites_left_out) < MOST_LEFT_OUT:
                         self._sites_left_out.add(key)
                     return None

@@ -12,7 +12,7 @@ from importlib import resources
 
 from shardlift.report.html.markup import Markup, join, tag
 from shardlift.report.html.site_sections import MOST_DETAILED, site_card, stacked_bar
-from shardlift.report.numbers import count, moving_share, percent, total_parts
+from shardlift.report.numbers import total_parts
 from shardlift.report.view import View, about, decisions_text
 
 
@@ -52,32 +52,13 @@ def asset(name: str) -> str:
 
 
 def _hero(view: View) -> Markup:
-    moving = moving_share(view.capture)
-    sentence = (
-        tag("p", view.headline, class_="sentence")
-        if moving is None
-        else tag(
-            "p",
-            tag("span", percent(moving), class_="number"),
-            tag("span", "of step time is moving data", class_="sentence"),
-        )
-    )
-    undecided = view.decisions
-    chips = [tag("span", count(len(view.sites), "pmap site"), class_="chip")]
-    chips.append(
-        tag(
-            "span",
-            decisions_text(undecided),
-            class_="chip decide" if undecided else "chip fine",
-        )
-    )
+    undecided = "decide" if view.decisions else "fine"
+    chips = [tag("span", decisions_text(view.decisions), class_=f"chip {undecided}")]
     chips += [tag("span", text, class_="chip quiet") for text in about(view.capture)]
     return tag(
         "header",
         tag("p", "shardlift report", class_="brand"),
-        tag("h1", sentence)
-        if moving is None
-        else tag("div", sentence, role="heading", aria_level="1"),
+        tag("h1", view.headline, class_="sentence"),
         tag("p", *chips, class_="chips"),
         stacked_bar(total_parts(view.capture)),
     )

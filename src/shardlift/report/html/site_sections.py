@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
-from shardlift.capture.schema import LeafFacts, MovedBy, SiteFacts
+from shardlift.capture.schema import CompileReason, SiteFacts
 from shardlift.report.findings import ReportItem, reason_text, timed
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.numbers import TIMES, TimeParts, amount, list_names, percent, seconds, share
+from shardlift.report.numbers import TIMES, TimeParts, amount, percent, seconds, share
 from shardlift.report.view import SiteView
 
-MOST_LEAVES = 32
+MOST_FACTS = 64  # of a table
 MOST_DETAILED = 100  # sites with tables: a browser takes long to open thousands
 
 
@@ -54,16 +56,13 @@ def stacked_bar(parts: TimeParts, unseen: str = "") -> Markup:
 
 def _details_of(site: SiteFacts) -> Markup:
     return join(
-        _table("Arguments", _LEAF, _leaves(site.arguments, site)),
-        _table("Outputs", _LEAF, _leaves(site.outputs, site)),
-        _table("Programs compiled", ("call", "took", "because"), _compiles(site)),
-        _table("Arguments moved", ("argument", "from", "to", "times", "bytes"), _moves(site)),
-        _table("Outputs read", ("output", "by", "line", "times", "bytes", "time"), _reads(site)),
-        _table("Collectives", ("kind", "in a gradient", "line"), _collectives(site)),
+        _table("Arguments", site.arguments),
+        _table("Outputs", site.outputs),
+        _table("Programs compiled", site.compiles),
+        _table("Arguments moved", site.moves),
+        _table("Outputs read", site.reads),
+        _table("Collectives", site.collectives),
     )
-
-
-_LEAF = ("path", "type", "bytes", "on the devices")
 
 
 def _figures(view: SiteView) -> Markup:
@@ -100,85 +99,27 @@ def _finding(finding: ReportItem) -> Markup:
     )
 
 
-def _leaves(leaves: Sequence[LeafFacts], site: SiteFacts) -> list[tuple[str, ...]]:
-    largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)
-    return [
-        (
-            leaf.path,
-            f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]",
-            amount(leaf.nbytes),
-            "; ".join(_layout(leaf, site)),
-        )
-        for leaf in largest[:MOST_LEAVES]
-    ]
-
-
-def _layout(leaf: LeafFacts, site: SiteFacts) -> Iterator[str]:
-    """How a leaf is laid out on the devices, and what is odd about it."""
-    if leaf.axis is None:
-        yield "whole on every device"
-        if leaf.equal is False:
-            yield "differs between devices"
-    else:
-        yield f"one {f'slice of axis {leaf.axis}' if leaf.axis else 'row'} per device"
-        if leaf.equal:
-            copies = max(site.axis_size - 1, 0)
-            yield f"the same everywhere: {copies} of {site.axis_size} are copies"
-    if leaf.donated:
-        yield "donated, not reused" if leaf.kept else "donated"
-
-
-def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    lines = [tag("tr", *(tag("td", cell) for cell in row)) for row in rows]
-    if not lines:
+def _table(title: str, facts: Sequence[Any]) -> Markup:
+    """The facts as the capture has them, one per line, the largest first."""
+    if not facts:
         return Markup("")
-    top = tag("thead", tag("tr", *(tag("th", text) for text in head)))
-    table = tag("div", tag("table", top, tag("tbody", *lines)), class_="scroll")
-    return tag("details", tag("summary", f"{title} ({len(lines)})"), table)
-
-
-def _compiles(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (
-            str(program.call + 1),
-            seconds(program.seconds),
-            "; ".join(map(reason_text, program.reasons)),
-        )
-        for program in site.compiles
+    largest = sorted(facts, key=lambda fact: -getattr(fact, "nbytes", 0))[:MOST_FACTS]
+    names = [field.name for field in dataclasses.fields(facts[0]) if field.name != "digest"]
+    head = tag("thead", tag("tr", *(tag("th", name) for name in names)))
+    rows = [
+        tag("tr", *(tag("td", _cell(name, getattr(fact, name))) for name in names))
+        for fact in largest
     ]
+    table = tag("div", tag("table", head, tag("tbody", *rows)), class_="scroll")
+    return tag("details", tag("summary", f"{title} ({len(facts)})"), table)
 
 
-def _moves(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (
-            move.path,
-            str(move.source),
-            str(move.target),
-            str(move.count)
-            if move.by is MovedBy.PMAP
-            else f"{move.count} of {site.looked} inspected calls",
-            f"{amount(move.nbytes / max(move.count, 1))} each",
-        )
-        for move in sorted(site.moves, key=lambda move: -move.nbytes)
-    ]
-
-
-def _reads(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (
-            read.path,
-            read.how,
-            f"{read.file}:{read.line}",
-            str(read.count),
-            amount(read.nbytes),
-            seconds(read.seconds) if read.seconds else "",
-        )
-        for read in sorted(site.reads, key=lambda read: -read.nbytes)
-    ]
-
-
-def _collectives(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (collective.kind, "yes" if collective.gradient else "", list_names(collective.lines, 5))
-        for collective in site.collectives
-    ]
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return "; ".join(reason_text(v) if isinstance(v, CompileReason) else str(v) for v in value)
+    units = {"nbytes": amount, "seconds": seconds}
+    return units[name](value) if name in units else str(value)

@@ -58,6 +58,7 @@ def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
         hook = AfterEachImport(package, extend)
         hook.install()
         patches.on_undo(hook.remove)
+    extend(sys.modules["numpy"])  # JAX has imported it
     modules = _FormerModules(uses)
     sys.meta_path.append(modules)
     patches.on_undo(modules.remove)

@@ -80,6 +80,8 @@ def test_a_number_of_an_array_with_axes():
         assert float(jnp.float32(2)) == 2
         with pytest.raises(TypeError):
             float(X)
+        assert x.broadcast((2,)).shape == (2, 1, 1)
+        assert len(X.split(3)) == 3
     assert uses["jax.Array.__float__"] == 1
     with pytest.raises(TypeError):
         float(x)

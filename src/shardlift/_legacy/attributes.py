@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
 from jax.sharding import NamedSharding
@@ -56,6 +57,9 @@ def restore(patches: Patches, uses: Uses) -> None:
         patches.set(array_type, "device", property(device))
         patches.set(array_type, "device_buffers", property(device_buffers))
         patches.set(array_type, "device_buffer", property(device_buffer))
+        methods = {"broadcast": lax.broadcast, "broadcast_in_dim": lax.broadcast_in_dim}  # 0.4.14
+        for name, method in {**methods, "split": jax.numpy.split}.items():
+            patches.set(array_type, name, method)
         for name in ("__float__", "__int__", "__complex__"):
             patches.set(array_type, name, _of_one_number(getattr(array_type, name), name, uses))
     # jax.ad was jax.interpreters.ad until 0.4.14; today it is a namespace with other names.

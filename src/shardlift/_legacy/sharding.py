@@ -7,10 +7,8 @@ one, so that ``jax.device_put`` and ``jax.jit`` accept it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import jax
@@ -32,7 +30,6 @@ __all__ = [
     "device_grid",
     "make_sharded_device_array",
     "sharding_spec",
-    "spec_to_indices",
 ]
 
 # ---- the spec of each axis of an array, and of the devices
@@ -99,42 +96,11 @@ class ShardingSpec:
         """The number of parts of each cut, in the order of the array's axes."""
         return [count for entry in self.sharding for count in _parts(entry)]
 
-    def indices(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-        """The part of an array of ``shape`` on each device, in the shape of the devices."""
-        cut = np.empty(math.prod(self.cuts()), object)
-        parts = [_slices(entry, size) for entry, size in zip(self.sharding, shape, strict=True)]
-        for k, index in enumerate(product(*parts)):
-            cut[k] = index
-        copies = [a.replicas for a in self.mesh_mapping if isinstance(a, Replicated)]
-        copy = iter(range(len(copies)))
-        order = [
-            next(copy) if isinstance(a, Replicated) else len(copies) + a.axis
-            for a in self.mesh_mapping
-        ]
-        cut = cut.reshape(self.cuts())
-        return np.broadcast_to(cut, (*copies, *cut.shape)).transpose(order)
-
 
 def _parts(entry: Any) -> tuple[int, ...]:
     if isinstance(entry, Chunked):
         return entry.chunks
     return (entry.size,) if isinstance(entry, Unstacked) else ()
-
-
-def _slices(entry: Any, size: int) -> list[Any]:
-    if isinstance(entry, NoSharding):
-        return [slice(None)]
-    if isinstance(entry, Unstacked):
-        return list(range(size))
-    step, rest = divmod(size, math.prod(entry.chunks))
-    if rest:
-        raise ValueError(f"an axis of {size} cannot be cut into {math.prod(entry.chunks)} chunks")
-    return [slice(at, at + step) for at in range(0, size, step)]
-
-
-def spec_to_indices(shape: Sequence[int], spec: ShardingSpec) -> tuple[Any, ...]:
-    """The part of an array of ``shape`` on each device, as a flat tuple."""
-    return tuple(spec.indices(shape).flat)
 
 
 def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:

@@ -72,7 +72,7 @@ def test_the_spec_of_an_output():
 
     sharding = jax.pmap(lambda x: x)(jnp.ones((8, 3))).sharding
     spec = sharding.sharding_spec
-    assert repr(spec) == "ShardingSpec((Chunked(8),), (ShardedAxis(axis=0),))"
+    assert spec == pxla.ShardingSpec([pxla.Chunked(8)], [pxla.ShardedAxis(0)])
     assert spec.sharding[0] == pxla.Chunked([8])
     copies = pxla.ShardingSpec((pxla.Chunked([2]),), (pxla.ShardedAxis(0), pxla.Replicated(4)))
     assert jax.sharding.PmapSharding(DEVICES, copies).sharding_spec == copies

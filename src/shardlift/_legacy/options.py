@@ -60,7 +60,7 @@ def _restore_definitions(patches: Patches, uses: Uses) -> None:
     """``jax.config.define_bool_state`` and its family (until 0.4.26), omnistaging, ``FLAGS``."""
     config = type(jax.config)
     for old, define in _compat.option_makers().items():
-        noted = _noting(define, uses.counter(f"jax.config.{old}"))
+        noted = uses.count_calls(define, f"jax.config.{old}")
         patches.set(config, old, staticmethod(noted))
     for name in ("enable_omnistaging", "disable_omnistaging"):  # always on since 0.2
         patches.set(config, name, staticmethod(uses.counter(f"jax.config.{name}")))
@@ -68,14 +68,6 @@ def _restore_definitions(patches: Patches, uses: Uses) -> None:
     patches.set(config, "x64_enabled", property(lambda self: self.jax_enable_x64))
     for name in ("config", "FLAGS"):  # both read options as attributes
         patches.set(config, name, property(lambda self: self))
-
-
-def _noting(define: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
-    def noted(*args: Any, **kwargs: Any) -> Any:
-        note()
-        return define(*args, **kwargs)
-
-    return noted
 
 
 def _is_true(text: str) -> bool:

@@ -40,18 +40,15 @@ class NoSharding:
     """The axis is whole on every device."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Chunked:
-    """The axis is cut into chunks."""
+    """The axis is cut into chunks: into so many, or by several axes of the devices."""
 
-    chunks: tuple[int, ...]
+    chunks: Any
 
-    def __init__(self, chunks: int | Sequence[int]) -> None:
-        counts = (chunks,) if isinstance(chunks, int) else tuple(chunks)
+    def __post_init__(self) -> None:
+        counts = (self.chunks,) if isinstance(self.chunks, int) else tuple(self.chunks)
         object.__setattr__(self, "chunks", counts)
-
-    def __repr__(self) -> str:
-        return f"Chunked({','.join(map(str, self.chunks))})"
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,6 @@ class Unstacked:
     """The axis is cut into rows, one per device."""
 
     size: int
-
-    def __repr__(self) -> str:
-        return f"Unstacked({self.size})"
 
 
 @dataclass(frozen=True)
@@ -78,28 +72,25 @@ class Replicated:
     replicas: int
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ShardingSpec:
     """How an array is cut, and the axis of the devices for each cut."""
 
-    sharding: tuple[Any, ...]
-    mesh_mapping: tuple[Any, ...]
+    sharding: Sequence[Any]
+    mesh_mapping: Sequence[Any]
 
-    def __init__(self, sharding: Sequence[Any], mesh_mapping: Sequence[Any]) -> None:
-        object.__setattr__(self, "sharding", tuple(sharding))
-        object.__setattr__(self, "mesh_mapping", tuple(mesh_mapping))
-
-    def __repr__(self) -> str:
-        return f"ShardingSpec({self.sharding}, {self.mesh_mapping})"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sharding", tuple(self.sharding))
+        object.__setattr__(self, "mesh_mapping", tuple(self.mesh_mapping))
 
     def cuts(self) -> list[int]:
         """The number of parts of each cut, in the order of the array's axes."""
         return [count for entry in self.sharding for count in _parts(entry)]
 
 
-def _parts(entry: Any) -> tuple[int, ...]:
+def _parts(entry: Any) -> Sequence[int]:
     if isinstance(entry, Chunked):
-        return entry.chunks
+        return tuple(entry.chunks)
     return (entry.size,) if isinstance(entry, Unstacked) else ()
 
 
@@ -108,7 +99,8 @@ def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedS
     cuts = spec.cuts()
     sizes = [a.replicas if isinstance(a, Replicated) else cuts[a.axis] for a in spec.mesh_mapping]
     axes = [f"devices{k}" if len(sizes) > 1 else "devices" for k in range(len(sizes))]
-    of_cut = {a.axis: n for a, n in zip(spec.mesh_mapping, axes, strict=True) if _is_cut(a)}
+    pairs = zip(spec.mesh_mapping, axes, strict=True)
+    of_cut = {entry.axis: name for entry, name in pairs if isinstance(entry, ShardedAxis)}
     entries: list[Any] = []
     done = 0
     for entry in spec.sharding:
@@ -117,10 +109,6 @@ def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedS
         done += len(names)
     mesh = Mesh(np.asarray(devices).reshape(sizes), axes)
     return NamedSharding(mesh, PartitionSpec(*entries))
-
-
-def _is_cut(assignment: Any) -> bool:
-    return isinstance(assignment, ShardedAxis)
 
 
 # ---- the sharding

@@ -118,10 +118,10 @@ _TIMES = r"[248]\.000 times too "
 _ONLY = r"only (before|after)|^more \w+ (before|after)"
 CAUSES = {
     r"reduction: (gradient|loss|complex|gathered|scan|while|branch)|phase: sum|nested: sum": (
-        rf"{_TIMES}large|psum only before|all_gather only after"
+        rf"{_TIMES}large|all_gather instead of psum"
     ),
     r"reduction: (total|divided again)|nested: mean for": rf"{_TIMES}small",
-    r"reduction: (top|lowest)": r"pm(ax|in) only|^more pm",
+    r"reduction: (top|lowest)": r"pm(ax|in) instead of pm(ax|in)",
     r"scale: gradient|phase: scale": r"8\.000 times too large",
     r"scale: gathered": r"1\.001 times too large",
     r"scale: step": r"the update is 2\.000 times|2\.000 times too large: by a factor",

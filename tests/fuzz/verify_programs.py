@@ -333,7 +333,9 @@ MISTAKES: dict[str, Change] = {
     "host: fewer calls": _later_only(of_case(calls="range(STEPS - 1)")),
     "host: more calls": of_case(calls="[*range(STEPS), 0]"),
     "phase: sum for mean": lambda case, _: (
-        replace(case, late=("mean", "pmean", "psum")) if case.phases else None
+        replace(case, late=("mean", "pmean", "psum"))
+        if case.phases and "pmean" in case.lines["mean"]
+        else None
     ),
     "phase: scale": lambda case, _: (
         replace(case, late=("grads", "jnp.mean(", "8 * jnp.mean(")) if case.phases else None

@@ -138,6 +138,29 @@ RIGHT = {
 }
 
 
+# The gradient of a mean, which check_vma sums in the backward pass; the mean itself is not used.
+BACKWARD = """jax.jit(jax.shard_map(
+    lambda w, x: step(w[0], x[0])[None], mesh=Mesh(np.array(jax.devices()), ("i",)),
+    in_specs=(P(), P("i")), out_specs=P()))"""
+RIGHT["the gradient of a mean"] = Programs(
+    f"def step(w, x):\n    {MEAN}    return jnp.sign(g)\njax.pmap(step, 'i')(w, X)",
+    'def step(w, x):\n    loss = lambda w: lax.pmean(jnp.mean((x @ w) ** 2), "i")\n'
+    f"    return jnp.sign(jax.grad(loss)(w))\n{BACKWARD}(w[:1], X)",
+)
+# Numbers in the first call, arrays in the others; and a name that the other program does not have.
+OWNER = """
+class Trainer:
+    def NAME(self, w, x):
+        return w - 0.1 * jnp.sign(lax.pmean(grad(w, x), "i"))
+f = MAPPED(Trainer().NAME)
+for k in range(4): w = f(w, X)
+"""
+RIGHT["a method of another name"] = Programs(
+    OWNER.replace("NAME", "step").replace("MAPPED(", 'jax.pmap(axis_name="i", fun='),
+    OWNER.replace("NAME", "_train").replace("MAPPED", "on_rows"),
+)
+
+
 # A second program of the step: of a phase, of the last batch, of a step that is made again.
 PHASES = """
 def step(w, x, phase):
@@ -286,6 +309,22 @@ WRONG |= {
     "metrics exchanged": returned(
         STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)", "have each other's values"
     ),
+    "metrics in a circle": returned(
+        "dict(a=loss, b=acc, c=k)",
+        "dict(a=acc, b=(loss), c=k)",
+        "output['a'] and output['b'] have each other's values",
+    ),
+    "another collective": steps(
+        'return w, lax.pmax(jnp.max(x), "i")',
+        'return w, lax.pmin(jnp.max(x), "i")',
+        cause="pmin instead of pmax: return w, lax.pmin(",
+        calls="f(w, X)",
+    ),
+    "a rate": steps(
+        MEAN + "return w - 0.1 * g",
+        MEAN + "return w - 0.3 * g",
+        cause="the update is 3.000 times too large, everywhere",
+    ),
     "an output more": returned("w, loss", "w, acc, loss"),
     "an output less": returned("w, acc, loss", "w, loss"),
     "a state whose step is missing": returned(STATE, "w, mu, loss, acc"),
@@ -297,6 +336,7 @@ def test_wrong_pairs(pair: Programs) -> None:
     status, sites = pair.compare()
     assert status == 1
     said = " ".join(cause for site in sites for cause in site.causes)
+    assert bool(said) == bool(pair.cause), said
     assert pair.cause in said, (said, sites)
 
 

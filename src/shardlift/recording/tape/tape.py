@@ -26,6 +26,9 @@ class Reference(Protocol):
     def may_replay(self, site: SiteRecord) -> bool:
         """Whether calls of a site are to be run again, or enough of them were."""
 
+    def knows(self, site: SiteRecord) -> bool:
+        """Whether it has a site of that name."""
+
     def differs(self, site: SiteRecord, number: int, own: Values) -> bool:
         """Whether its call ``number`` had other inputs."""
 

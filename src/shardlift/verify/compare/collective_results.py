@@ -172,6 +172,11 @@ def matters(form: ArrayForm) -> bool:
     return not form.uses or bool(_kinds(form) - _COLLECTIVES)
 
 
+def is_used(form: ArrayForm) -> bool:
+    """Whether anything but a print depends on a result."""
+    return not form.uses or bool(_kinds(form))
+
+
 def same_factors(before: ArrayForm, after: ArrayForm) -> bool:
     """Whether two results are used alike, as far as the programs do not compute the factors."""
     return _counted(before) == _counted(after)

@@ -104,6 +104,10 @@ RIGHT = {
     "a choice by the norm": steps(
         MEAN + HALF, MEAN + NORM + SIGN.format("0.125 * jnp.where(norm < 100, g, 0)")
     ),
+    "a mean of a tree": steps(
+        MEAN + HALF, MEAN.replace("grad(w, x)", "(w, grad(w, x))", 1) + "g = g[1]\n" + HALF
+    ),
+    "a mean of a block": steps(MEAN + HALF, 'g = lax.pmean(grad(w, x)[None], "i")[0]\n' + HALF),
     "psum and a division": steps(MEAN + HALF, SUM + "g = g / 8\n" + HALF),
     "psum and two factors": steps(MEAN + HALF, SUM + SIGN.format("0.015625 * g")),
     "psum of the eighth": steps(MEAN + HALF, 'g = lax.psum(grad(w, x) / 8, "i")\n' + PRINT + HALF),
@@ -140,12 +144,12 @@ RIGHT = {
 
 # The gradient of a mean, which check_vma sums in the backward pass; the mean itself is not used.
 BACKWARD = """jax.jit(jax.shard_map(
-    lambda w, x: step(w[0], x[0])[None], mesh=Mesh(np.array(jax.devices()), ("i",)),
+    lambda w, x: step(w, x[0]), mesh=Mesh(np.array(jax.devices()), ("i",)),
     in_specs=(P(), P("i")), out_specs=P()))"""
 RIGHT["the gradient of a mean"] = Programs(
     f"def step(w, x):\n    {MEAN}    return jnp.sign(g)\njax.pmap(step, 'i')(w, X)",
     'def step(w, x):\n    loss = lambda w: lax.pmean(jnp.mean((x @ w) ** 2), "i")\n'
-    f"    return jnp.sign(jax.grad(loss)(w))\n{BACKWARD}(w[:1], X)",
+    f"    return jnp.sign(jax.grad(loss)(w))\n{BACKWARD}(w[0], X)",
 )
 # Numbers in the first call, arrays in the others; and a name that the other program does not have.
 OWNER = """
@@ -229,11 +233,14 @@ jax.jit(jax.shard_map(lambda x: f(x[0, 0])[None, None], mesh=mesh,
 PMAPS = NESTED + 'jax.pmap(jax.pmap(f, "j"), "i")(Y)'
 RIGHT["nested maps and a mesh of two axes"] = Programs(PMAPS, NESTED + MESH)
 WRONG["nested maps, and the other axis of a mesh"] = Programs(
-    PMAPS, NESTED.replace('pmean(x, "j")', 'pmean(x, "i")') + MESH
+    PMAPS,
+    NESTED.replace('pmean(x, "j")', 'pmean(x, "i")') + MESH,
+    "every device has the same value, where each had its own",
 )
 WRONG["nested maps, and both axes of a mesh, under sign"] = Programs(
     PMAPS.replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, "j"))'),
     (NESTED + MESH).replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, ("i", "j")))'),
+    "the mean over the devices, where each device had its own value",
 )
 
 FUNCTIONS = """

@@ -229,7 +229,9 @@ def update_factor(
     if start.dtype != before.dtype:
         return None
     old, new = (wide(x) - wide(start) for x in (before, after))
-    if not (np.isfinite(old).all() and np.isfinite(new).all()) or root(old, axis).size < 2:
+    if not np.any(old):
+        return None
+    if not (np.isfinite(old).all() and np.isfinite(new).all()) or root(before, axis).size < 2:
         return None
     scale = float(np.vdot(old, new) / np.vdot(old, old))
     # Updates are small differences of large numbers, so rounding is large relative to them.

@@ -15,6 +15,7 @@ from shardlift.verify.compare.collective_results import (
     difference,
     factors_of,
     have_same_numbers,
+    is_sum_of,
     matters,
     same_factors,
 )
@@ -164,8 +165,22 @@ class CollectiveComparison:
             finding = self.pair.spread.accept(finding, samples[0], places[0], forms[0])
         if finding is None or finding.close:
             return None
-        cause = cause_of(*results, arrays, _backward_change(forms), self.pair.devices)
+        backward = _backward_change(forms)
+        if backward > 0 and not self._is_summed_before(samples[1], results[1], forms[1]):
+            backward = 0
+        cause = cause_of(*results, arrays, backward, self.pair.devices)
         return dataclasses.replace(finding, cause=cause, suspicion=None) if cause else finding
+
+    def _is_summed_before(
+        self, sample: Sample, result: CollectiveResult, forms: Sequence[ArrayForm]
+    ) -> bool:
+        """Whether a result is the sum of another one, which the backward pass has summed."""
+        for k, form in enumerate(forms):
+            if form.backward and form.role is ArrayRole.RESULT:
+                other = self._result(1, sample, k, forms)
+                if other is not None and is_sum_of(result.array, other.array):
+                    return True
+        return False
 
     def _results(
         self, samples: SamplePair, places: Places, forms: FormLists

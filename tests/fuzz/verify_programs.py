@@ -40,6 +40,7 @@ class Case:
     phases: bool = False  # a second program of the step, made at the same line
     late: tuple[str, str, str] | None = None  # a change of a line in the second phase
     last: bool = False  # the last batch is smaller
+    check_vma: bool = False  # of the layout "global"
     varying: frozenset[str] = field(default_factory=lambda: frozenset({"h", "s", "ring"}))
 
     def text(self) -> str:
@@ -127,7 +128,7 @@ for k in {self.calls}:
         return f"""jax.jit(jax.shard_map(
     functools.wraps(step)(lambda w, x, key, *rest: step(w, x, key[0], *rest)),
     mesh=Mesh(np.array(jax.devices()), ("i",)), in_specs=(P(){given}),
-    out_specs=(P(), {specs}), check_vma=False))"""
+    out_specs=(P(), {specs}), check_vma={self.check_vma}))"""
 
 
 def _first_name(value: str) -> str:
@@ -454,10 +455,20 @@ def _rate(case: Case, _: random.Random) -> Case | None:
     )
 
 
+def _backward(case: Case, _: random.Random) -> Case | None:
+    """The gradient of a mean, which check_vma sums in the backward pass."""
+    if case.layout != "global" or {*case.outputs} & {"every", "edges", "loop", "branch", "turns"}:
+        return None
+    grads = case.lines["grads"].replace("jnp.mean(", "lax.pmean(jnp.mean(")
+    lines = {**_without(case, "mean"), "grads": grads.replace("))(w)", '), "i"))(w)')}
+    return replace(case, lines=lines, check_vma=True)
+
+
 def _tree(case: Case, rng: random.Random) -> Case:
     return replace(case, tree=rng.choice(["dict", "namedtuple", "dataclass", "tuple", "nested"]))
 
 
+BACKWARD = "the gradient of a mean"
 HARMLESS: dict[str, Change] = {
     "moved": lambda case, _: case,
     "comment": _commented,
@@ -491,6 +502,7 @@ HARMLESS: dict[str, Change] = {
         },
     ),
     "mask": _masked,
+    BACKWARD: _backward,
     "mean of what is gathered": in_line(
         "loss",
         'lax.pmean(jnp.mean(h ** 2), "i")',
@@ -499,7 +511,14 @@ HARMLESS: dict[str, Change] = {
 }
 # What changes the same part of a program.
 EXCLUSIVE = [
-    {"another mean", "the mean in the rate", "the mean after the sum", "splitting a function"},
+    {BACKWARD, "mean of what is gathered"},
+    {
+        BACKWARD,
+        "another mean",
+        "the mean in the rate",
+        "the mean after the sum",
+        "splitting a function",
+    },
     {"print: gradient", "print: a mean", "print: norm", "callback"},
     {"another name of a function", "mean of what is gathered"},
     {
@@ -526,10 +545,12 @@ EXCLUSIVE = [
 ]
 
 
-def rewritten(case: Case, rng: random.Random, most: int = 4) -> tuple[Case, list[str]]:
-    """The case with several harmless changes, and their names."""
+def rewritten(
+    case: Case, rng: random.Random, most: int = 4, without: str = ""
+) -> tuple[Case, list[str]]:
+    """The case with several harmless changes, but for one, and their names."""
     names: list[str] = []
-    for name in rng.sample(sorted(HARMLESS), most):
+    for name in rng.sample(sorted({*HARMLESS} - {without}), most):
         clash = any(name in group and group & {*names} for group in EXCLUSIVE)
         if clash or (name == "two sites" and case.phases):
             continue

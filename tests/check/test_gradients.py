@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from shardlift.check.rules.gradients import checked_gradients, loss_is_reduced, reductions_of
+from shardlift.check.gradients import checked_gradients, loss_is_reduced, reductions_of
 from shardlift.source.file import File
 from tests.source.files import parse
 

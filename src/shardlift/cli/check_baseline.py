@@ -15,7 +15,7 @@ from shardlift.cli.config import Config, ConfigError
 from shardlift.cli.input_files import read_bytes, reason
 from shardlift.source.model import Finding
 
-DEFAULT = "shardlift-baseline.json"
+NAME = "shardlift-baseline.json"
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,11 @@ class BaselineFile:
         return key.code in self.codes and (key.path in checked or not is_there())
 
 
-def find_baseline(
-    config: Config, given: str | None, codes: Sequence[str], must_exist: bool = True
-) -> BaselineFile | None:
-    """The baseline that a command was given, that the project names, or that is in its root."""
-    named = given or (config.baseline and str(config.root / config.baseline))
-    path = Path(named or config.root / DEFAULT)
+def find_baseline(config: Config, codes: Sequence[str], create: bool) -> BaselineFile | None:
+    """The baseline in the root of the project; None if there is none, and none is to be made."""
+    path = config.root / NAME
     if not path.exists():
-        if must_exist and named:
-            raise ConfigError(f"{path}: no such baseline; `--write-baseline {named}` writes one")
-        return None if must_exist else BaselineFile(path, Counter(), codes)
+        return BaselineFile(path, Counter(), codes) if create else None
     try:
         return BaselineFile(path, parse(read_bytes(str(path)).decode()), codes)
     except (BaselineError, UnicodeDecodeError) as error:

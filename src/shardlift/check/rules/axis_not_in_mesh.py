@@ -14,7 +14,6 @@ from shardlift.source.idioms import axis_of, collectives
 from shardlift.source.libraries import MESHES
 from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import argument_at
-from shardlift.source.shard_maps import NAMES
 from shardlift.source.values import Constant, Result
 
 
@@ -57,11 +56,33 @@ def _binds_axes(file: File, body: ast.AST) -> bool:
     )
 
 
+_HEAD = (
+    "import jax\nfrom jax import lax\nfrom jax.sharding import Mesh, PartitionSpec as P\n"
+    "mesh = Mesh(devices, ('i',))\n"
+)
+
 RULE = Rule(
     code="SL704",
     level=Level.BROKEN,
     summary="a collective over an axis that the mesh does not have",
     advice="Use one name for the mesh axis, the specs and the collectives.",
     reference=f"{GUIDE}#collectives",
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'batch'), mesh=mesh, in_specs=P('i'), "
+        "out_specs=P())  # SL704\n",
+        _HEAD + "def g(x):\n    return lax.pmean(x, axis_name='j')  # SL704\n"
+        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P())\n",
+    ),
+    good=(
+        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=mesh, in_specs=P('i'), "
+        "out_specs=P())\n",
+        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'j'), mesh=other, in_specs=P('i'), "
+        "out_specs=P())\n",
+        _HEAD + "def g(x):\n    return jax.vmap(lambda v: lax.psum(v, 'j'), axis_name='j')(x)\n"
+        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P())\n",
+        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, name), mesh=mesh, in_specs=P('i'), "
+        "out_specs=P())\n",
+        _HEAD + "f = jax.pmap(lambda x: lax.psum(x, 'batch'), axis_name='batch')\n",
+    ),
 )

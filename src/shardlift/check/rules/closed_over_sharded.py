@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.model import SHARD_MAP, Level, Match, Rule
-from shardlift.source.shard_maps import NAMES, placed_spec
+from shardlift.source.shard_maps import placed_spec
 from shardlift.source.values import Output
 
 
@@ -40,11 +40,35 @@ def _is_sharded(file: File, node: ast.expr) -> bool:
     return any(entry is not None for entry in placed_spec(file, node) or ())
 
 
+_HEAD = (
+    "import jax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
+    "w = jax.device_put(w, NamedSharding(mesh, P('i')))\n"
+)
+
 RULE = Rule(
     code="SL709",
     level=Level.BROKEN,
     summary="a shard_map body closes over a sharded array",
     advice="Pass it as an argument with its own spec.",
     reference=SHARD_MAP,
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        _HEAD + "def f(x):\n    return x + w  # SL709\n"
+        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        "import jax\nfrom jax.sharding import PartitionSpec as P\np = jax.pmap(init)\n"
+        "state = p(keys)\ndef f(x):\n    return x + state  # SL709\n"
+        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+    ),
+    good=(
+        _HEAD + "def f(x, w):\n    return x + w\n"
+        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        "import jax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
+        "w = jax.device_put(w, NamedSharding(mesh, P()))\ndef f(x):\n    return x + w\n"
+        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        _HEAD + "def f(x):\n    return x + w\ng = jax.jit(f)\n",
+        "import jax\nfrom jax.sharding import PartitionSpec as P\ndef f(x):\n    return x + w\n"
+        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        _HEAD + "def f(x):\n    w = x\n    return x + w\n"
+        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+    ),
 )

@@ -48,4 +48,16 @@ RULE = Rule(
     advice="Call jax.distributed.initialize() first.",
     reference=MULTI_PROCESS,
     names=("jax.distributed.initialize",),
+    bad=(
+        "import jax\nn = jax.device_count()  # SL607\njax.distributed.initialize()",
+        "import jax\ndef main():\n    key = jax.random.PRNGKey(0)  # SL607\n"
+        "    jax.distributed.initialize()",
+    ),
+    good=(
+        "import jax\njax.distributed.initialize()\nn = jax.device_count()",
+        "import jax\ndef count():\n    return jax.device_count()\njax.distributed.initialize()",
+        "import jax\njax.config.update('jax_platforms', 'cpu')\njax.distributed.initialize()",
+        "import jax\nn = jax.device_count()",
+        "import jax\nif debug:\n    print(jax.devices())\nelse:\n    jax.distributed.initialize()",
+    ),
 )

@@ -71,5 +71,22 @@ RULE = Rule(
     advice="Use jnp.zeros or jnp.zeros_like.",
     reference=CHANGELOG,
     names=tuple(sorted(_EMPTY)),
+    bad=(
+        "import jax.numpy as jnp\ntotal = jnp.empty(3) + 1  # SL114\n",
+        "import jax.numpy as jnp\nbuffer = jnp.empty((8, 3))\n"
+        "buffer = jnp.empty_like(y).at[0].add(y[0])  # SL114\n",
+        "import jax.numpy as jnp\ndef f(x):\n    total = jnp.empty_like(x)\n"
+        "    return x + total  # SL114\n",
+    ),
+    good=(
+        "import jax.numpy as jnp\ntotal = jnp.zeros(3) + 1\n",
+        "import jax.numpy as jnp\nx = jnp.empty(8)\nfor i in range(8):\n    x = x.at[i].set(i)\n"
+        "y = x + 1\n",
+        "import jax.numpy as jnp\nx = jnp.concatenate([jnp.empty((0, 3)), y]) + jnp.empty(0)\n",
+        "import jax.numpy as jnp\nparams = model.init(key, jnp.empty((1, 28, 28)))\n",
+        "import jax.numpy as jnp\nshape = jnp.empty((8, 3)).shape\n",
+        "import numpy as np\ntotal = np.empty(3) + 1\n",
+        "import jax.numpy as jnp\ny = jnp.where(mask, x, jnp.empty_like(x))\n",
+    ),
     since=(0, 11),
 )

@@ -85,6 +85,23 @@ RULE = Rule(
     advice="Use jax.experimental.multihost_utils.sync_global_devices('name').",
     reference=f"{GUIDE}#jaxruntimeerror-internal-core-halted-unexpectedly",
     words=("pmap",),
+    bad=(
+        "import jax\nimport jax.numpy as jnp\ndef sync():\n"
+        "    x = jnp.ones(jax.local_device_count())\n"
+        "    x = jax.device_get(jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(x))  # SL602\n"
+        "    assert x[0] == jax.device_count()",
+        "import jax\nimport numpy as np\np = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')\n"
+        "if jax.process_count() > 1:\n"
+        "    p(np.ones(jax.local_device_count())).block_until_ready()  # SL602",
+    ),
+    good=(
+        "import jax\nimport jax.numpy as jnp\n"
+        "total = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(jnp.ones(8))",
+        "import jax\ndef sync(x):\n    return jax.pmap(lambda v: jax.lax.pmean(v, 'i'), 'i')(x)",
+        "from jax.experimental import multihost_utils\nmultihost_utils.sync_global_devices('a')",
+        "import jax\nimport numpy as np\np = jax.pmap(lambda v: v + 1)\np(np.ones(8))",
+        "import jax\nimport numpy as np\njax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))",
+    ),
     since=(0, 8),
     rewritten_as=frozenset({Kind.NAME}),
 )

@@ -13,7 +13,6 @@ from shardlift.check.pmap_bodies import shard_map_calls
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count, stacking_count
 from shardlift.source.model import GUIDE, Level, Match, Rule
-from shardlift.source.shard_maps import NAMES
 
 _LOCAL = frozenset({"jax.process_index", "jax.local_device_count", "jax.local_devices"})
 _JOINS = (
@@ -53,5 +52,23 @@ RULE = Rule(
     summary="a host-local array is passed to a jitted shard_map",
     advice="Use jax.make_array_from_process_local_data(sharding, x) first.",
     reference=f"{GUIDE}#the-migration-pattern-stitching",
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+        "mine = load(jax.process_index())\ny = step(mine)  # SL605",
+        "import jax\nn = jax.process_count()\n"
+        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+        "y = step(x.reshape((jax.local_device_count(), -1)))  # SL605",
+    ),
+    good=(
+        "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+        "x = jax.make_array_from_process_local_data(s, load(jax.process_index()))\ny = step(x)",
+        "import jax\nn = jax.process_count()\n"
+        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(x)",
+        "import jax\nstep = jax.pmap(f)\nmine = load(jax.process_index())\ny = step(mine)",
+        "import jax\nn = jax.process_count()\nstep = jax.jit(f)\n"
+        "y = step(load(jax.process_index()))",
+        "import jax\nn = jax.process_count()\n"
+        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(np.ones(8))",
+    ),
 )

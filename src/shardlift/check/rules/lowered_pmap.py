@@ -31,6 +31,16 @@ RULE = Rule(
     advice="Convert around it with multihost_utils.host_local_array_to_global_array and back.",
     reference=f"{GUIDE}#using-jax-stages-lowered-returned-by-jax-pmap-f-lower-args",
     words=("pmap",),
+    bad=(
+        "import jax\nn = jax.process_count()\ncompiled = jax.pmap(f).lower(x).compile()  # SL603",
+        "import jax\njax.distributed.initialize()\np = jax.pmap(f)\nlow = p.lower(x)  # SL603",
+    ),
+    good=(
+        "import jax\ncompiled = jax.pmap(f).lower(x).compile()",
+        "import jax\nn = jax.process_count()\ncompiled = jax.jit(f).lower(x).compile()",
+        "import jax\nn = jax.process_count()\np = jax.pmap(f)\nname = text.lower()",
+        "import jax\nn = jax.process_count()\np = jax.pmap(f) if n else g\np.lower(x)",
+    ),
     since=(0, 8),
     rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

@@ -53,6 +53,20 @@ RULE = Rule(
     advice="Use one jax.shard_map over a mesh with one axis for each pmap.",
     reference=f"{GUIDE}#valueerror-the-context-mesh-should-match-the-mesh-passed-to-shard-map",
     words=("pmap",),
+    bad=(
+        "import jax\nf = jax.pmap(jax.pmap(g, axis_name='j'), axis_name='i')  # SL204",
+        "from functools import partial\nimport jax\n@partial(jax.pmap, axis_name='i')  # SL204\n"
+        "@partial(jax.pmap, axis_name='j')\ndef f(x):\n    return x",
+        "import jax\ninner = jax.pmap(lambda x: x)\n@jax.pmap\ndef outer(x):\n"
+        "    return inner(x)  # SL204",
+    ),
+    good=(
+        "import jax\nf = jax.pmap(jax.vmap(g, axis_name='j'), axis_name='i')",
+        "import jax\nf = jax.pmap(g)\nh = jax.pmap(k)\ny = h(f(x))",
+        "import jax\ng = jax.pmap(g)\ng = jax.jit(g)",
+        "import jax\nstep = jax.pmap(lambda x: x)\ndef loop(x):\n    return step(x)",
+        "import jax\n@jax.pmap\ndef f(x):\n    return g(x)",
+    ),
     since=(0, 8),
     rewritten_as=frozenset({Kind.SITE}),
 )

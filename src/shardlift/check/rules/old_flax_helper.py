@@ -32,6 +32,17 @@ RULE = Rule(
     advice="Require flax>=0.12.7, with which it works.",
     reference=f"{GUIDE}#input-data-preparation",
     words=("jax_utils", "common_utils"),
+    bad=(
+        "from flax import jax_utils\nit = jax_utils.prefetch_to_device(it, 2)  # SL302",
+        "from flax.jax_utils import replicate\nstate = replicate(state)  # SL302",
+        "from flax import jax_utils\nstate = jax_utils.unreplicate(state)  # SL302",
+    ),
+    good=(
+        "from mylib import prefetch_to_device\nit = prefetch_to_device(it, 2)",
+        "def prefetch_to_device(it):\n    return it\nx = prefetch_to_device(it)",
+        "from flax.training import common_utils\nbatch = common_utils.shard(batch)",
+        "it = dataset.prefetch(2)",
+    ),
     since=(0, 10),
     holds_for=((0, 10, 2), (0, 12, 4)),
     rewritten_as=frozenset({Kind.PLACEMENT}),

@@ -12,16 +12,18 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import SHARD_MAP, Level, Match, Rule
-from shardlift.source.shard_maps import NAMES, NEW, OLD
+from shardlift.source.shard_maps import NEW, OLD
 
 
 def visit(file: File) -> Iterator[Match]:
     """Imports of the old name, and uses of its full name."""
-    imports = file.index.nodes(ast.ImportFrom)
-    attributes = (n for n in file.index.nodes(ast.Attribute) if n.attr == "shard_map")
-    uses = [n for n in imports if n.module == "jax.experimental.shard_map"]
-    for node in (*uses, *(n for n in attributes if file.name(n) == OLD)):
-        if not is_guarded(file, node, OLD, NEW):
+    for statement in file.index.nodes(ast.ImportFrom):
+        of_it = statement.module == "jax.experimental.shard_map"
+        if of_it and not is_guarded(file, statement, OLD, NEW):
+            yield Match(statement, "jax.experimental.shard_map is deprecated: use jax.shard_map")
+    for node in file.index.nodes(ast.Attribute):
+        of_it = node.attr == "shard_map" and file.name(node) == OLD
+        if of_it and not is_guarded(file, node, OLD, NEW):
             yield Match(node, "jax.experimental.shard_map is deprecated: use jax.shard_map")
 
 
@@ -31,6 +33,19 @@ RULE = Rule(
     summary="the experimental shard_map, deprecated since JAX 0.8",
     advice="Use jax.shard_map with mesh=, in_specs=, out_specs=, check_vma=.",
     reference=SHARD_MAP,
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        "from jax.experimental.shard_map import shard_map  # SL111",
+        "from jax.experimental import shard_map as sm\ng = sm.shard_map(f, m, s, s)  # SL111",
+    ),
+    good=(
+        "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_vma=False)",
+        "try:\n    from jax import shard_map\nexcept ImportError:\n"
+        "    from jax.experimental.shard_map import shard_map",
+        "from mylib import shard_map\ng = shard_map(f, check_rep=False)",
+        "import jax\nif jax.__version_info__ < (0, 8):\n"
+        "    from jax.experimental.shard_map import shard_map",
+        "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, axis_names={'i'})",
+    ),
     since=(0, 8),
 )

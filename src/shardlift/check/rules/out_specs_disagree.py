@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of
 from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import FUNCTIONS, positional
-from shardlift.source.shard_maps import NAMES, ShardMap
+from shardlift.source.shard_maps import ShardMap
 from shardlift.source.values import Known
 
 _ARITHMETIC = (ast.BinOp, ast.operator, ast.Name, ast.Constant, ast.expr_context)
@@ -73,5 +74,30 @@ RULE = Rule(
     summary="out_specs that do not match the collectives in the body",
     advice="Use P() for a value that is reduced over the axis, and P('axis') for other values.",
     reference=f"{GUIDE}#collectives",
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), "
+        "out_specs=P('i'))  # SL703\n",
+        LAX + "f = jax.shard_map(lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P(), "
+        "check_vma=False)  # SL703\n",
+        LAX + "from functools import partial\n@jax.jit\n"
+        "@partial(jax.shard_map, mesh=m, in_specs=(P('i'), P()), out_specs=P())  "
+        "# SL703\ndef f(x, y):\n    return x + y\n",
+    ),
+    good=(
+        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), "
+        "out_specs=P())\n",
+        LAX + "f = jax.shard_map(lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P('i'))\n",
+        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i', 'j'), "
+        "out_specs=P('j'))\n",
+        LAX + "f = jax.shard_map(lambda x: g(x), mesh=m, in_specs=P('i'), out_specs=P())\n",
+        LAX + "f = jax.shard_map(lambda x: lax.all_gather(x, 'i'), mesh=m, in_specs=P('i'), "
+        "out_specs=P(), check_vma=False)\n",
+        LAX + "f = jax.shard_map(lambda x, y: x, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
+        LAX + "f = jax.shard_map(lambda x, y: x + 1, mesh=m, in_specs=(P(), P('i')), "
+        "out_specs=P())\n",
+        LAX + "f = jax.shard_map(lambda x: -x + y(), mesh=m, in_specs=P(), out_specs=P())\n",
+        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i', axis_index_groups=halves), mesh=m, "
+        "in_specs=P('i'), out_specs=P('i'), check_vma=False)\n",
+    ),
 )

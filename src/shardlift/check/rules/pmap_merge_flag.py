@@ -61,6 +61,22 @@ RULE = Rule(
     advice="Remove it; other rules report what it hid.",
     reference=f"{GUIDE}#help-fix-me-now",
     words=("pmap_shmap_merge", "PMAP_SHMAP_MERGE"),
+    bad=(
+        'import jax\njax.config.update("jax_pmap_shmap_merge", False)  # SL104',
+        'import os\nos.environ["JAX_PMAP_SHMAP_MERGE"] = "0"  # SL104',
+        "import jax\nold = not jax.config.jax_pmap_shmap_merge  # SL104",
+        'argv = ["train.py", "--jax_pmap_shmap_merge=false"]  # SL104',
+    ),
+    good=(
+        'import jax\njax.config.update("jax_enable_x64", True)',
+        '"""Set JAX_PMAP_SHMAP_MERGE to 0."""',
+        'print("JAX_PMAP_SHMAP_MERGE")',
+        "import jax\nif hasattr(jax.config, 'jax_pmap_shmap_merge'):\n"
+        "    jax.config.update('jax_pmap_shmap_merge', False)",
+        "import jax\ntry:\n    jax.config.update('jax_pmap_shmap_merge', False)\n"
+        "except AttributeError:\n    pass",
+        "# jax.config.update('jax_pmap_shmap_merge', False)",
+    ),
     since=(0, 10),
     rewritten_as=frozenset({Kind.NAME}),
 )

@@ -34,5 +34,16 @@ RULE = Rule(
     advice="Create the pmapped function once, before the loop.",
     reference="https://docs.jax.dev/en/latest/_autosummary/jax.pmap.html",
     words=("pmap",),
+    bad=(
+        "import jax\nfor x in xs:\n    y = jax.pmap(lambda v: v + 1)(x)  # SL206",
+        "import functools, jax\nwhile True:\n    y = jax.pmap(functools.partial(f, 1))(x)  # SL206",
+    ),
+    good=(
+        "import jax\nfor x in xs:\n    y = jax.pmap(f)(x)",
+        "import jax\ny = jax.pmap(lambda v: v + 1)(x)",
+        "import jax\ng = jax.pmap(lambda v: v + 1)\nfor x in xs:\n    y = g(x)",
+        "import jax\nfor size in sizes:\n    g = jax.pmap(lambda v: v + size)",
+        "import jax\nfor x in xs:\n    def later(x):\n        return jax.pmap(lambda v: v)(x)",
+    ),
     rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
 )

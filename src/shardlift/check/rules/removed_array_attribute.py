@@ -36,6 +36,17 @@ RULE = Rule(
     advice="Use .addressable_shards, or .addressable_data(0).",
     reference=CHANGELOG,
     words=("device_buffer",),
+    bad=(
+        "first = jax.tree.map(lambda x: x.device_buffers[0], state)  # SL110",
+        "import jax\nbuffer = array.device_buffer  # SL110",
+    ),
+    good=(
+        "first = jax.tree.map(lambda x: x.addressable_data(0), state)",
+        "class A:\n    def f(self):\n        return self.device_buffer",
+        "array.device_buffer = 1",
+        "if hasattr(x, 'device_buffer'):\n    y = x.device_buffer",
+        "text = '.device_buffers'",
+    ),
     since=(0, 4, 27),
     rewritten_as=frozenset({Kind.NAME}),
 )

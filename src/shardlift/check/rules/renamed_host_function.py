@@ -41,5 +41,15 @@ RULE = Rule(
     advice="Use jax.process_index, process_count, process_indices.",
     reference=CHANGELOG,
     names=tuple(_NAMES),
+    bad=(
+        "import jax\nif jax.host_id() == 0:  # SL106\n    pass",
+        "from jax import host_count  # SL106",
+    ),
+    good=(
+        "import jax\nif jax.process_index() == 0:\n    pass",
+        "import jax\nx = jax.experimental.multihost_utils",
+        "jax = object()\njax.host_id()",
+        "from mylib import host_count\nhost_count()",
+    ),
     rewritten_as=frozenset({Kind.NAME}),
 )

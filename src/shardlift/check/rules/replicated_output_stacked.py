@@ -91,6 +91,22 @@ RULE = Rule(
     advice="Use out_axes=None for it, and remove the [0] or unreplicate in the caller.",
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     words=("pmap",),
+    bad=(
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'i'), axis_name='i')  # SL504\n"
+        "y = f(x)[0]",
+        "import jax\ndef step(s, x):\n    return s, jax.lax.psum(x / 2, 'i')\n"
+        "f = jax.pmap(step, axis_name='i')  # SL504\n"
+        "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",
+    ),
+    good=(
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\ny = g(f(x))",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: x / jax.lax.pmean(x, 'i'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'j'), 'i')\ny = f(x)[0]",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, name), axis_name=name)",
+        "import jax\nf = jax.vmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')",
+    ),
     since=(0, 8),
     rewritten_as=frozenset({Kind.READ, Kind.PLACEMENT}),
 )

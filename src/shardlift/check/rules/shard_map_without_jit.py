@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from shardlift.check.transforms import decorating_transform
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import FUNCTIONS
-from shardlift.source.shard_maps import NAMES, SHARD_MAPS
-from shardlift.source.sites import decorating_transform
+from shardlift.source.shard_maps import SHARD_MAPS
 from shardlift.source.values import Known, Result
 
 
@@ -35,11 +35,30 @@ def _is_jitted(function: Known) -> bool:
     return any(decorating_transform(function.file, node) == "jax.jit" for node in decorators)
 
 
+_HEAD = "import jax\nfrom functools import partial\nfrom jax.sharding import PartitionSpec as P\n"
+
 RULE = Rule(
     code="SL710",
     level=Level.SLOW,
     summary="a shard_mapped function is called without jit",
     advice="Use jax.jit(jax.shard_map(...)), with donate_argnums as an argument of jit.",
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
+        "y = g(x)  # SL710\n",
+        _HEAD + "@partial(jax.shard_map, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
+        "def g(x):\n    return x\ny = g(x)  # SL710\n",
+    ),
+    good=(
+        _HEAD + "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
+        "y = g(x)\n",
+        _HEAD + "@jax.jit\n@partial(jax.shard_map, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
+        "def g(x):\n    return x\ny = g(x)\n",
+        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
+        "@jax.jit\ndef step(x):\n    return g(x)\n",
+        _HEAD + "def step(x):\n"
+        "    return jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))(x)\n",
+        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n",
+    ),
 )

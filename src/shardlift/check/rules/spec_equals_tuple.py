@@ -46,5 +46,17 @@ RULE = Rule(
     words=(".sharding.spec",),
     pattern=re.compile(rb"[=!]=[\s\\]*\(|\)[\s\\]*[=!]="),
     names=tuple(sorted(SPECS)),
+    bad=(
+        "import jax\nif x.sharding.spec == ('i',):  # SL714\n    pass\n",
+        "from jax.sharding import PartitionSpec as P\nspec = P('i')\n"
+        "wrong = ('i', None) != spec  # SL714\n",
+    ),
+    good=(
+        "import jax\nif tuple(x.sharding.spec) == ('i',):\n    pass\n",
+        "import jax\nif x.sharding.spec == jax.P('i'):\n    pass\n",
+        "from jax.sharding import PartitionSpec as P\nspec = P('i')\nsame = spec is ('i',)\n",
+        "def same(spec):\n    return spec == ('i',)\n",
+        "import jax\nif x.sharding.mesh.shape == (8,):\n    pass\n",
+    ),
     since=(0, 10),
 )

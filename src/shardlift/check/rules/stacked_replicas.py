@@ -83,8 +83,8 @@ def _devices_of_rows(file: File, sharding: ast.expr) -> str:
 
 def _arguments(file: File, node: ast.AST | None, *names: str) -> list[ast.expr]:
     """The arguments of a call of one of these functions that has no keywords."""
-    plain = isinstance(node, ast.Call) and not node.keywords and file.called(node) in names
-    return node.args if isinstance(node, ast.Call) and plain else []
+    plain = isinstance(node, ast.Call) and not node.keywords
+    return node.args if plain and isinstance(node, ast.Call) and file.called(node) in names else []
 
 
 def _repeats(file: File, node: ast.expr) -> bool:
@@ -103,5 +103,21 @@ RULE = Rule(
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     words=("pmap", "stack"),
     pattern=re.compile(rb"pmap|stack\(\s*\[[^]]{0,99}\]\s*\*"),
+    bad=(
+        "import jax\nimport jax.numpy as jnp\nn = jax.local_device_count()\n"
+        "p = jax.tree.map(lambda x: jnp.stack([x] * n), p)  # SL301\ny = jax.pmap(f)(p)",
+        "import jax\nimport jax.numpy as jnp\ndef replicate(x, devices, rows):\n"
+        "    return jax.tree.map(\n"
+        "        lambda y: jax.device_put(jnp.stack([y] * len(devices)), rows), x)  # SL301",
+    ),
+    good=(
+        "import jax\nstate = jax.device_put(state, sharding)",
+        "from mylib import replicate\nstate = replicate(state)",
+        "import jax\nimport jax.numpy as jnp\ny = jax.pmap(f)(jnp.stack([x] * 4))",
+        "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x] * n)",
+        "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x, n])",
+        "from flax import jax_utils\nstate = jax_utils.replicate(state)",
+        "import jax\nimport jax.numpy as jnp\nx = jax.device_put(jnp.stack([x] * 4), rows)",
+    ),
     rewritten_as=frozenset({Kind.NAME}),
 )

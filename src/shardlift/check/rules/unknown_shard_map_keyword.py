@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import GUIDE, Level, Match, Rule
-from shardlift.source.shard_maps import NAMES, NEW, OLD
+from shardlift.source.shard_maps import NEW, OLD
 
 _INSTEAD = {
     "in_axes": "use in_specs with P(...)",
@@ -40,11 +40,26 @@ def visit(file: File) -> Iterator[Match]:
                 yield Match(keyword, text, (edit,) if keyword.arg == "check_rep" else ())
 
 
+_HEAD = "import jax\nfrom functools import partial\n"
+
 RULE = Rule(
     code="SL711",
     level=Level.BROKEN,
     summary="a keyword that jax.shard_map does not have",
     advice="Use jax.jit(jax.shard_map(f, mesh=, in_specs=, out_specs=), donate_argnums=).",
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
-    names=NAMES,
+    names=("jax.shard_map", "jax.experimental.shard_map"),
+    bad=(
+        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, donate_argnums=0)  # SL711",
+        _HEAD + "@partial(jax.shard_map, mesh=m, in_axes=0, out_specs=s)  # SL711\n"
+        "def f(x):\n    return x",
+        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_rep=False)  # SL711",
+    ),
+    good=(
+        _HEAD + "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s), donate_argnums=0)",
+        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, axis_names={'i'})",
+        _HEAD + "g = jax.smap(f, in_axes=0, out_axes=0, axis_name='i')",
+        _HEAD + "g = jax.pmap(f, in_axes=0, donate_argnums=0)",
+        "from mylib import shard_map\ng = shard_map(f, in_axes=0)",
+    ),
 )

@@ -1,0 +1,73 @@
+"""shard_map gets a mesh from `jax.make_mesh`, whose axes are Explicit since JAX 0.9.
+
+It then raises an error for every input that does not already have the sharding of `in_specs`, such
+as a NumPy array or an array on one device. `jax.sharding.Mesh` has Auto axes, as pmap did. Nothing
+is reported if the file builds a NamedSharding on the same mesh: it probably places its inputs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.check.rules._examples import SPECS
+from shardlift.source.file import File
+from shardlift.source.libraries import NAMED_SHARDINGS
+from shardlift.source.model import SHARD_MAP, Level, Match, Rule
+from shardlift.source.shard_maps import spec
+from shardlift.source.values import Result
+
+
+def visit(file: File) -> Iterator[Match]:
+    """`mesh=` arguments that can only be a make_mesh without `axis_types`."""
+    for shard_map in file.shard_maps:
+        mesh, specs = shard_map.keywords.get("mesh"), shard_map.keywords.get("in_specs")
+        value = file.only(mesh) if mesh is not None else None
+        if mesh is None or specs is None or spec(file, specs) == ():
+            continue
+        if isinstance(value, Result) and value.path == "jax.make_mesh":
+            typed = len(value.call.args) > 2 or any(
+                keyword.arg in ("axis_types", None) for keyword in value.call.keywords
+            )
+            if not typed and not _places(file, value):
+                yield Match(
+                    mesh,
+                    "make_mesh creates Explicit axes: unplaced inputs raise an error",
+                )
+
+
+def _places(file: File, mesh: Result) -> bool:
+    return any(
+        file.called(call) in NAMED_SHARDINGS and call.args and file.only(call.args[0]) == mesh
+        for call in file.index.nodes(ast.Call)
+    )
+
+
+RULE = Rule(
+    code="SL701",
+    level=Level.BROKEN,
+    summary="shard_map gets a mesh with Explicit axes from make_mesh",
+    advice="Use jax.sharding.Mesh or axis_types=(AxisType.Auto,), or place the inputs.",
+    reference=SHARD_MAP,
+    names=("jax.make_mesh",),
+    bad=(
+        SPECS + "mesh = jax.make_mesh((8,), ('i',))\n"
+        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))  # SL701\n",
+        SPECS + "from functools import partial\nmesh = jax.make_mesh((8,), ('i',))\n"
+        "@partial(jax.shard_map, mesh=mesh, in_specs=P('i'), out_specs=P('i'))  # SL701\n"
+        "def f(x):\n    return x\n",
+    ),
+    good=(
+        SPECS + "mesh = jax.sharding.Mesh(devices, ('i',))\n"
+        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        SPECS + "mesh = jax.make_mesh((8,), ('i',), axis_types=(jax.sharding.AxisType.Auto,))\n"
+        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        SPECS + "mesh = jax.make_mesh((8,), ('i',))\n"
+        "f = jax.shard_map(g, mesh=mesh, in_specs=P(), out_specs=P())\n",
+        SPECS + "mesh = jax.make_mesh((8,), ('i',))\nx = jax.device_put(x, "
+        "jax.NamedSharding(mesh, P('i')))\n"
+        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        SPECS + "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+    ),
+    since=(0, 9),
+)

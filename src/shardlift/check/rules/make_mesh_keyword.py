@@ -1,0 +1,56 @@
+"""`jax.make_mesh` is called with a keyword for the sizes that it does not have.
+
+The first parameter is `axis_shapes` up to JAX 0.10 and `axis_sizes` in 0.12. It was never `shape`,
+which the migration guide shows. Passing it by position works in every version.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Keywords that make_mesh does not have in the target version."""
+    for call in file.index.nodes(ast.Call):
+        if file.called(call) != "jax.make_mesh":
+            continue
+        for keyword in call.keywords:
+            if keyword.arg is not None and _is_unknown(file, keyword.arg):
+                is_first = not call.args and keyword is call.keywords[0]
+                edits = (file.replace(keyword, file.text(keyword.value)),) if is_first else ()
+                text = f"jax.make_mesh has no parameter {keyword.arg}: pass it by position"
+                yield Match(keyword, text, edits)
+
+
+def _is_unknown(file: File, name: str) -> bool:
+    if name == "shape":
+        return True
+    if name == "axis_shapes":
+        return file.target >= (0, 12)
+    return name == "axis_sizes" and file.target < (0, 11)
+
+
+RULE = Rule(
+    code="SL702",
+    level=Level.BROKEN,
+    summary="a keyword that jax.make_mesh does not have",
+    advice="Pass the sizes by position.",
+    reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
+    names=("jax.make_mesh",),
+    bad=(
+        "import jax\nmesh = jax.make_mesh(shape=(8,), axis_names=('i',))  # SL702",
+        "import jax\nmesh = jax.make_mesh(axis_shapes=(8,), axis_names=('i',))  # SL702",
+    ),
+    good=(
+        "import jax\nmesh = jax.make_mesh((8,), ('i',))",
+        "import jax\nmesh = jax.make_mesh((8,), axis_names=('i',))",
+        "import jax\nmesh = jax.make_mesh(axis_sizes=(8,), axis_names=('i',))",
+        "from mylib import make_mesh\nmesh = make_mesh(shape=(8,))",
+        "import jax\nmesh = jax.make_mesh(**options)",
+    ),
+    rewritten_as=frozenset({Kind.NAME}),
+)

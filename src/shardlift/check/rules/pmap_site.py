@@ -1,0 +1,94 @@
+"""A function is pmapped here.
+
+`jax.pmap` is in maintenance mode: since JAX 0.8 it is a layer over `jax.jit(jax.shard_map(…))`,
+which new code should use directly. These findings list all sites that can be migrated.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.sites import Role, Site, Usage
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Every site that maps a function, by pmap or by another name for it."""
+    for site in file.sites:
+        if site.role is Role.MAP:
+            yield Match(site.node, f"{_what(site)} is pmapped{_how(site)}")
+    for one in file.unfollowed:
+        yield Match(one.call, f"a function is mapped by {one.name}, which cannot be followed")
+
+
+def _what(site: Site) -> str:
+    kinds = {"lambda": "a lambda", "partial": "a partial", "call": "the result of a call"}
+    if site.usage is Usage.DECORATOR:
+        return f"`{site.targets[0]}`"
+    if isinstance(site.operand, ast.expr) and site.operand_kind not in kinds:
+        return f"`{site.file.brief(site.operand)}`"
+    return kinds.get(site.operand_kind, "a function")
+
+
+def _how(site: Site) -> str:
+    parts = ""
+    if site.transform.chain:
+        parts += f" through {site.transform.chain[0]}()"
+    elif site.transform.origin != "jax.pmap":
+        parts += f" by {site.transform.origin}"
+    if site.otherwise:
+        parts += f", or passed to {site.otherwise[0]}"
+    return parts
+
+
+RULE = Rule(
+    code="SL201",
+    level=Level.NOTE,
+    summary="a function is pmapped here",
+    advice="Nothing, as long as it works. Leaving pmap: jax.jit(jax.shard_map(...)).",
+    reference=f"{GUIDE}#migrating-to-jax-shard-map",
+    words=("pmap", "Parallel"),
+    bad=(
+        "import jax\nstep = jax.pmap(train, axis_name='i')  # SL201",
+        "from jax import pmap as pm\n@pm  # SL201\ndef f(x):\n    return x",
+        "from functools import partial\nimport jax\n@partial(jax.pmap, axis_name='i')  # SL201\n"
+        "def f(x):\n    return x",
+        "import jax\nfn = (jax.pmap if n > 1 else jax.jit)(f)  # SL201",
+        "import equinox as eqx\nstep = eqx.filter_pmap(f)  # SL201",
+        "from trax import fastmath\nimport jax\nstep = fastmath.pmap(f)  # SL201",
+        "import jax\ndef pmap(f, *args):\n    return backend()['pmap'](f, *args)  # SL201\n"
+        "step = pmap(train)  # SL201",
+        "import objax\nstep = objax.Parallel(f, vc)  # SL201",
+        "from flax import nnx\nstep = nnx.pmap(f)  # SL201",
+        {
+            "lib/parallel.py": "import functools, jax\n"
+            "pmap = functools.partial(jax.pmap, axis_name='i')\n",
+            "lib/train.py": "from lib import parallel\nstep = parallel.pmap(f)  # SL201\n",
+        },
+        {
+            "lib/parallel.py": "import jax\ndef everywhere(f):\n    return jax.pmap(f)\n",
+            "lib/train.py": "from .parallel import everywhere\nstep = everywhere(f)  # SL201\n",
+        },
+    ),
+    good=(
+        "import jax\nstep = jax.jit(train)",
+        "import jax\nstep = jax.vmap(train, axis_name='i')",
+        "def pmap(f):\n    return f\nstep = pmap(train)",
+        "from multiprocessing_tools import pmap\nstep = pmap(train)",
+        "import jax\nhelp(jax.pmap)",
+        "import jax\ntext = jax.pmap.__doc__",
+        "step = pmap(train)",
+        "import jax\ndef pmap(f):\n    return jax.vmap(f)\nstep = pmap(train)",
+        "import jax\nif options['pmap']:\n    step = jax.jit(train)",
+        "import jax\ndef run(pmap):\n    return pmap(train)",
+        "from chex import variants\nimport jax\nstep = jax.jit(train)",
+        "import jax\njax = object()\nstep = jax.pmap(train)",
+        {
+            "lib/parallel.py": "import jax\ndef pmap(f):\n    return jax.vmap(f)\n",
+            "lib/train.py": "from lib import parallel\nstep = parallel.pmap(f)\n",
+        },
+    ),
+    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
+)

@@ -1,0 +1,32 @@
+"""A function or type of `jax.numpy`, `jax.random` or `jax.ops` that is gone."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shardlift.check.renames import gone
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
+from shardlift.source.removed_names import NUMPY, names
+
+visit = partial(gone, rows=NUMPY)
+RULE = Rule(
+    code="SL108",
+    level=Level.BROKEN,
+    summary="a name of jax.numpy, jax.random or jax.ops that is gone",
+    advice="Write what the message names.",
+    reference=CHANGELOG,
+    names=names(NUMPY),
+    bad=(
+        "import jax.numpy as jnp\ny = jnp.product(x)  # SL108",
+        "import jax\ndef f(key: jax.random.KeyArray):  # SL108\n    pass",
+        "from jax.ops import index_update  # SL108",
+    ),
+    good=(
+        "import jax.numpy as jnp\ny = jnp.prod(x)",
+        "import numpy as np\ny = np.product(x)",
+        "import jax\ny = jax.ops.segment_sum(x, i)",
+        "import itertools\ny = itertools.product(a, b)",
+        "import jax\ndef f(key: jax.Array):\n    pass",
+    ),
+    rewritten_as=frozenset({Kind.NAME}),
+)

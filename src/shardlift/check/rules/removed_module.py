@@ -1,0 +1,45 @@
+"""A module of JAX or flax that is gone: `jax.experimental.maps`, `flax.optim`, and others.
+
+The import fails before the program does anything else; many pmap programs of their time stop
+here first.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shardlift.check.renames import gone
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
+from shardlift.source.removed_names import FLAX, MODULES, names
+
+visit = partial(gone, rows=(*MODULES, *FLAX))
+RULE = Rule(
+    code="SL107",
+    level=Level.BROKEN,
+    summary="a module of JAX or flax that is gone",
+    advice="Write what the message names.",
+    reference=CHANGELOG,
+    names=names((*MODULES, *FLAX)),
+    bad=(
+        "from jax.experimental import stax  # SL107",
+        "from jax.experimental.maps import xmap, Mesh  # SL107",
+        "import jax.linear_util as lu  # SL107",
+        "from jax.config import config  # SL107",
+        "from flax import optim  # SL107",
+        "import jax.tools.colab_tpu  # SL107\njax.tools.colab_tpu.setup_tpu()  # SL107",
+        "from jax import cloud_tpu_init  # SL107",
+        "import jax\nplatform = jax.lib.xla_bridge.get_backend().platform  # SL107",
+    ),
+    good=(
+        "from jax.example_libraries import stax",
+        "from jax.extend import linear_util as lu",
+        "import jax\nplatform = jax.default_backend()",
+        "from mylib import maps",
+        "from jax import config",
+        "import jax\njax.config.update('jax_enable_x64', True)",
+        "import jax\nn = jax.api_util",
+        "try:\n    from jax.experimental import maps\nexcept ImportError:\n    maps = None",
+        "from jax.experimental import mesh_utils",
+    ),
+    rewritten_as=frozenset({Kind.NAME}),
+)

@@ -1,0 +1,33 @@
+"""A name from `jax.interpreters.pxla` or `.xla` that held up the old pmap, and went with it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shardlift.check.renames import gone
+from shardlift.source.model import CHANGELOG, Kind, Level, Rule
+from shardlift.source.removed_names import PXLA, names
+
+visit = partial(gone, rows=PXLA, why="it belonged to the old pmap")
+RULE = Rule(
+    code="SL103",
+    level=Level.BROKEN,
+    summary="an internal name of the old pmap",
+    advice="Use jax.Array, .addressable_shards and NamedSharding; there is no other successor.",
+    reference=CHANGELOG,
+    names=names(PXLA),
+    bad=(
+        "from jax.interpreters import pxla\nok = isinstance(x, pxla.ShardedDeviceArray)  # SL103",
+        "from jax.interpreters.pxla import ShardingSpec  # SL103",
+        "import jax\nprimitive = jax.interpreters.pxla.xla_pmap_p  # SL103",
+    ),
+    good=(
+        "from jax.interpreters import ad, batching, mlir",
+        "import jax\nok = isinstance(x, jax.Array)",
+        "import pxla\nok = isinstance(x, pxla.ShardedDeviceArray)",
+        "from jax.interpreters import pxla\n"
+        "if hasattr(pxla, 'ShardingSpec'):\n    spec = pxla.ShardingSpec",
+        "text = 'pxla.ShardingSpec'",
+    ),
+    rewritten_as=frozenset({Kind.NAME}),
+)

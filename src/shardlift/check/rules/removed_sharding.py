@@ -1,0 +1,40 @@
+"""A sharding class, or a name around shardings, that JAX no longer has.
+
+`PmapSharding` went with the old pmap in 0.10: what pmap returns now has a `NamedSharding`, so a
+test for the old class is never true. `jax.SingleDeviceSharding`, which the migration guide
+names, has only ever been `jax.sharding.SingleDeviceSharding`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shardlift.check.renames import gone
+from shardlift.source.model import GUIDE, Kind, Level, Rule
+from shardlift.source.removed_names import SHARDINGS, names
+
+visit = partial(gone, rows=SHARDINGS)
+RULE = Rule(
+    code="SL102",
+    level=Level.BROKEN,
+    summary="PmapSharding or another sharding name that is gone",
+    advice="Use jax.sharding.NamedSharding(mesh, PartitionSpec(...)).",
+    reference=f"{GUIDE}#shardings",
+    names=names(SHARDINGS),
+    bad=(
+        "import jax\nok = isinstance(x.sharding, jax.sharding.PmapSharding)  # SL102",
+        "from jax.sharding import PmapSharding  # SL102",
+        "import jax\ns = jax.SingleDeviceSharding(d)  # SL102",
+        "from jax.experimental.pjit import PartitionSpec as P  # SL102",
+    ),
+    good=(
+        "import jax\nok = isinstance(x.sharding, jax.sharding.NamedSharding)",
+        "from jax.sharding import PartitionSpec as P",
+        "import jax\ns = jax.sharding.SingleDeviceSharding(d)",
+        "from mylib.sharding import PmapSharding",
+        "try:\n    from jax.sharding import PmapSharding\nexcept ImportError:\n    pass",
+        "class PmapSharding:\n    pass\ns = PmapSharding()",
+        "import jax\nP = jax.P",
+    ),
+    rewritten_as=frozenset({Kind.NAME}),
+)

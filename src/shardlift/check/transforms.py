@@ -1,0 +1,79 @@
+"""Pmapped functions that run inside another transform of JAX."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.model import Edit, Match
+from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.sites import function_of, surely_mapped
+from shardlift.source.values import External, Mapped, Partial, Result
+
+# The positions of the functions that each transform takes.
+TRANSFORMS = {
+    **dict.fromkeys(("jax.jit", "jax.vmap", "jax.grad", "jax.value_and_grad"), (0,)),
+    **dict.fromkeys(("jax.checkpoint", "jax.remat", "jax.jvp", "jax.vjp", "jax.linearize"), (0,)),
+    **dict.fromkeys(("jax.lax.scan", "jax.lax.map"), (0,)),
+    "jax.lax.fori_loop": (2,),
+    "jax.lax.while_loop": (0, 1),
+    "jax.lax.cond": (1, 2),
+}
+
+
+def matches_under_transform(file: File, message: str) -> Iterator[Match]:
+    """Each place where a pmapped function runs inside a transform, which the message names."""
+    for node, transform, mapped in _mapped_under_transform(file):
+        sites = (mapped.node,) if mapped.file is file else ()
+        yield Match(node, message.format(transform), _without_jit(file, node), sites=sites)
+
+
+def _mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
+    """Each place where a pmapped function runs inside a transform, and the two."""
+    calls = dict(file.mapped_calls)
+    for call in file.index.nodes(ast.Call):
+        name = file.called(call)
+        for place in TRANSFORMS.get(name or "", ()):
+            if place < len(call.args):
+                operand = call.args[place]
+                if (mapped := surely_mapped(file, operand)) is not None:
+                    yield call, name or "", mapped
+                else:
+                    yield from _called_in(file, operand, calls, name or "")
+    for function in file.index.nodes(ast.FunctionDef):
+        for decorator in function.decorator_list:
+            transform = decorating_transform(file, decorator)
+            if transform is not None:
+                for inner in file.index.within(function, ast.Call):
+                    if inner in calls:
+                        yield inner, transform, calls[inner]
+
+
+def _without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
+    """`jax.pmap(f)` for `jax.jit(jax.pmap(f))`: the jit has nothing to do."""
+    if not isinstance(node, ast.Call) or file.called(node) != "jax.jit":
+        return ()
+    if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Call | ast.Name):
+        return ()
+    is_mapped = surely_mapped(file, node.args[0]) is not None
+    return (file.replace(node, file.text(node.args[0])),) if is_mapped else ()
+
+
+def _called_in(
+    file: File, operand: ast.expr, calls: dict[ast.Call, Mapped], name: str
+) -> Iterator[tuple[ast.AST, str, Mapped]]:
+    function = function_of(file, operand)
+    if function is not None and function.file is file and isinstance(function.node, FUNCTIONS):
+        for inner in file.index.within(function.node, ast.Call):
+            if inner in calls:
+                yield inner, name, calls[inner]
+
+
+def decorating_transform(file: File, decorator: ast.expr) -> str | None:
+    """The transform that a decorator applies: `@jax.jit`, `@partial(jax.jit, …)`, `@jax.jit(…)`."""
+    value = file.only(decorator)
+    if isinstance(value, Partial):
+        value = value.function
+    path = value.path if isinstance(value, (External, Result)) else None
+    return path if path in TRANSFORMS and TRANSFORMS[path] == (0,) else None

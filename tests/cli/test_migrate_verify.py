@@ -241,20 +241,6 @@ def test_the_run_before_gives_the_facts(
 
 
 @pytest.mark.slow
-def test_the_run_says_what_another_goal_would_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The parameters before and after the step, and the batch; and each run has its line."""
-    (tmp_path / "train.py").write_text(STEP)
-    monkeypatch.chdir(tmp_path)
-    result = _run("--verify", "python train.py")
-    assert result.exit_code == 0, result.output
-    assert "with this run, --to global would remove " in result.stdout
-    assert "the device axis of 3 arrays" in result.stdout
-    assert "run 1 of at most " in result.stderr
-
-
-@pytest.mark.slow
 def test_a_command_that_reaches_nothing(project):
     before = tree(project)
     (project / "other.py").write_text("import jax\njax.jit(lambda x: x)(1.0)\n")

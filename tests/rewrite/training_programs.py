@@ -409,21 +409,6 @@ def main():
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
     ),
-    "the state is looked at": (
-        "shows its shape",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    shapes = []
-    for _ in range(2):
-        state, metrics = p_step(state, shard(data(16)))
-        shapes.append(state["w"].shape)
-    return shapes, float(metrics["loss"][0])
-"""),
-    ),
     "what an earlier turn of the loop left": (
         "comes from",
         _program("""
@@ -454,43 +439,6 @@ def main():
         state, metrics = p_step(state, shard(data(16)))
     out = p_predict(state, shard(data(16)["x"]))
     return np.asarray(out.reshape((-1,) + out.shape[2:])), float(metrics["loss"][0])
-"""),
-    ),
-    "a batch that is used twice": (
-        "is indexed in",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    seen = 0.0
-    for _ in range(3):
-        batch = shard(data(16))
-        state, metrics = p_step(state, batch)
-        seen = seen + batch["x"][1].sum()
-    return seen, jax.device_get(unreplicate(state)), float(metrics["loss"][0])
-"""),
-    ),
-    "a state that an exception may have changed": (
-        "comes from",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    n = jax.local_device_count()
-    state = replicate(init())
-    for k in range(4):
-        try:
-            state, metrics = p_step(state, shard(data(16)))
-            state = jax.tree_util.tree_map(lambda x: np.stack([x[i] + i for i in range(n)]), state)
-            if k % 2:
-                raise ValueError(k)
-            state = replicate(init())
-        except ValueError:
-            pass
-    return np.asarray(state["w"]), float(metrics["loss"][0])
 """),
     ),
 }

@@ -8,11 +8,11 @@ from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.device_axis.cells import CellRole, Point
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.names import is_shadowed, jax_name
-from shardlift.source.comments import has_comment
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
+from shardlift.source.text import has_comment
 from shardlift.source.values import External
 
 # Functions that read a value before they return, and do not keep it.

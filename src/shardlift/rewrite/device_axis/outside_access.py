@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from shardlift.rewrite.device_axis.cells import CellRole, Escape, NodePlace, Point, add_made, escape
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.source.file import File
-from shardlift.source.modules import LIBRARIES, module_parts
+from shardlift.source.import_graph import module_parts
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.scopes import FUNCTIONS, Function, Scope
 from shardlift.source.values import External, Instance, Known, Value
 

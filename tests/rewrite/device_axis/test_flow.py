@@ -140,6 +140,11 @@ MISSED = {
     + "\n\nclass Holder:\n    def one(self, state, batch):\n        return p_step(state, batch)\n"
     + LOOP.replace("p_step(state", "Holder().one(state")
     + "\n\ndef other(thing, x):\n    return thing.one(x, x)\n",
+    "a method that is read from something unknown": HEAD
+    + STEP
+    + "\n\nclass Holder:\n    def one(self, state, batch):\n        return p_step(state, batch)\n"
+    + LOOP.replace("p_step(state", "Holder().one(state")
+    + "\n\ndef other(thing):\n    register(thing.one)\n",
     "a method of an object that is handed on": HEAD
     + STEP
     + "\n\nclass Holder:\n    def one(self, state, batch):\n        return p_step(state, batch)\n"

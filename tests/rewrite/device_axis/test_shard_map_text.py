@@ -85,6 +85,23 @@ def test_settings_above_the_mesh_do_no_harm() -> None:
     assert after.index("config.update") < after.index(MESH)
 
 
+def test_a_site_that_stays_stacked_shares_the_mesh_below_which_it_is() -> None:
+    rows = "jnp.ones((jax.local_device_count(), 2))"
+    other = f'p_other = jax.pmap(other, axis_name="i")\nprint(p_other({rows}))\n'
+    text = STEP.replace("def step", "def other(x):\n    return 2 * x\n\n\ndef step") + other
+    after = written(text + MAIN + GUARD)
+    assert "per_row(other)" in after
+    assert after.count("sharding.Mesh(") == 1
+    assert after.index(MESH) < after.index("p_other = ")
+
+
+def test_the_mesh_is_made_above_the_first_copy() -> None:
+    start = "    params = jax.device_put_replicated(jnp.ones(2), jax.local_devices())\n"
+    text = STEP + start.strip() + "\n" + MAIN.replace(start, "") + GUARD
+    after = written(text)
+    assert after.index(MESH) < after.index("params = jax.device_put(") < after.index("p_step = ")
+
+
 def test_a_site_in_a_function_asks_for_the_mesh_there() -> None:
     inside = MAIN.replace("p_step(", 'jax.pmap(step, axis_name="i")(').partition("\n\n\n")[2]
     after = written(f"{STEP}{inside}\n\nmain()\n\nos.environ['A'] = 'b'\n")

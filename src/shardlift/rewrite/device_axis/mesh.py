@@ -101,10 +101,9 @@ def axis_of(site: GlobalSite) -> tuple[str | None, str]:
 
 
 def _users(program: FollowedProgram, decision: Decision) -> Iterable[NodePlace]:
-    """The places whose new text needs a mesh."""
+    """The places whose new text may need a mesh: sites that stay stacked use the same one."""
     for site in program.sites.values():
-        if decision.is_changed(site):
-            yield NodePlace(site.file, site.node)
+        yield NodePlace(site.file, site.node)
     for key, root in decision.classes.items():
         if decision.layouts[key] is AxisLayout.WHOLE:
             yield from (made.at for made in root.made if made.role is CellRole.REPLICATE)

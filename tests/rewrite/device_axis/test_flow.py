@@ -167,6 +167,18 @@ MISSED = {
     + STEP
     + "\n\nstate = None\n\n\ndef other():\n    global state\n    state = make()\n"
     + LOOP.replace("    state = jax_utils", "    global state\n    other()\n    state = jax_utils"),
+    "an argument of in_axes=None": HEAD
+    + STEP
+    + "p_all = jax.pmap(show, in_axes=(None, 0))\n"
+    + LOOP.replace("    print(", "    p_all(state, rows)\n    print("),
+    "a static argument": HEAD
+    + STEP
+    + "p_fixed = jax.pmap(show, static_broadcasted_argnums=0)\n"
+    + LOOP.replace("    print(", "    p_fixed(state, rows)\n    print("),
+    "an object of a class without an __init__": HEAD
+    + STEP
+    + "import typing\n\n\nclass Held(typing.NamedTuple):\n    tree: object\n"
+    + LOOP.replace("    print(", "    print(Held(state).tree)\n    print("),
     "a walrus": HEAD
     + STEP
     + LOOP.replace("p_step(state,", "p_step(state := make(),"),

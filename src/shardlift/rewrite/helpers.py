@@ -26,8 +26,7 @@ _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "ty
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
 # What is needed of helpers that several processes run, and what is left out for them.
-MANY_PROCESSES = "many processes"
-_ONE_PROCESS = re.compile(r"^ +if jax\.process_count\(\) > 1:\n.*\n", re.M)
+
 # The axis name in the texts that place arrays, and how it shows in what was written before.
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
@@ -80,8 +79,6 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
         by_name.setdefault(request.name, []).append(request)
     mapping = by_name.pop(spmd_map.NAME, [])
     texts = {name: _catalogue()[name] for name in by_name}
-    if any(MANY_PROCESSES in request.needs for request in requests):
-        texts = {name: _for_many_processes(helper) for name, helper in texts.items()}
     sites = [*mapping, *by_name.get("per_row", ()), *by_name.get("per_row_of", ())]
     if not sites:
         return texts
@@ -92,10 +89,6 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
         return texts
     features = frozenset(spmd_map.Feature(word) for one in mapping for word in one.needs)
     return {**texts, spmd_map.NAME: _spmd_map(features)}
-
-
-def _for_many_processes(helper: Helper) -> Helper:
-    return replace(helper, source=_ONE_PROCESS.sub("", helper.source))
 
 
 def _usual_axis(requests: Iterable[HelperRequest]) -> str:
@@ -166,9 +159,6 @@ def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[HelperRe
         yield spmd_map.request(features, axis), _spmd_map(features)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
-        many = _for_many_processes(_catalogue()[name])
-        if many != _catalogue()[name]:
-            yield HelperRequest(name, frozenset({MANY_PROCESSES})), many
 
 
 def _meaning_of(source: str) -> str:

@@ -260,23 +260,18 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
     if has_comments(file, node, operand):
         raise UnsupportedError("there are comments between the arguments of nested pmaps")
-    edits = _edits(file, node, operand, form, style, None)
+    edits = _edits(file, node, operand, form, style)
     return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
 
 
 def _edits(
-    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style, changed: str | None
+    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style
 ) -> tuple[Edit, ...]:
-    """What is around the function changes; its own lines are only moved sideways, if at all.
-
-    `changed` is the new text of the function, if that changes as well.
-    """
-    function = file.text(operand) if changed is None else changed
+    """What is around the function changes; its own lines are only moved sideways, if at all."""
+    function = file.text(operand)
     if "\n" in function and not has_long_strings(operand):
         lines = TextBlock(function, file.margin(operand.lineno))
         return (file.replace(call, _laid_out(file, call, form, style, lines)),)
-    if changed is not None:
-        return (file.replace(call, _laid_out(file, call, form, style, changed)),)
     # A name as long as the function keeps the layout right.
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
     text = _laid_out(file, call, form, style, stand_in)
@@ -312,9 +307,9 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
     lines = [
         *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
         _apply(partial, form.name, (*names, *form.inner))
-        if not form.rows
+        if form.axis or not form.rows
         else CallText(form.name, form.inner),
-        *([form.rows] if form.rows else []),
+        *([_apply(partial, form.rows, form.in_axes)] if form.rows else []),
     ]
     margin = file.margin(stack[0].lineno)
     texts = [
@@ -325,21 +320,13 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
 
 
 def edits_of(
-    file: File,
-    node: ast.expr,
-    operand: ast.expr | None,
-    form: CallForm,
-    style: Style,
-    changed: str | None = None,
+    file: File, node: ast.expr, operand: ast.expr | None, form: CallForm, style: Style
 ) -> tuple[Edit, ...]:
-    """The edits that put a form in the place of a call of pmap, or of a decorator.
-
-    `changed` is the new text of the function, if that changes as well.
-    """
+    """The edits that put a form in the place of a call of pmap, or of a decorator."""
     if operand is None:
         return (Edit(file.span(node), _decorators(file, [node], form, style)),)
     assert isinstance(node, ast.Call)
-    return _edits(file, node, operand, form, style, changed)
+    return _edits(file, node, operand, form, style)
 
 
 def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:

@@ -384,7 +384,7 @@ def test_values_that_cannot_be_read(folder: Path) -> None:
 def test_what_a_capture_says_is_shown_and_not_obeyed(folder: Path) -> None:
     nasty = "\x1b[31m[red]x[/red]|`<script>\n\u202e"
     write(everything(nasty), folder / "run.json")
-    for extra in ([], ["--format", "json"], ["--format", "markdown"], ["--compare", "run.json"]):
+    for extra in ([], ["--format", "json"]):
         output = run("report", "run.json", *extra).output
         assert not set(output) & set("\x1b\u202e")
     for style in ("text", "json", "markdown"):

@@ -40,6 +40,18 @@ def _git(*arguments: str) -> None:
     children.run(["git", *identity, *arguments], check=True)
 
 
+def test_comments_and_strings_that_still_speak_of_pmap_are_listed(project: Path) -> None:
+    train = project / "pkg/train.py"
+    train.write_text(f'{train.read_text()}# The rows are pmapped.\nname = "jax.pmap"\npmap = 1\n')
+    lines = train.read_text().split("\n")
+    told = json.loads(_run("--format", "json").stdout)["left"]
+    stale = [one["message"] for one in told if one["code"] == "stale-text"]
+    assert stale == [lines[-4], lines[-3]]
+    assert "pkg/train.py: comments or strings still speak of pmap: line " in _run().stderr
+    train.write_text("x = 1  # pmap\n")
+    assert "speak of pmap" not in _run().stderr  # nothing was rewritten
+
+
 def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:
     result = _run()
     assert result.exit_code == 1

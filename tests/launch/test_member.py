@@ -98,16 +98,6 @@ def test_the_processes_make_one_record(tmp_path: Path):
 
 
 @exhaustive
-def test_one_file_per_process(tmp_path: Path):
-    with job(tmp_path, STEPS, "--record", "run-{process}.json") as processes:
-        first, second = [process.finish(120) for process in processes]
-    assert files(tmp_path) == ["run-0.json", "run-1.json"]
-    assert "'" + str(tmp_path / "run-{process}.json") + "'" in ours(first)[-1]
-    assert ours(second) == []
-    assert "2 processes" in report(tmp_path, "run-{process}.json")
-
-
-@exhaustive
 def test_a_process_that_never_calls_the_step(tmp_path: Path):
     apart = """
         if me == 0:

@@ -17,7 +17,7 @@ from shardlift.recording.tape.options import TapeOptions
 
 
 def test_options_survive_json() -> None:
-    for tape in (None, TapeOptions(keep=1, tapped=3, jit=False)):
+    for tape in (None, TapeOptions(keep=1, tapped=3)):
         options = RunOptions(patch=False, record="run.json", tape=tape, seed=3)
         assert RunOptions.from_tree(json.loads(json.dumps(dataclasses.asdict(options)))) == options
 

@@ -159,10 +159,7 @@ def test_facts_of_a_text_that_has_changed_are_not_believed() -> None:
         "for x in batches:\n    state = p_step(state, x)\nsave(jax_utils.unreplicate(state))\n"
     )
     proof = Proof("output", 2, (0,))
-    leaves = tuple(
-        LeafFacts(f"output['{name}']", "float32", (8,), 4, 0, "P('batch')", "in place")
-        for name in "bw"
-    )
+    leaves = tuple(LeafFacts(f"output['{name}']", "float32", (8,), 4, 0) for name in "bw")
     site = SiteFacts("m.py", 9, "step", axis_name="batch", axis_size=8, calls=2, outputs=leaves)
     site = dataclasses.replace(site, proofs=(proof,))
     fresh = Capture(sites=(site,), sources={"m.py": digest(text)})

@@ -23,6 +23,7 @@ from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.project_files import open_project
 from shardlift.cli.stop import end_by_exception, stop
@@ -163,7 +164,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _summary(migration, diff, asked.verbose)
         for line in pull_request.facts(request):
             _say(line, diff)
-        for line in requirements.sentences(raised, settings, migration):
+        for line in (*stale_lines(migration), *requirements.sentences(raised, settings, migration)):
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)
@@ -284,11 +285,25 @@ def by_reason(path: str, changes: Sequence[Change], word: str) -> list[str]:
         groups.setdefault(change.reason, []).append(change)
     lines: list[str] = []
     for reason, (first, *others) in groups.items():
-        numbers = [str(change.span.line) for change in others]
-        shown = [*numbers[:_SHOWN_LINES], "..."] if len(numbers) > _SHOWN_LINES else numbers
-        also = f" (and {count(len(others), 'other place')}: line {', '.join(shown)})"
+        shown = _numbers([change.span.line for change in others])
+        also = f" (and {count(len(others), 'other place')}: line {shown})"
         lines.append(f"{place(path, first.span)}: {word}: {reason}{also if others else ''}")
     return lines
+
+
+def stale_lines(migration: Migration) -> list[str]:
+    """The comments and strings that still speak of pmap, one line per file."""
+    by_file: dict[str, list[int]] = {}
+    for path, line, _ in find_leftovers(migration):
+        by_file.setdefault(path, []).append(line)
+    return [
+        f"{path}: comments or strings still speak of pmap: line {_numbers(lines)}"
+        for path, lines in by_file.items()
+    ]
+
+
+def _numbers(lines: Sequence[int]) -> str:
+    return ", ".join([*map(str, lines[:_SHOWN_LINES]), *["..."] * (len(lines) > _SHOWN_LINES)])
 
 
 def _say(line: str, aside: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, read_whole
+from shardlift.capture.parts import find_parts, merge_parts, read_whole
 from shardlift.cli import Interrupted
 from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.formats.program_run import RunDocument
@@ -63,7 +63,7 @@ where each of them waits.
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Record every pmap site. In a job of many processes each writes its part, FILE.0, FILE.1 "
-    "and so on, or whatever {process} in FILE makes of it; they are merged at the end.",
+    "and so on; they are merged at the end.",
 )
 @click.option(
     "--record-inputs",
@@ -124,8 +124,6 @@ def run(
         raise click.UsageError(f"no such program: {program}")
     if record is not None:
         record = os.path.abspath(record)  # the program may change the current folder
-        if PLACEHOLDER in os.path.dirname(record):
-            raise click.UsageError(f"{PLACEHOLDER} can be in the name of the file only: {record}")
         if not os.access(os.path.dirname(record), os.W_OK):
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and record is None:
@@ -136,7 +134,7 @@ def run(
     what = Program(program, args, module)
     tape = None
     if record_inputs is not None:
-        tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs, jit=False)
+        tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs)
     then = None if no_patch else _written_for(written_for, os.curdir if module else program)
     options = RunOptions(not no_patch, record, then, quiet=quiet, tape=tape)
     when_stuck = WhenStuck(stuck_after, _report, end_when_stuck) if stuck_after else None

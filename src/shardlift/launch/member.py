@@ -19,7 +19,7 @@ from typing import Any
 
 from shardlift._import_hook import AfterImport
 from shardlift.capture.files import CaptureError
-from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, part_path, read_whole
+from shardlift.capture.parts import find_parts, merge_parts, part_path, read_whole
 from shardlift.launch.scheduler import place_by_scheduler
 from shardlift.launch.session import RunSession
 from shardlift.launch.sigterm import Sigterm
@@ -50,9 +50,9 @@ class Member:
             AfterImport("jax", self._hook).install()
 
     def _part(self, place: tuple[int, int] | None) -> str | None:
-        if self.record is None or (place is None and PLACEHOLDER not in self.record):
+        if self.record is None or place is None:
             return self.record
-        return part_path(self.record, place[0] if place else 0)
+        return part_path(self.record, place[0])
 
     def _hook(self, jax: ModuleType) -> None:
         own = jax.distributed.initialize

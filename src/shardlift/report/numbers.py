@@ -37,10 +37,11 @@ def parts_of(site: SiteFacts) -> TimeParts:
     """
     times = site.times
     calls = times.call.count
-    by_program = min(times.dispatch.total, times.probes.quantile(0.5) * calls * moved_share(site))
+    dispatch = max(0.0, times.call.total - times.moving.total - times.conversion.total)
+    by_program = min(dispatch, times.probes.quantile(0.5) * calls * moved_share(site))
     return TimeParts(
         waiting=times.waiting.mean * calls,
-        dispatch=times.dispatch.total - by_program,
+        dispatch=dispatch - by_program,
         moving=times.moving.total + by_program,
         conversion=times.conversion.total,
     )

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from shardlift.report.findings import ReportItem, timed
 from shardlift.report.numbers import TIMES, count, percent, seconds, share
-from shardlift.report.view import SiteView, View, about, overhead
+from shardlift.report.view import SiteView, View, about
 
 # Distinguishable without colours too.
 GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓", "conversion": "▒"}
@@ -42,7 +42,6 @@ def show(view: View, console: Console) -> None:
             console.print(_indent(Text(f"- {text}"), 2))
         if len(view.unseen) > MOST:
             console.print(f"  and {len(view.unseen) - MOST} more ({_ALL})")
-    console.print(Text(overhead(view.capture), style="dim"))
     if view.path:
         console.print(
             Text(f"Next: shardlift report {view.path} --html report.html"), soft_wrap=True

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from shardlift.capture.schema import HOST, Capture, LeafFacts, Proof, SiteFacts
+from shardlift.capture.schema import Capture, LeafFacts, Proof, SiteFacts
 from shardlift.capture.text_digest import digest
 from shardlift.rewrite.device_axis.recordings import combine
 from shardlift.rewrite.device_axis.rewrites import analyse
@@ -106,7 +106,7 @@ def test_what_hides_programs_in_one_run_hides_them_in_all(change: dict[str, obje
 
 def test_structures_that_differ_are_not_known() -> None:
     def leaf(path: str) -> LeafFacts:
-        return LeafFacts(path, "float32", (8,), 32, 0, "P('i')", HOST)
+        return LeafFacts(path, "float32", (8,), 32, 0)
 
     one = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]"),))
     other = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]['x']"),))

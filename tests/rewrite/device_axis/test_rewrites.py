@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shardlift.capture.schema import HOST, Capture, LeafFacts, SiteFacts
+from shardlift.capture.schema import Capture, LeafFacts, SiteFacts
 from shardlift.rewrite.goal import Goal
 from shardlift.source.settings import Settings
 from tests.rewrite.captures import proof
@@ -72,7 +72,7 @@ def proven(*needs: tuple[int, ...] | None, why: str = "") -> Capture:
     """A run in which `train_step` was called, and what has to be equal for each output."""
     proofs = tuple(proof(f"output[{k}]", need, "['a']") for k, need in enumerate(needs))
     proofs = tuple(replace(one, why=one.why and why) for one in proofs)
-    state = LeafFacts("state['a']", "float32", (8, 2), 64, 0, "P('batch')", HOST)
+    state = LeafFacts("state['a']", "float32", (8, 2), 64, 0)
     site = SiteFacts("main.py", 11, "train_step", calls=3, arguments=(state,), proofs=proofs)
     return Capture(sites=(site,))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.formats.diff import diff_of
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import left
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
@@ -106,6 +107,8 @@ def _left(request: PullRequest, files: Sequence[FileResult]) -> Iterator[Item]:
         yield item("unreadable", why, path)
     for pin, new in left(request.raised, request.migration.requirements):
         yield item("requirement", pin.text, pin.path, line=pin.line, suggestion=new)
+    for path, line, old in find_leftovers(request.migration):
+        yield item("stale-text", old, path, line=line)
 
 
 def _next(request: PullRequest, paths: Sequence[str], written: bool) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import WAYS_ON, processes, readiness
 from shardlift.cli.formats.places import place
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import left, short_path
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
@@ -208,12 +209,15 @@ def _next(request: PullRequest) -> Iterator[str]:
         yield f"- Let the tool that wrote {request.left_alone} do so again."
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
-    yield "- Run the tests of the project on all devices."
-    if request.kinds.keys() - {Kind.NAME}:
-        command = f"shardlift run --record run.json {quote(_program(request) or 'PROGRAM')}"
-        yield f"- Compare the speed: {code(command)} before and after, then `shardlift report`."
+    timed = ", and time a step before and after" if request.kinds.keys() - {Kind.NAME} else ""
+    yield f"- Run the tests of the project on all devices{timed}."
     if request.goal is not Goal.FIX and request.kinds.keys() & {Kind.SITE, Kind.VALUE}:
-        yield "- Search strings, comments and documents for `pmap`: a mock of it has no effect now."
+        yield "- Search tests and documents for `pmap`: a mock of it has no effect now."
+    if leftovers := find_leftovers(request.migration):
+        yield f"- Look at what still speaks of pmap, {count(len(leftovers), 'line')}:"
+        yield from _shorten(
+            f"  - {code(f'{path}:{line}')}: {code(old)}" for path, line, old in leftovers
+        )
 
 
 def _shorten(lines: Iterable[str]) -> Iterator[str]:

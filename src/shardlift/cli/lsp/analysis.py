@@ -83,8 +83,8 @@ class Analysis:
             return frozenset()
         if baseline is None:
             return frozenset()
-        new = baseline.baseline.new(report.findings, baseline.relative)
-        return frozenset(report.findings) - frozenset(new)
+        (new,) = baseline.new_only([report])
+        return frozenset(report.findings) - frozenset(new.findings)
 
     def _project_files(self, config: Config) -> list[str]:
         if config.root == Path():

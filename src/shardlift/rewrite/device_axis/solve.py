@@ -142,6 +142,24 @@ def _without_facts(site: GlobalSite) -> Obstacle:
     return obstacle(ObstacleKind.NO_PROOF, Advice.RECORD_ALONE, name=site.name)
 
 
+def count_global_arrays(program: FollowedProgram) -> int:
+    """The arguments and outputs of sites, leaf by leaf, that would lose their device axis."""
+    decision, total = decide(program), 0
+    for site in program.sites.values():
+        if site.facts is None or not decision.is_changed(site):
+            continue
+        for k in site.given:
+            if site.in_axis(k) is not None and decision.argument(site, k) != AxisLayout.STACKED:
+                total += max(len(site.argument_leaves(k)), 1)
+        layouts = decision.outputs(site)
+        for k, layout in enumerate(layouts):
+            inside = (f"output[{k}]",) if len(layouts) > 1 else ("output",)
+            if layout != AxisLayout.STACKED:
+                leaves = [leaf for leaf in site.facts.outputs if leaf.path.startswith(inside)]
+                total += max(len(leaves), 1)
+    return total
+
+
 def decide(
     program: FollowedProgram, left: Mapping[GlobalSite, Obstacle] = MappingProxyType({})
 ) -> Decision:

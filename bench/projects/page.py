@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ def page(rows: Sequence[Row]) -> str:
         tag("p", search, shown, class_="filter"),
         tag("div", _table(rows), class_="scroll"),
         *(_left(rows, name) for name in ("fix", "migrate")),
+        _failures(rows),
     )
     return document(title, main, _asset("page.js"), _asset("page.css"))
 
@@ -86,14 +88,35 @@ def _changed(rows: Sequence[Row], name: str) -> Iterator[str]:
 
 
 def _started(rows: Sequence[Row]) -> Iterator[str]:
-    programs = [program for row in rows for program in row["programs"]]
+    programs = [(row["project"], one) for row in rows for one in _executed(row)]
     if programs:
-        projects = sum(bool(row["programs"]) for row in rows)
-        run = {key: sum(one[key]["passed"] for one in programs) for key in ("plain", "run", "fix")}
+        passed = {key: sum(one[key]["passed"] for _, one in programs) for key, _ in _IMPORTED}
+        text = ", ".join(f"{passed[key]} {words}" for key, words in _IMPORTED)
+        projects = len({project for project, _ in programs})
+        yield f"Own tests that touch pmap, or a program, were run in {projects}. Passed: {text}."
+    verified = [one for _, one in programs if one["verified"]]
+    if verified:
+        same = sum(_is_identical(one) for one in verified)
         yield (
-            f"Own tests that touch pmap were run in {projects}: {run['plain']} pass as they are, "
-            f"{run['run']} under shardlift, {run['fix']} after `fix`."
+            f"`verify` compared {count(len(verified), 'program')} before and after `migrate`: "
+            f"{same} are identical in every bit of every site."
         )
+    ratios = [one["speed"] for _, one in programs if one["speed"]]
+    if ratios:
+        yield (
+            f"A step after `migrate` takes {statistics.median(ratios):.2f} times that of pmap in "
+            f"the median of {len(ratios)}, from {min(ratios):.2f} to {max(ratios):.2f}."
+        )
+
+
+def _executed(row: Row) -> list[Row]:
+    """The programs of which something could be executed."""
+    programs = row["programs"] or []
+    return [one for one in programs if any(one[key]["passed"] for key, _ in _IMPORTED)]
+
+
+def _is_identical(program: Row) -> bool:
+    return bool(re.match(r"(\d+) sites?: \1 identical\b", program["verified"]))
 
 
 _IMPORTED = (
@@ -179,16 +202,15 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
     ("helper", lambda row: row["migrate"]["helper_lines"]),
     ("left", lambda row: sum(row["migrate"]["left"].values())),
     ("new lint", lambda row: new_findings(row["migrate"]["findings"])),
-    (
-        "programs",
-        lambda row: "; ".join(map(_tests, row["programs"])) or row["failure"],
-    ),
+    ("executed", lambda row: "; ".join(map(_passed, _executed(row))) or row["failure"]),
+    ("verified", lambda row: "; ".join(filter(None, (p["verified"] for p in _executed(row))))),
+    ("speed", lambda row: "; ".join(f"{p['speed']:.2f}" for p in _executed(row) if p["speed"])),
 )
 
 
-def _tests(program: Row) -> str:
-    """Tests that pass: as they are, under shardlift, after fix."""
-    return "/".join(str(program[key]["passed"]) for key in ("plain", "run", "fix"))
+def _passed(program: Row) -> str:
+    """What passes: as it is, under shardlift, after fix, after migrate."""
+    return "/".join(str(program[key]["passed"]) for key, _ in _IMPORTED)
 
 
 def _imported(row: Row) -> str:
@@ -230,3 +252,21 @@ def _left(rows: Sequence[Row], name: str) -> Markup:
         tag("summary", f"What `{name}` left, and why: {sum(reasons.values())} places"),
         tag("ul", *items, class_="plain"),
     )
+
+
+def _failures(rows: Sequence[Row]) -> Markup:
+    """What fails under shardlift or after a rewrite, with the last line that it printed."""
+    items = [
+        tag(
+            "li", tag("b", row["project"]), f" {program['name']}, {words}: {failed} failed. {error}"
+        )
+        for row in rows
+        for program in row["programs"] or []
+        for key, words in _IMPORTED[1:]
+        if (failed := program[key]["failed"]) or (program[key]["error"] and not failed)
+        for error in [program[key]["error"]]
+    ]
+    if not items:
+        return Markup("")
+    summary = tag("summary", f"What failed when it was executed: {count(len(items), 'run')}")
+    return tag("details", summary, tag("ul", *items, class_="plain"))

@@ -29,9 +29,6 @@ PROGRAMS = {
     "import jax; jax.jit(abs, (0,))": (
         "jax.jit takes its options by keyword only since JAX 0.7: static_argnums=..."
     ),
-    "from jax.experimental.pjit import pjit; pjit(abs, in_axis_resources=None)": (
-        "pjit has in_shardings in place of in_axis_resources since JAX 0.4.14"
-    ),
 }
 # Errors that have nothing to do with removed names: the traceback says it all.
 OTHERS = ["import nothing", "import jax; jax.never_was", "jax", "raise TypeError('f() takes 2')"]

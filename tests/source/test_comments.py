@@ -6,12 +6,12 @@ import doctest
 
 import pytest
 
-from shardlift.source import comments
-from shardlift.source.comments import has_comment
+from shardlift.source import text as source_text
+from shardlift.source.text import has_comment
 
 
 def test_examples_run():
-    outcome = doctest.testmod(comments)
+    outcome = doctest.testmod(source_text)
     assert outcome.attempted > 0
     assert outcome.failed == 0
 

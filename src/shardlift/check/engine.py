@@ -11,8 +11,8 @@ from shardlift.check.noqa import by_line, find_suppressions, suppress
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
+from shardlift.source.import_graph import module_parts
 from shardlift.source.model import Finding, Match, Rewriter, Rule, Span, Version
-from shardlift.source.modules import module_parts
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.shard_maps import HELPERS, count_migrated

@@ -86,11 +86,6 @@ class ProjectMigration:
                 self._unreadable.append((path, error.strerror or str(error)))
 
     @property
-    def is_to_rounding(self) -> bool:
-        """Whether the new text computes the same to rounding, and not to the last bit."""
-        return self._goal is Goal.GLOBAL
-
-    @property
     def lacks_facts(self) -> bool:
         """Whether facts of a run would be used, and there are none yet."""
         return self._goal in (Goal.SHARD_MAP, Goal.GLOBAL, Goal.JIT) and not self._facts

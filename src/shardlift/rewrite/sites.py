@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from shardlift.rewrite import library_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
@@ -26,6 +27,7 @@ from shardlift.rewrite.options import (
     read_options,
 )
 from shardlift.rewrite.pmap_aliases import features_of_alias, find_alias
+from shardlift.rewrite.repairs import is_repair
 from shardlift.rewrite.site_features import features_of_site, is_lowered, is_mapped_again
 from shardlift.rewrite.spmd_map import (
     ANY_CALL,
@@ -35,11 +37,11 @@ from shardlift.rewrite.spmd_map import (
     features_of_any_call,
     request,
 )
-from shardlift.source.comments import has_comment
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.sites import Role
+from shardlift.source.text import has_comment
 
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 # What the summary says more about, once.
@@ -68,7 +70,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
         elif mention in explicit:
             yield _write_out(file, mention, explicit[mention], style)
         elif mention.name not in done:
-            yield _rewrite(file, mention, style, done)
+            yield _rewrite(file, mention, style, done, goal)
     yield from _others(file)
 
 
@@ -169,17 +171,17 @@ def _means_another(name: str) -> str:
     return f"the name `{name}` means something else here"
 
 
-def _rewrite(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
+def _rewrite(file: File, mention: Mention, style: Style, done: set[ast.AST], goal: Goal) -> Match:
     try:
         levels, inside = _levels(file, mention)
         if len(levels) == 1:
-            return _rename(file, mention, levels[0])
+            return _rename(file, mention, levels[0], goal)
         done.update(inside)
         return _rewrite_nested(file, mention, levels, style)
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=kind_of(mention))
     except NotLiteralError:
-        return _rename(file, mention, None)
+        return _rename(file, mention, None, goal)
 
 
 def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]:
@@ -195,23 +197,27 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
     raise NotLiteralError("pmap is a value here")
 
 
-def _rename(file: File, mention: Mention, options: Options | None) -> Match:
+def _rename(file: File, mention: Mention, options: Options | None, goal: Goal) -> Match:
     """The same call of `spmd_map`; no options: those that only the run knows."""
+    features = features_of_site(options) if options is not None else None
+    edits = (file.replace(mention.name, NAME),)
+    match = Match(mention.node, "", edits, kind=kind_of(mention))
+    if goal is Goal.FIX and not is_repair(file, match):
+        return match  # it is not written: what its helper needs would be asked of all files
     alias = find_alias(file, mention) if options is None else None
-    features = features_of_alias(file, alias) if alias else None
-    if options is not None:
-        features = features_of_site(options)
+    if options is not None and features is not None:
         if is_mapped_again(file, mention.node, options.operand):
             features |= {Feature.REMAPPED}
-    elif features is None:
+    else:
+        features = features_of_alias(file, alias) if alias else None
+    if features is None:
         is_said = file.project.has_keyword
         features = ANY_CALL if _has_unseen_options(file, mention) else features_of_any_call(is_said)
     if is_lowered(file.project):
         features |= {Feature.LOWERED}
     known = alias.options if alias else options
     helper = request(features, axis_of(known) if known else None)
-    edits = (file.replace(mention.name, NAME),)
-    return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))
+    return replace(match, helpers=frozenset({helper}))
 
 
 def _has_unseen_options(file: File, mention: Mention) -> bool:

@@ -38,13 +38,11 @@ _READING = frozenset(
 )
 
 
-def prefetch_splits(settings: Settings) -> bool:
-    """Whether flax's `prefetch_to_device` takes batches that have no device axis."""
-    return settings.usable_flax >= (0, 12, 7)
+def has_new_helpers(settings: Settings) -> bool:
+    """Whether `prefetch_to_device` takes batches without a device axis, and splits them.
 
-
-def replicate_types(settings: Settings) -> bool:
-    """Whether flax's `replicate` gives Python numbers a type, as NumPy does."""
+    In such a flax, `replicate` gives Python numbers a type, as NumPy does.
+    """
     return settings.usable_flax >= (0, 12, 7)
 
 

@@ -50,7 +50,10 @@ def may_be_evidence(text: str) -> bool:
 def evidence_in(file: File) -> Evidence | None:
     """The first line of a file that decides; lines that show one process come first."""
     evidence: list[Evidence] = []
+    names = {"initialize", *_INDEX, *_COUNT}
     for call in file.index.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr not in names:
+            continue
         many = _shows_many(file, call, file.called(call) or "")
         if many is not None:
             line = file.span(call).line

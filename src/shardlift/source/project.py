@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -48,7 +48,7 @@ class Project:
         self._files: dict[str, File] = {}
         self._trees: dict[str, tuple[Source, Index] | None] = {}
         self._texts: dict[str, str] = {}
-        self._words: dict[str, frozenset[str]] = {}
+        self._paths_with: dict[str, tuple[str, ...]] = {}
         self._keywords: dict[str, bool] = {}
         self._evidence_of: dict[str, Evidence | None] = {}
         # What is found about all files, by the function that finds it.
@@ -118,13 +118,16 @@ class Project:
             return None
 
     def trim(self, most: int = 3_000_000) -> bool:
-        """Drop all parsed files if they have more than `most` characters; True if so."""
+        """Drop all parsed files if they have more than `most` characters; True if so.
+
+        A text is small beside its tree: texts are dropped when they have ten times as many.
+        """
         if sum(len(tree[0].text) for tree in self._trees.values() if tree is not None) < most:
             return False
         self._files.clear()
         self._trees.clear()
-        self._texts.clear()
-        self._words.clear()
+        if sum(map(len, self._texts.values())) > 10 * most:
+            self._texts.clear()
         return True
 
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
@@ -144,18 +147,16 @@ class Project:
         module = self._open(path)
         return module.exported(name) if module is not None else ()
 
-    def files_with(self, name: str) -> Iterator[File]:
-        """The files whose texts have a name, as far as they can be read."""
-        for path in self.paths:
-            file = self._open(path) if name in self._words_of(path) else None
+    def files_with(self, name: str, among: Collection[str] | None = None) -> Iterator[File]:
+        """The files whose texts have a name, as far as they can be read; of some paths, or all."""
+        if name not in self._paths_with:
+            word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+            texts = ((path, self._text(path)) for path in self.paths)
+            self._paths_with[name] = tuple(p for p, t in texts if name in t and word.search(t))
+        for path in self._paths_with[name]:
+            file = self._open(path) if among is None or path in among else None
             if file is not None:
                 yield file
-
-    def _words_of(self, path: str) -> frozenset[str]:
-        """The words of a text, found once: a file with many sites asks for each of them."""
-        if path not in self._words:
-            self._words[path] = frozenset(re.findall(r"\w+", self._text(path)))
-        return self._words[path]
 
     def has_keyword(self, name: str) -> bool:
         """Whether any file may pass an argument of this name to pmap, or has it as a string.

@@ -8,12 +8,12 @@ from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.device_axis.cells import CellRole, Point, WeakTypes
 from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.names import is_free, is_shadowed, jax_name
-from shardlift.source.comments import has_comment
 from shardlift.source.file import File
-from shardlift.source.flax_helpers import prefetch_splits
+from shardlift.source.flax_helpers import has_new_helpers
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
+from shardlift.source.text import has_comment
 from shardlift.source.values import External
 
 PREFETCH = "prefetch_to_device"
@@ -53,7 +53,7 @@ def in_the_way(point: Point) -> Obstacle | None:
         return _means_another(jax_name(file)[0], point)
     if point.role is CellRole.METRICS and not isinstance(_function(node), ast.Attribute):
         return obstacle(ObstacleKind.METRICS_BY_NAME, Advice.IMPORT_MODULE, at=point.at)
-    is_replaced = point.role is CellRole.PREFETCH and not prefetch_splits(file.project.settings)
+    is_replaced = point.role is CellRole.PREFETCH and not has_new_helpers(file.project.settings)
     if is_replaced and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
         return _means_another(PREFETCH, point)
     return None

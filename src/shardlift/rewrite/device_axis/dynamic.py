@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from shardlift.rewrite.device_axis.cells import NodePlace
 from shardlift.source.file import File
-from shardlift.source.modules import LIBRARIES, module_parts
+from shardlift.source.import_graph import module_parts
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.scopes import Scope
 from shardlift.source.values import External
 

@@ -44,7 +44,7 @@ from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.whole_batch import JitPlan, choose, rewrites
 from shardlift.source.file import File
-from shardlift.source.flax_helpers import prefetch_splits
+from shardlift.source.flax_helpers import has_new_helpers
 from shardlift.source.model import HelperRequest, Kind, Match
 from shardlift.source.text import Source, UnreadableError
 
@@ -228,7 +228,7 @@ def _rewrite(
         edits, imports = array_text.first(point, _is_given_away(program, root, point), is_shared)
     elif role is CellRole.METRICS:
         edits, imports = array_text.metrics(point)
-    elif role is CellRole.PREFETCH and not prefetch_splits(point.at.file.project.settings):
+    elif role is CellRole.PREFETCH and not has_new_helpers(point.at.file.project.settings):
         edits = array_text.prefetched(point)
         helpers = frozenset({HelperRequest(array_text.PREFETCH)})
     else:

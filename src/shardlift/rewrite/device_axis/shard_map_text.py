@@ -20,10 +20,10 @@ from shardlift.rewrite.device_axis.wrapper import Wrapper, filled, with_row, wra
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.scripts import runs_at_import, runs_once
-from shardlift.source.comments import comments_in
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Span
 from shardlift.source.scopes import end, position, positional
+from shardlift.source.text import comments_in
 from shardlift.source.values import Known
 
 AT_CALL = "shard_map_at_call"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from shardlift.rewrite.device_axis.cells import CellRole, WeakTypes
 from shardlift.source.file import File
-from shardlift.source.flax_helpers import replicate_types
+from shardlift.source.flax_helpers import has_new_helpers
 from shardlift.source.guarded import is_caught
 from shardlift.source.idioms import device_count, repeated_by, takes_first
 from shardlift.source.libraries import REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
@@ -99,7 +99,7 @@ def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idi
         return None
     if any(keyword.arg != "devices" for keyword in call.keywords):
         return None
-    is_typed = name == "flax.jax_utils.replicate" and replicate_types(file.project.settings)
+    is_typed = name == "flax.jax_utils.replicate" and has_new_helpers(file.project.settings)
     return Idiom(
         role, call.args[0], counts_all, WeakTypes.NUMBERS_TYPED if is_typed else WeakTypes.KEPT
     )

@@ -121,7 +121,7 @@ def test_what_flax_pads_in_a_way_that_is_not_known_stays(before: str, after: str
 
 
 def test_a_keyword_argument_of_what_flax_pads_keeps_its_axis() -> None:
-    assert "spmd_map(" in written(PADDED.replace("x[:37])", "x=x[:37])"))
+    assert "jax.pmap" in written(PADDED.replace("x[:37])", "x=x[:37])"))
 
 
 def test_the_least_size_of_a_padded_batch_is_no_argument_of_the_function() -> None:

@@ -225,7 +225,7 @@ def test_a_site_that_cannot_be_plain_keeps_its_axis(text: str) -> None:
     after, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
     said = [change.reason for file in migration.files for change in file.refused]
     assert any(NOT_PLAIN[text] in reason for reason in said), said
-    assert "spmd_map(" in after["main.py"] or "per_row(" in after["main.py"]
+    assert "jax.pmap(" in after["main.py"] or "per_row(" in after["main.py"]
 
 
 # ---- rows
@@ -272,8 +272,8 @@ def test_rows_are_taken_below_a_docstring() -> None:
 
 
 def test_rows_on_some_of_the_devices_stay_as_they_were() -> None:
-    assert "def spmd_map" in written(ROWS, recorded(7, "step", devices=16))
-    assert "def spmd_map" in written(ROWS)
+    assert "jax.pmap" in written(ROWS, recorded(7, "step", devices=16))
+    assert "jax.pmap" in written(ROWS)
 
 
 def test_a_lambda_takes_and_adds_rows() -> None:

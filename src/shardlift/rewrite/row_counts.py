@@ -17,7 +17,14 @@ _COUNTS = frozenset({"jax.local_device_count", "jax.device_count"})
 _DEVICES = frozenset({"jax.local_devices", "jax.devices"})
 # Each of them makes one row per device unless it is given devices.
 _MAKERS = frozenset(
-    {"replicate", "shard", "shard_prng_key", "prefetch_to_device", "replicate_to_devices"}
+    {
+        "replicate",
+        "shard",
+        "shard_prng_key",
+        "prefetch_to_device",
+        "replicate_to_devices",
+        "pad_shard_unpad",
+    }
 )
 # An argument of these may be the number of devices, or another one.
 _CHOICES = (ast.BoolOp, ast.IfExp, ast.FloorDiv, ast.Sub)

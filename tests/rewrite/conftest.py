@@ -1,16 +1,10 @@
-"""Sites of small texts, rewritten as those of a large project, or as those of a script."""
+"""Sites of small texts, rewritten as those of a script."""
 
 from __future__ import annotations
 
 import pytest
 
 from shardlift.rewrite import explicit_sites, sites
-
-
-@pytest.fixture
-def many_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every site is one of many, which share `spmd_map`."""
-    monkeypatch.setattr(sites, "is_written_out", lambda file: False)
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 from shardlift.cli import main
 from tests import children
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 TRAIN = """\
 import jax
 

@@ -105,14 +105,25 @@ def without_call(point: Point) -> list[Edit]:
     return text_around(point.at.file, point.at.node, point.inner)
 
 
-def first(use: Point, donated: bool) -> tuple[list[Edit], frozenset[str]]:
-    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later."""
+def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozenset[str]]:
+    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later.
+
+    Of an array that is shared by processes, it becomes the copy on the first device of this one.
+    """
     file, node = use.at.file, use.at.node
     assert use.inner is not None
-    if not donated or is_read_now(file, node):
-        return without_call(use), frozenset()
     jax, imports = jax_name(file)
     copy = f"{numpy_name(file, jax)}.copy"
+    is_kept = donated and not is_read_now(file, node)
+    if shared:
+        opening, closing = (f"{copy}(", ")") if is_kept else ("", "")
+        if use.role is CellRole.INDEX and isinstance(use.inner, _SIMPLE):
+            closing = f".addressable_data(0){closing}"
+            return text_around(file, node, use.inner, opening, closing), imports
+        local = f"lambda x: {opening}x.addressable_data(0){closing}"
+        return text_around(file, node, use.inner, f"{jax}.tree.map({local}, ", ")"), imports
+    if not is_kept:
+        return without_call(use), frozenset()
     opening = f"{copy}(" if use.role is CellRole.INDEX else f"{jax}.tree.map({copy}, "
     return text_around(file, node, use.inner, opening, ")"), imports
 

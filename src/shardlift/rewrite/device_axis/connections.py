@@ -82,6 +82,7 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
         _call_unknown(call)
         return
     (site,) = sites
+    site.calls.append(NodePlace(call.at.file, call.call))
     if not call.plain:
         site.obstacles.append(obstacle(ObstacleKind.UNPACKED, at=call.at))
     if call.named:

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cached_property
 
 from shardlift.capture import schema
-from shardlift.rewrite.device_axis.cells import Cell, Key
+from shardlift.rewrite.device_axis.cells import Cell, Key, NodePlace
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.recordings import assign_facts
 from shardlift.rewrite.nested import tangled
@@ -52,6 +52,7 @@ class GlobalSite:
     doubt: Obstacle | None = None  # why recorded runs are not believed
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
+    calls: list[NodePlace] = field(default_factory=list)
     arguments: int | None = None  # how many it is called with
     obstacles: list[Obstacle] = field(default_factory=list)  # why it has to stay stacked
 

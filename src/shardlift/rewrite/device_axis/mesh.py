@@ -16,6 +16,7 @@ from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
+from shardlift.rewrite.explicit_sites import trains
 from shardlift.rewrite.names import first_free, jax_name
 from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.rewrite.scripts import may_touch_devices
@@ -43,6 +44,11 @@ class Meshes:
             file: may_touch_devices(file, first.lineno) for file, first in self._first.items()
         }
         self.default_axis = _default_axis(program)
+        self._training = {
+            site.file: site.axis_name
+            for site in reversed(program.sites.values())
+            if trains(site.options, site.node)
+        }
 
     def text(self, file: File, axis: str | None, written: str) -> str:
         """The expression of the mesh with an axis; `written` is the axis name as the text has it.
@@ -55,18 +61,22 @@ class Meshes:
         if axis not in names:
             own = [f"{axis}_mesh"] if axis.isidentifier() else []
             candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
-            names[axis] = first_free(file, candidates, {*names.values()})
+            is_another = axis != (self._training.get(file) or axis)  # than of the training step
+            names[axis] = first_free(file, candidates[is_another:], {*names.values()})
         return names[axis]
 
-    def replicated(self, file: File, axis: str, written: str) -> str:
-        """The sharding of what is whole on each device: a variable, defined below the mesh."""
+    def sharding(self, file: File, axis: str, written: str, split: bool) -> str:
+        """The sharding of what is split over an axis, or whole: a variable, below the mesh."""
         jax = jax_name(file)[0]
-        sharding = f"{jax}.NamedSharding({self.text(file, axis, written)}, {jax}.P())"
+        spec, name = (
+            (f"{jax}.P({written})", f"over_{axis}") if split else (f"{jax}.P()", "replicated")
+        )
+        sharding = f"{jax}.NamedSharding({self.text(file, axis, written)}, {spec})"
         if not self.is_variable(file, axis):
             return sharding
         names = self._shardings.setdefault(file, {})
         if sharding not in names:
-            candidates = ("replicated", f"replicated_{axis}", *(f"sharding_{k}" for k in range(99)))
+            candidates = (name, f"{name}_{axis}", *(f"sharding_{k}" for k in range(99)))
             names[sharding] = first_free(file, candidates, {*names.values()})
         return names[sharding]
 
@@ -82,7 +92,8 @@ class Meshes:
     def _defined(self, file: File, names: Mapping[str, str]) -> Match:
         first, style = self._first[file], Style.of(file.source.text)
         lines = [_definition(file, name, axis, style) for axis, name in names.items()]
-        lines += _one_process(style, next(iter(names.values())))
+        if not file.many_processes:
+            lines += _one_process(style, next(iter(names.values())))
         lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
         line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
         end = newline(file)
@@ -126,6 +137,8 @@ def _default_axis(program: FollowedProgram) -> str:
 def _definition(file: File, name: str, axis: str, style: Style) -> str:
     jax, opening = jax_name(file)[0], f"{name} = "
     devices, names = f"{jax}.devices()", f"({style.string(axis)},)"
+    if file.many_processes:  # in the order of pmap: the devices of a process one after the other
+        devices = f"sorted({devices}, key=lambda device: device.process_index)"
     return opening + render(
         CallText(f"{jax}.sharding.Mesh", (devices, names)), style, "", len(opening)
     )

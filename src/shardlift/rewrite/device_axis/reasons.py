@@ -94,10 +94,7 @@ class ObstacleKind(Enum):
     )
     METHOD = "it maps a method", "map a function"
     NOTEBOOK = "cells of notebooks are not followed", "move the program to a script"
-    MANY_PROCESSES = (
-        "several processes may run this program, each with its own rows",
-        "make global arrays with jax.make_array_from_process_local_data",
-    )
+    OWN_ARRAYS = "each process has its own arrays, as {name} at {at} {why}", "{advice}"
     FEWER_ROWS = (
         "a recorded run gives it fewer rows than there are devices",
         "give it one row per device",

@@ -17,6 +17,7 @@ from shardlift.rewrite.changes import ChangeId, Decisions
 from shardlift.rewrite.device_axis import (  # noqa: F401
     array_text,
     mesh,
+    process_arrays,
     shard_map_text,
     visit_calls,
     visit_nodes,
@@ -139,6 +140,8 @@ class _LeftError(Exception):
 def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstacle]) -> AxisPlan:
     decision = decide(program, left)
     result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
+    if apart := process_arrays.kept_apart(program, decision, meshes):
+        raise _LeftError(apart)
     jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
     for site in program.sites.values():
         step = jitted.steps.get(site)
@@ -173,14 +176,15 @@ def _rewrite_site(result: AxisPlan, site: GlobalSite, decision: Decision, meshes
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
     imports = shard_map_text.imports_of(site)
     result.add(file, Match(site.node, "", edits, imports, helpers, kind=Kind.SITE))
+    if file.many_processes:
+        for own, match in process_arrays.join_parts(decision, site, meshes):
+            result.add(own, match)
 
 
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
     file = site.file
     if file.source.cells is not None:
         yield obstacle(ObstacleKind.NOTEBOOK)
-    if file.many_processes:
-        yield obstacle(ObstacleKind.MANY_PROCESSES)
     if shard_map_sites.has_comments(file, site.node, site.options.operand):
         at = NodePlace(file, site.node)
         yield obstacle(ObstacleKind.COMMENTS, text=file.brief(site.node), at=at)
@@ -207,7 +211,7 @@ def _rewrite(root: Cell, point: Point, layout: AxisLayout, meshes: Meshes) -> Ma
     if role is CellRole.SHARD:
         edits = array_text.without_call(point)
     elif role in (CellRole.FIRST, CellRole.INDEX):
-        edits, imports = array_text.first(point, _is_donated(root))
+        edits, imports = array_text.first(point, _is_donated(root), point.at.file.many_processes)
     else:
         return None
     return Match(node, "", tuple(edits), imports, kind=Kind.DEVICE_AXIS)
@@ -218,7 +222,7 @@ def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
     file, node, typed = point.at.file, point.at.node, _types_numbers(root, point)
     axis = _axis_name(root) or meshes.default_axis
     written = Style.of(file.source.text).string(axis)
-    sharding = meshes.replicated(file, axis, written)
+    sharding = meshes.sharding(file, axis, written, split=False)
     edits, imports = array_text.placed(point, sharding, typed)
     helpers = mesh.needs_helper(meshes.text(file, axis, written))
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)

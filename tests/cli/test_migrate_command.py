@@ -16,6 +16,8 @@ from shardlift.cli import main
 from shardlift.cli.migrate import migrate_command
 from tests import children
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 DONE = "step = spmd_map(train, axis_name='i')\n"
 

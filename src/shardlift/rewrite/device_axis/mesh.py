@@ -16,8 +16,8 @@ from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.forms import DEFAULT_NAME
 from shardlift.rewrite.names import first_free, jax_name
+from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.rewrite.scripts import may_touch_devices
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
@@ -96,7 +96,7 @@ def axis_of(site: GlobalSite) -> tuple[str | None, str]:
     """The axis name of a site, if it is known, and its text."""
     written = site.options.text("axis_name")
     if written is None or written == "None":
-        return DEFAULT_NAME, f'"{DEFAULT_NAME}"'
+        return DEFAULT_AXIS, f'"{DEFAULT_AXIS}"'
     return site.axis_name, written
 
 
@@ -120,7 +120,7 @@ def _top_level(place: NodePlace) -> ast.stmt:
 def _default_axis(program: FollowedProgram) -> str:
     """The axis of arrays that are placed for sites without an axis name: the most common one."""
     named = Counter(site.axis_name for site in program.sites.values() if site.axis_name)
-    return named.most_common(1)[0][0] if named else DEFAULT_NAME
+    return named.most_common(1)[0][0] if named else DEFAULT_AXIS
 
 
 def _definition(file: File, name: str, axis: str, style: Style) -> str:

@@ -69,6 +69,7 @@ def test_the_model_of_all_these() -> None:
 
 # What the model has before it prints the loss.
 BEFORE_PRINT = {
+    "a part of a condition": "if loader and show(state):\n        pass",
     "an exception in between":
         "try:\n"
         "        state = make()\n"

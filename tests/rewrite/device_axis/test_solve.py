@@ -170,3 +170,10 @@ def test_a_site_that_is_left_takes_the_sites_along_that_share_its_arrays() -> No
     assert [before.is_changed(site) for site in (p_site, q_site, r_site)] == [True] * 3
     assert [after.is_changed(site) for site in (p_site, r_site)] == [False, True]
     assert after.argument(q_site, 0) is after.argument(q_site, 1) is STACKED
+
+
+@pytest.mark.parametrize("kind", ObstacleKind)
+def test_every_obstacle_says_what_to_do_about_it(kind: ObstacleKind) -> None:
+    fact, advice = kind.value
+    assert fact
+    assert bool(advice) is (kind is not ObstacleKind.AS_TOLD)

@@ -104,18 +104,13 @@ def test_helpers_that_migrate_wrote_do_not_count() -> None:
         assert not project.has_many_processes("m0.py"), helper.name
 
 
-def test_an_import_means_the_nearest_file() -> None:
-    near = Source("a/lib.py", "import jax\npmap = jax.pmap")
-    far = Source("b/lib.py", "pmap = 1")
-    use = Source("a/use.py", "from lib import pmap\nf = pmap(g)")
-    assert len(Project.of(near, far, use).file("a/use.py").sites) == 1
-
-
-def test_two_files_that_fit_equally_well_are_left_alone() -> None:
-    first = Source("a/lib.py", "import jax\npmap = jax.pmap")
-    second = Source("b/lib.py", "import jax\npmap = jax.pmap")
-    use = Source("c/use.py", "from lib import pmap\nf = pmap(g)")
-    assert Project.of(first, second, use).file("c/use.py").sites == []
+@pytest.mark.parametrize(
+    ("user", "far", "sites"), [("a/use.py", "1", 1), ("c/use.py", "jax.pmap", 0)]
+)
+def test_an_import_means_the_nearest_file_if_there_is_one(user: str, far: str, sites: int) -> None:
+    near, other = Source("a/lib.py", "import jax\npmap = jax.pmap"), f"import jax\npmap = {far}"
+    use = Source(user, "from lib import pmap\nf = pmap(g)")
+    assert len(Project.of(near, Source("b/lib.py", other), use).file(user).sites) == sites
 
 
 def test_a_file_that_cannot_be_read_is_no_module() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 
 import pytest
 
+from shardlift.check.engine import RuleSelection, check_file
 from shardlift.rewrite.helpers import catalogue
 from shardlift.source.processes import may_be_evidence
 from shardlift.source.project import Project
@@ -70,6 +73,21 @@ def test_a_program_of_one_process(text: str) -> None:
     assert not project.has_many_processes("m1.py")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# jax: software distributed under the License is distributed on an\ninitialize()", False),
+        ("from jax import distributed\nimport x\ninitialize", True),
+        ("import jax.distributed as d\nd.initialize", True),
+        ("from jax.distributed import initialize", True),
+        ("distributed.initialize()", False),  # there is no JAX
+        ("import jax\njax.host_count()", True),
+    ],
+)
+def test_what_is_worth_parsing_for_evidence(text: str, expected: bool) -> None:
+    assert may_be_evidence(text) is expected
+
+
 def test_programs_that_share_no_file_are_decided_alone() -> None:
     texts = ("import jax\njax.distributed.initialize()\nimport m2", "import m3", "", "")
     project = _project(*texts)
@@ -125,6 +143,22 @@ def test_trimming_drops_what_was_parsed() -> None:
     assert not project.trim()
     assert project.trim(most=1)
     assert project.file("m0.py") is not before
+
+
+def test_what_was_checked_is_freed_without_the_garbage_collector() -> None:
+    text = "import jax\nx = 1\nx = jax.pmap(f)\ny = x(x)[0]\n"
+    project = _project(text)
+    gc.disable()
+    try:
+        assert check_file(project, "m0.py", text.encode(), RuleSelection()).findings
+        again = project.fresh()
+        index = weakref.ref(again.file("m0.py").index)
+        again.close()
+        assert index() is not None
+        project.trim(most=1)
+        assert index() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

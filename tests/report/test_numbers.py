@@ -29,7 +29,7 @@ from tests.capture.captures import SPLIT, distribution, everything, leaf, proces
 
 def test_the_parts_of_a_site():
     parts = parts_of(site())
-    assert parts == pytest.approx(TimeParts(waiting=0.02, dispatch=0.03, moving=0.01, conversion=0))
+    assert parts == pytest.approx(TimeParts(waiting=0.02, dispatch=0.03, moving=0.01))
     assert cost_of(site()) == pytest.approx(0.06 + 0.8)
 
 

@@ -252,7 +252,6 @@ class Times:
 
     call: Distribution = field(default_factory=Distribution)
     moving: Distribution = field(default_factory=Distribution)
-    conversion: Distribution = field(default_factory=Distribution)
     compiling: Distribution = field(default_factory=Distribution)
     probes: Distribution = field(default_factory=Distribution)
     waiting: Distribution = field(default_factory=Distribution)

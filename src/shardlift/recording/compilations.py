@@ -23,12 +23,11 @@ _LONGEST = 120  # characters of a static value that are kept
 class Running:
     """What is observed of a call while it runs."""
 
-    __slots__ = ("busy", "compiled", "conversion", "fitted", "moved", "moving", "traced")
+    __slots__ = ("busy", "compiled", "fitted", "moved", "moving", "traced")
 
     def __init__(self) -> None:
         self.busy = False  # was anything seen?
         self.moving = 0.0
-        self.conversion = 0.0
         self.compiled: list[tuple[str, float]] = []  # names of programs, and how long they took
         self.traced: list[str] = []
         self.fitted: list[Any] | None = None  # the arguments that took the place of those given

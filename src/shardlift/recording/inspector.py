@@ -109,9 +109,8 @@ class Inspector:
                 record.note_compile(None if look is None else look.signature(), seconds)
             else:
                 times["call"].add(took)
-                for part in ("moving", "conversion"):
-                    if seconds := getattr(running, part):
-                        times[part].add(seconds)
+                if running.moving:
+                    times["moving"].add(running.moving)
             for path, source, target, size in running.moved:
                 record.note_move(Move(path, source, target, size, 1, MovedBy.PMAP))
             if look is not None:

@@ -184,11 +184,8 @@ class PmapCall(MappedCall):
     def probe(self, paths: set[str]) -> float | None:
         """How long it takes to place these arguments; they are placed once more, and waited for.
 
-        The program does it as part of the call, where nobody can time it. Not known in a job of
-        many processes.
+        The program does it as part of the call, where nobody can time it.
         """
-        if self.plan.bridge is not None:
-            return None
         chosen = [(leaf, axis) for path, leaf, axis in self.rows if path in paths]
         return placing_time([(leaf, self.plan.sharding(axis)) for leaf, axis in chosen])
 

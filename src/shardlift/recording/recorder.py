@@ -288,13 +288,6 @@ class Recorder:
         except Exception as error:
             self._faulty(error)
 
-    def converted(self, seconds: float) -> None:
-        """See `mapping.observer`: arrays of this process were made global ones, or the reverse."""
-        running = here.running
-        if running is not None:
-            running.busy = True
-            running.conversion += seconds
-
     def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
         """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
         try:

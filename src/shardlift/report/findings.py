@@ -168,7 +168,7 @@ def _moves(site: SiteFacts) -> Iterator[ReportItem]:
             "Place the next batch while this one runs, with shardlift.prefetch_to_device; place "
             "what does not change once, before the loop.",
             _check(site, "SL3"),
-            seconds=by_program + parts.conversion,
+            seconds=by_program,
         )
     if other and _worth(site, other, site.times.moving.total):
         first = max(other, key=lambda move: move.nbytes)

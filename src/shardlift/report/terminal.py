@@ -11,13 +11,8 @@ from shardlift.report.numbers import TIMES, count, percent, seconds, share
 from shardlift.report.view import SiteView, View, about
 
 # Distinguishable without colours too.
-GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓", "conversion": "▒"}
-COLOURS = {
-    "waiting": "blue",
-    "dispatch": "bright_black",
-    "moving": "yellow",
-    "conversion": "magenta",
-}
+GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓"}
+COLOURS = {"waiting": "blue", "dispatch": "bright_black", "moving": "yellow"}
 WIDTH = 24  # of a bar
 MOST = 100  # sites, and lines on what was not seen; a program may have thousands
 
@@ -61,7 +56,7 @@ def _site(view: SiteView) -> RenderableType:
             Text(f"p50 {seconds(times.call.quantile(0.5))}"),
             Text(f"p95 {seconds(times.call.quantile(0.95))}"),
             bar(view),
-            Text(f"{percent(share(view.parts.moving_data, view.parts.total))} moving"),
+            Text(f"{percent(share(view.parts.moving, view.parts.total))} moving"),
         ]
     if site.compile_count:
         row.append(Text(f"compiled {site.compile_count}{TIMES}, {seconds(times.compiling.total)}"))

@@ -15,7 +15,6 @@ from jax.sharding import NamedSharding
 
 from shardlift import _compat
 from shardlift.arrays.resharding import is_key
-from shardlift.mapping import observer
 from shardlift.mapping.axes import shape_of
 from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.pmap_options import PmapOptions
@@ -45,9 +44,9 @@ class LocalProgram:
         if known is not None and (placed := known.place(leaves)) is not None:
             self._last[key] = known
             return known.run(placed)
-        inputs = observer.time_conversion(self._bridge.globals_of, dynamic, kwargs)
+        inputs = self._bridge.globals_of(dynamic, kwargs)
         out = self._program(*with_static(self._options, args, inputs[0]), **inputs[1])
-        views = observer.time_conversion(self._bridge.locals_of, out)
+        views = self._bridge.locals_of(out)
         if signature not in self._all:
             self._learn(key, signature, args, inputs, views)
         return views
@@ -130,13 +129,10 @@ class Shortcut:
 
     def run(self, placed: list[Any]) -> Any:
         """The outputs for placed arguments."""
-        return observer.time_conversion(self._local, self._run(placed))
-
-    def _local(self, out: list[Any]) -> Any:
         # The views cannot be made at once, by other handlers of the program's outputs: the runtime
         # would go on to take them for arrays of all processes, and refuse to read or move them
         # (2026-11: 0.10.2, 0.12.0).
-        views = map(_compat.rewrap_as, out, self._view_types, self._view_shardings)
+        views = map(_compat.rewrap_as, self._run(placed), self._view_types, self._view_shardings)
         return jax.tree.unflatten(self._tree, views)
 
 

@@ -91,7 +91,7 @@ def _notes(view: View) -> Markup:
 def _sentences(view: View) -> Iterator[str]:
     yield (
         "Times are measured on the thread that makes the calls. Dispatch is the call itself, "
-        "without moving and conversion. Waiting is the time from the return of the call until its "
+        "without moving. Waiting is the time from the return of the call until its "
         "outputs are ready, measured on the calls whose leaves are compared. Calls that compiled "
         "a program are counted separately."
     )

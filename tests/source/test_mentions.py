@@ -7,7 +7,6 @@ import pytest
 from shardlift.check.engine import check_text
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.results import Migration
 from shardlift.source.mentions import Use
 from shardlift.source.project import Project
 from shardlift.source.text import Source
@@ -16,10 +15,6 @@ from shardlift.source.text import Source
 def _uses(text: str) -> list[tuple[Use, str]]:
     file = Project.of(Source("m.py", text)).file("m.py")
     return [(mention.use, file.text(mention.node)) for mention in file.mentions]
-
-
-def _migrated(text: str, goal: Goal = Goal.SHARD_MAP) -> Migration:
-    return migrate(["m.py"], lambda _: text.encode(), lambda _: False, goal)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +45,7 @@ def test_what_is_done_where_pmap_is_named(text: str, expected: list[tuple[Use, s
 def test_a_comparison_is_left_alone_by_both(goal: Goal) -> None:
     text = "import jax\nif transform is jax.pmap:\n    pass\n"
     assert check_text(text).findings == ()
-    (file,) = _migrated(text, goal).files
+    (file,) = migrate(["m.py"], lambda _: text.encode(), lambda _: False, goal).files
     assert not file.changed
     (left,) = file.refused
     assert (left.span.line, left.reason[:24]) == (2, "it is compared with pmap")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from shardlift.check.engine import check_texts
+from shardlift.rewrite.engine import migrate
 from shardlift.source.notebook import python_of_cell, read_notebook
 
 
@@ -23,15 +24,11 @@ def test_cell_and_line_of_a_finding() -> None:
     assert finding.span.column == 4
 
 
-def test_names_are_known_from_cell_to_cell() -> None:
-    text = _notebook("from jax import pmap as p", "g = p(f)")
-    assert check_texts({"n.ipynb": text})["n.ipynb"].sites == 1
-
-
-def test_a_source_that_is_one_string() -> None:
-    cell = {"cell_type": "code", "source": "import jax\njax.pmap(f)"}
-    report = check_texts({"n.ipynb": json.dumps({"cells": [cell]})})["n.ipynb"]
-    assert report.sites == 1
+def test_names_are_known_from_cell_to_cell_and_a_source_may_be_one_string() -> None:
+    cells = ("from jax import pmap as p", "g = p(f)")
+    one = json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]})
+    for text in (one, _notebook(*cells)):
+        assert check_texts({"n.ipynb": text})["n.ipynb"].sites == 1
 
 
 @pytest.mark.parametrize(
@@ -107,10 +104,6 @@ def test_names_are_found_in_the_json_before_anything_is_parsed(cell: str) -> Non
 
 @pytest.mark.parametrize("following", [[], ["x = 1"]])
 def test_a_statement_at_the_end_of_a_cell_goes_alone(following: list[str]) -> None:
-    import json
-
-    from shardlift.rewrite.engine import migrate
-
     cells = ["import jax\njax.config.update('jax_pmap_shmap_merge', False)", *following]
     document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
     raw = json.dumps(document, indent=1) + "\n"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 
 import pytest
 
+from shardlift.check.engine import RuleSelection, check_file
 from shardlift.rewrite.helpers import catalogue
 from shardlift.source.processes import may_be_evidence
 from shardlift.source.project import Project
@@ -70,6 +73,21 @@ def test_a_program_of_one_process(text: str) -> None:
     assert not project.has_many_processes("m1.py")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# jax: software distributed under the License is distributed on an\ninitialize()", False),
+        ("from jax import distributed\nimport x\ninitialize", True),
+        ("import jax.distributed as d\nd.initialize", True),
+        ("from jax.distributed import initialize", True),
+        ("distributed.initialize()", False),  # there is no JAX
+        ("import jax\njax.host_count()", True),
+    ],
+)
+def test_what_is_worth_parsing_for_evidence(text: str, expected: bool) -> None:
+    assert may_be_evidence(text) is expected
+
+
 def test_programs_that_share_no_file_are_decided_alone() -> None:
     texts = ("import jax\njax.distributed.initialize()\nimport m2", "import m3", "", "")
     project = _project(*texts)
@@ -104,18 +122,13 @@ def test_helpers_that_migrate_wrote_do_not_count() -> None:
         assert not project.has_many_processes("m0.py"), helper.name
 
 
-def test_an_import_means_the_nearest_file() -> None:
-    near = Source("a/lib.py", "import jax\npmap = jax.pmap")
-    far = Source("b/lib.py", "pmap = 1")
-    use = Source("a/use.py", "from lib import pmap\nf = pmap(g)")
-    assert len(Project.of(near, far, use).file("a/use.py").sites) == 1
-
-
-def test_two_files_that_fit_equally_well_are_left_alone() -> None:
-    first = Source("a/lib.py", "import jax\npmap = jax.pmap")
-    second = Source("b/lib.py", "import jax\npmap = jax.pmap")
-    use = Source("c/use.py", "from lib import pmap\nf = pmap(g)")
-    assert Project.of(first, second, use).file("c/use.py").sites == []
+@pytest.mark.parametrize(
+    ("user", "far", "sites"), [("a/use.py", "1", 1), ("c/use.py", "jax.pmap", 0)]
+)
+def test_an_import_means_the_nearest_file_if_there_is_one(user: str, far: str, sites: int) -> None:
+    near, other = Source("a/lib.py", "import jax\npmap = jax.pmap"), f"import jax\npmap = {far}"
+    use = Source(user, "from lib import pmap\nf = pmap(g)")
+    assert len(Project.of(near, Source("b/lib.py", other), use).file(user).sites) == sites
 
 
 def test_a_file_that_cannot_be_read_is_no_module() -> None:
@@ -130,6 +143,22 @@ def test_trimming_drops_what_was_parsed() -> None:
     assert not project.trim()
     assert project.trim(most=1)
     assert project.file("m0.py") is not before
+
+
+def test_what_was_checked_is_freed_without_the_garbage_collector() -> None:
+    text = "import jax\nx = 1\nx = jax.pmap(f)\ny = x(x)[0]\n"
+    project = _project(text)
+    gc.disable()
+    try:
+        assert check_file(project, "m0.py", text.encode(), RuleSelection()).findings
+        again = project.fresh()
+        index = weakref.ref(again.file("m0.py").index)
+        again.close()
+        assert index() is not None
+        project.trim(most=1)
+        assert index() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

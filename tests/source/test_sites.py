@@ -137,22 +137,14 @@ WRAPPERS = {
         "from .par import wrap as w\ng = w(f)",
         "import pkg.par\ng = pkg.par.wrap(f)",
         "import pkg.par as par\n@par.wrap\ndef g(x):\n    return x",
+        "import pkg\ng = pkg.wrap(f)",  # which passes it on
     ],
 )
 def test_wrappers_in_another_file(wrapper: str, use: str) -> None:
-    site = _one(par=wrapper, use=use)
+    site = _one(__init__="from .par import wrap", par=wrapper, use=use)
     assert site.role is Role.MAP
     assert site.transform.origin == "jax.pmap"
     assert "axis_name" in site.keywords
-
-
-def test_a_wrapper_through_a_package_that_passes_it_on() -> None:
-    project = Project.of(
-        Source("pkg/par.py", "import jax\ndef wrap(f):\n    return jax.pmap(f)"),
-        Source("pkg/__init__.py", "from .par import wrap"),
-        Source("main.py", "import pkg\ng = pkg.wrap(f)"),
-    )
-    assert len(project.file("main.py").sites) == 1
 
 
 def test_a_decorator_factory() -> None:

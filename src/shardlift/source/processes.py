@@ -25,7 +25,7 @@ _COUNT = frozenset({"process_count", "host_count"})
 _CALLED = _INDEX | _COUNT | {"initialize"}
 _SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT)))
 # The module, or the name of it in an import; in licences another word follows.
-_DISTRIBUTED = re.compile(r"\bdistributed\b(?![ \t]+(?!as\b)[a-z])")
+_DISTRIBUTED = re.compile(r"\bdistributed\b(?![ \t]+(?!as\b|import\b)[a-z])")
 # `set_task_status` and `set_notes` are of the work units of clu.platform.
 _MESSAGES = re.compile(
     r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format|set_task_status|set_notes)$"

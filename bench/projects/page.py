@@ -23,12 +23,12 @@ def page(rows: Sequence[Row]) -> str:
     """The whole document."""
     years = [row["year"] for row in rows]
     title = f"How JAX code used pmap, {min(years)} to {max(years)}" if years else "No project"
-    hint = "filter: a name, a year, many, library …"
+    hint = "filter: a name, a year, library, many (processes) …"
     search = tag("input", type="search", placeholder=hint, aria_label="filter")
     shown = tag("span", count(len(rows), "project"), class_="quiet shown")
     main = join(
         tag("header", tag("p", "shardlift: public projects", class_="brand"), tag("h1", title)),
-        tag("ul", *(tag("li", sentence) for sentence in totals(rows)), class_="plain totals"),
+        tag("ul", *(tag("li", _prose(text)) for text in totals(rows)), class_="plain totals"),
         tag("div", *_charts(rows), class_="charts"),
         tag("h2", "The projects"),
         tag("p", search, shown, class_="filter"),
@@ -37,6 +37,11 @@ def page(rows: Sequence[Row]) -> str:
         _failures(rows),
     )
     return document(title, main, _asset("page.js"), _asset("page.css"))
+
+
+def _prose(text: str) -> Markup:
+    """A sentence, with what is between backticks as code."""
+    return join(*(tag("code", part) if k % 2 else part for k, part in enumerate(text.split("`"))))
 
 
 def _asset(name: str) -> str:
@@ -184,13 +189,13 @@ def _chart(title: str, bars: Bars) -> Markup:
         )
         for name, value in bars
     ]
-    return tag("section", tag("h2", title), tag("ul", *lines, class_="chart"))
+    return tag("section", tag("h2", _prose(title)), tag("ul", *lines, class_="chart"))
 
 
 _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
     ("project", lambda row: row["project"]),
     ("year", lambda row: row["year"]),
-    ("kind", lambda row: row["kind"] + (", many processes" if row["many_processes"] else "")),
+    ("kind", lambda row: row["kind"] + (", many" if row["many_processes"] else "")),
     ("sites", lambda row: row["sites"]),
     ("broken", lambda row: sum(row["broken"].values())),
     ("slow", lambda row: sum(row["slow"].values())),
@@ -203,9 +208,14 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
     ("left", lambda row: sum(row["migrate"]["left"].values())),
     ("new lint", lambda row: new_findings(row["migrate"]["findings"])),
     ("executed", lambda row: "; ".join(map(_passed, _executed(row))) or row["failure"]),
-    ("verified", lambda row: "; ".join(filter(None, (p["verified"] for p in _executed(row))))),
+    ("verified", lambda row: "; ".join(filter(None, map(_verdict, _executed(row))))),
     ("speed", lambda row: "; ".join(f"{p['speed']:.2f}" for p in _executed(row) if p["speed"])),
 )
+
+
+def _verdict(program: Row) -> str:
+    """What `verify` says, without what it did not look at."""
+    return str(program["verified"]).partition(". ")[0].removesuffix(".")
 
 
 def _passed(program: Row) -> str:
@@ -222,20 +232,17 @@ def _imported(row: Row) -> str:
 
 
 def _table(rows: Sequence[Row]) -> Markup:
-    head = tag(
-        "tr", *(tag("th", tag("button", name, type="button"), scope="col") for name, _ in _COLUMNS)
-    )
-    body = [
-        tag(
-            "tr",
-            *(
-                tag("td", str(value), class_="n" if isinstance(value, int) else "t")
-                for value in (of(row) for _, of in _COLUMNS)
-            ),
-        )
-        for row in rows
+    cells = [[of(row) for _, of in _COLUMNS] for row in rows]
+    kinds = ["n" if isinstance(cell, int) else "t" for cell in cells[0]]
+    head = [
+        tag("th", tag("button", name, type="button"), scope="col", class_=kind)
+        for (name, _), kind in zip(_COLUMNS, kinds, strict=True)
     ]
-    return tag("table", tag("thead", head), tag("tbody", *body), class_="projects")
+    body = [
+        tag("tr", *(tag("td", str(v), class_=kind) for v, kind in zip(line, kinds, strict=True)))
+        for line in cells
+    ]
+    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="projects")
 
 
 def _left(rows: Sequence[Row], name: str) -> Markup:
@@ -249,7 +256,7 @@ def _left(rows: Sequence[Row], name: str) -> Markup:
         return Markup("")
     return tag(
         "details",
-        tag("summary", f"What `{name}` left, and why: {sum(reasons.values())} places"),
+        tag("summary", _prose(f"What `{name}` left, and why: {sum(reasons.values())} places")),
         tag("ul", *items, class_="plain"),
     )
 

@@ -124,7 +124,7 @@ _TIMED = ("fix", "migrate")
 
 def _verify(copies: Mapping[str, Path]) -> str:
     before, after = (str(copies[key] / START) for key in ("plain", "migrate"))
-    words = [*_SHARDLIFT, "verify", "--quiet", "--devices", "4", before, after, VERIFIED_STEPS]
+    words = [*_SHARDLIFT, "verify", "--quiet", before, after, VERIFIED_STEPS]
     done = _run(words, copies["plain"].parent, search=[])
     return _last_line(done) if done else f"not done in {TIMEOUT:.0f} s"
 
@@ -140,7 +140,7 @@ def _execute(words: Sequence[str], folder: Path) -> Outcome:
 def _run(
     words: Sequence[str], folder: Path, search: Sequence[str]
 ) -> subprocess.CompletedProcess[str] | None:
-    env = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4"}
+    env = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", **os.environ}
     env["JAX_TRACEBACK_FILTERING"] = "off"  # so that the last line is the error
     places = [*search, env.get("PYTHONPATH", "")]
     env["PYTHONPATH"] = os.pathsep.join(place for place in places if place)

@@ -22,6 +22,8 @@ from shardlift.source.model import Edit
 from tests import children
 from tests.cli.interrupting import tree
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 LIBRARY = """\
 import jax
 import jax.numpy as jnp

@@ -17,6 +17,8 @@ from shardlift.rewrite.changes import ChangeId
 from shardlift.rewrite.engine import migrate
 from shardlift.source.model import Kind
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 TRAIN = """\
 import jax
 

@@ -8,6 +8,8 @@ from shardlift.cli.rewrite import by_reason
 from shardlift.rewrite.call_format import Style
 from tests.rewrite.test_programs import migrated
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 LICENCE = "# Copyright 2020 The Authors.\n# Licensed under the Apache License.\n\n"
 SITE = "import jax\n\n\ndef f(x):\n    return x\n\n\ng = jax.pmap(f)\n"
 
@@ -71,23 +73,6 @@ def test_no_module_is_imported_that_nothing_uses_any_more() -> None:
     before = "import jax\nimport jax.core\n\nx = jax.core.Jaxpr\ny = jax.jit\n"
     after = "import jax\nimport jax.extend.core\n\nx = jax.extend.core.Jaxpr\ny = jax.jit\n"
     assert migrated({"main.py": before})[0]["main.py"] == after
-
-
-AXES = SITE.replace("jax.pmap(f)", "jax.pmap(f, in_axes=(None, 0))")
-
-
-@pytest.mark.parametrize(
-    ("more", "lowered"),
-    [
-        ("name.lower('x')\n", False),
-        ("jax.jit(f).lower(x)\n", False),
-        ("g.lower(x)\n", True),
-        ("steps.g.lower(x, x)\n", True),
-        ("jax.pmap(f).lower(x)\n", True),
-    ],
-)
-def test_lower_is_there_for_mapped_functions(more: str, lowered: bool) -> None:
-    assert ("call.lower" in migrated({"main.py": AXES + more})[0]["main.py"]) is lowered
 
 
 def test_places_of_one_reason_are_one_line() -> None:

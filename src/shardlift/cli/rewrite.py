@@ -209,7 +209,7 @@ def _show(migration: Migration) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for file in migration.changed:
         for line in diff_of(file):
-            if console.is_terminal:
+            if sys.stdout.isatty():  # not `console.is_terminal`: FORCE_COLOR would spoil a pipe
                 shown = escape_control(line.replace("\r\n", "\n"), keep="\n\t")
                 console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
             else:

@@ -146,15 +146,8 @@ class _Verifier:
         found = self._left(places)
         migration, outcome = self.holding or (self.request.project.render(self.settled), None)
         results = tuple(self._results(places, found, outcome))
-        notes = (*self.notes, *self._output_notes(), *self._hint(migration))
+        notes = (*self.notes, *self._output_notes())
         return VerifiedMigration(migration, results, self.runs, outcome, notes)
-
-    def _hint(self, migration: Migration) -> Iterable[str]:
-        """What another goal would do with what is known from this run."""
-        if arrays := self.request.project.count_global_arrays():
-            helper = "the helper and " if migration.helper_modules else ""
-            axes = f"the device axis of {count(arrays, 'array')}"
-            yield f"with this run, --to global would remove {helper}{axes}"
 
     # ---- the program before
 

@@ -39,10 +39,7 @@ _READING = frozenset(
 
 
 def has_new_helpers(settings: Settings) -> bool:
-    """Whether `prefetch_to_device` takes batches without a device axis, and splits them.
-
-    In such a flax, `replicate` gives Python numbers a type, as NumPy does.
-    """
+    """Whether `prefetch_to_device` splits batches, and `replicate` gives Python numbers a type."""
     return settings.usable_flax >= (0, 12, 7)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -148,9 +148,9 @@ class Rule:
     summary: str
     advice: str
     reference: str
-    bad: Sequence[Example] = ()
-    good: Sequence[Example] = ()
-    # The name, the docstring and the function `visit` of the rule's module, if it has one rule.
+    bad: tuple[Example, ...]
+    good: tuple[Example, ...]
+    # The name, the docstring and the function `visit` of the rule's module.
     name: str = ""
     explain: str = ""
     visit: Callable[[File], Iterator[Match]] = lambda _: iter(())

@@ -48,7 +48,7 @@ class Project:
         self._files: dict[str, File] = {}
         self._trees: dict[str, tuple[Source, Index] | None] = {}
         self._texts: dict[str, str] = {}
-        self._paths_with: dict[str, tuple[str, ...]] = {}
+        self._words: dict[str, frozenset[str]] = {}
         self._keywords: dict[str, bool] = {}
         self._evidence_of: dict[str, Evidence | None] = {}
         # What is found about all files, by the function that finds it.
@@ -85,7 +85,9 @@ class Project:
         paths = (path for path in self.paths if may_be_evidence(self._text(path)))
         files = (fresh._open(path) for path in paths)
         evidence = (evidence_in(file) for file in files if file is not None)
-        return [line for line in evidence if line is not None]
+        lines = [line for line in evidence if line is not None]
+        fresh.close()
+        return lines
 
     def _is_same_program(self, one: str, other: str) -> bool:
         if one.endswith(".ipynb"):  # however the modules that it imports are run elsewhere
@@ -97,6 +99,17 @@ class Project:
         fresh = copy.copy(self)
         fresh._files = {}
         return fresh
+
+    def close(self) -> None:
+        """Forget what was resolved; the files of this project must not be used any more.
+
+        Files and values refer to each other: without this, they live until the garbage collector
+        has looked at every node of every tree.
+        """
+        for file in self._files.values():
+            vars(file.resolver).clear()
+            vars(file).clear()
+        self._files.clear()
 
     def file(self, path: str, source: Source | None = None) -> File:
         """The parsed file. Raises an error if it cannot be read or parsed."""
@@ -120,14 +133,18 @@ class Project:
     def trim(self, most: int = 3_000_000) -> bool:
         """Drop all parsed files if they have more than `most` characters; True if so.
 
-        A text is small beside its tree: texts are dropped when they have ten times as many.
+        Texts and their words are small beside trees: they are kept up to ten times as many.
         """
         if sum(len(tree[0].text) for tree in self._trees.values() if tree is not None) < most:
             return False
-        self._files.clear()
+        self.close()
+        for tree in self._trees.values():
+            if tree is not None:
+                tree[1].flows.clear()  # each refers to its index
         self._trees.clear()
         if sum(map(len, self._texts.values())) > 10 * most:
             self._texts.clear()
+            self._words.clear()
         return True
 
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
@@ -149,12 +166,10 @@ class Project:
 
     def files_with(self, name: str, among: Collection[str] | None = None) -> Iterator[File]:
         """The files whose texts have a name, as far as they can be read; of some paths, or all."""
-        if name not in self._paths_with:
-            word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-            texts = ((path, self._text(path)) for path in self.paths)
-            self._paths_with[name] = tuple(p for p, t in texts if name in t and word.search(t))
-        for path in self._paths_with[name]:
-            file = self._open(path) if among is None or path in among else None
+        for path in self.paths if among is None else sorted(among, key=PurePath):
+            if path not in self._words:
+                self._words[path] = frozenset(re.findall(r"\w+", self._text(path)))
+            file = self._open(path) if name in self._words[path] else None
             if file is not None:
                 yield file
 

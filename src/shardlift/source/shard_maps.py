@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 NEW = "jax.shard_map"
 OLD = "jax.experimental.shard_map.shard_map"
 SHARD_MAPS = frozenset({NEW, OLD})
-NAMES = (NEW, "jax.experimental.shard_map")  # in a text that has one
 HELPERS = ("spmd_map", "shard_map_per_device")  # that `migrate` writes in the place of pmap
 _OLD_ORDER = ("f", "mesh", "in_specs", "out_specs", "check_rep")
 

@@ -11,30 +11,11 @@ from typing import TYPE_CHECKING
 from shardlift.source.libraries import PMAPS
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.scopes import DEFINITIONS, FUNCTIONS
-from shardlift.source.values import (
-    Argument,
-    External,
-    Known,
-    Located,
-    Mapped,
-    Partial,
-    Result,
-    Transform,
-)
+from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform
 from shardlift.source.wrappers import as_transform
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
-
-# The positions of the functions that each transform takes.
-TRANSFORMS = {
-    **dict.fromkeys(("jax.jit", "jax.vmap", "jax.grad", "jax.value_and_grad"), (0,)),
-    **dict.fromkeys(("jax.checkpoint", "jax.remat", "jax.jvp", "jax.vjp", "jax.linearize"), (0,)),
-    **dict.fromkeys(("jax.lax.scan", "jax.lax.map"), (0,)),
-    "jax.lax.fori_loop": (2,),
-    "jax.lax.while_loop": (0, 1),
-    "jax.lax.cond": (1, 2),
-}
 
 
 class Role(StrEnum):
@@ -128,15 +109,6 @@ def surely_mapped(file: File, node: ast.expr) -> Mapped | None:
     """The pmapped function that an expression refers to, if it cannot be anything else."""
     value = file.only(node)
     return value if isinstance(value, Mapped) and value.transform.certain else None
-
-
-def decorating_transform(file: File, decorator: ast.expr) -> str | None:
-    """The transform that a decorator applies: `@jax.jit`, `@partial(jax.jit, …)`, `@jax.jit(…)`."""
-    value = file.only(decorator)
-    if isinstance(value, Partial):
-        value = value.function
-    path = value.path if isinstance(value, (External, Result)) else None
-    return path if path in TRANSFORMS and TRANSFORMS[path] == (0,) else None
 
 
 def _calls(file: File) -> Iterator[Site]:

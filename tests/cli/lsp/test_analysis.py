@@ -11,6 +11,8 @@ from shardlift.cli.lsp.documents import Document, Files
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Span
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 PMAP = "import jax\n\nstep = jax.pmap(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n"
 
 

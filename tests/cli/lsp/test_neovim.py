@@ -13,6 +13,8 @@ import pytest
 
 from tests import children
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 PMAP = "import jax\n\nstep = jax.pmap(lambda x: x)\n"
 
 

@@ -14,7 +14,12 @@ from lsprotocol import types
 
 from tests.cli.lsp.editor import Editor, applied, run
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.libraries, pytest.mark.filterwarnings("default")]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.libraries,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.usefixtures("many_sites"),
+]
 
 PMAP = "import jax\n\nstep = jax.pmap(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n"
 

@@ -78,7 +78,7 @@ def doctor(timeout: int, style: str, file: str | None) -> None:
         line("note", note, "yellow")
         left.append(item("note", note))
     pins = PinReport(installed_libraries())
-    for word, text in pins.lines():
+    for word, text in pins.lines() if pins.versions else ():
         line(word, text, "green" if word == "ok" else "yellow")
     left += pins.items()
     if installed["jax"] is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def test_adding(first: list[float], second: list[float]) -> None:
     together = added(part.freeze() for part in parts)
     assert together.buckets == whole.freeze().buckets
     assert together.count == whole.count
+    assert together.total == pytest.approx(whole.total)
     assert together.max == whole.max
 
 

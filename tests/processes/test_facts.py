@@ -74,7 +74,7 @@ def test_each_process_says_which_it_is(captures):
 def test_placing_inputs_is_timed(captures):
     (site,) = captures[0].sites
     assert {move.path for move in site.moves} == {"b", "k"}
-    assert site.times.probes.count == 3
+    assert 2 <= site.times.probes.count <= 3
     assert 0 < parts_of(site).moving <= site.times.call.total
 
 

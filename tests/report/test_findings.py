@@ -168,6 +168,14 @@ def test_the_advice_does_not_depend_on_the_names_of_arguments(name):
     assert finding.command == "shardlift rule SL206"
 
 
+def test_a_new_function_at_each_call_is_the_reason_to_change_first():
+    again, typed = (CompileReason(kind) for kind in (ReasonKind.SAME_ARGUMENTS, ReasonKind.TYPE))
+    compiles = tuple(Compile(k, 1, (reason,)) for k, reason in enumerate((FIRST, again, typed)))
+    (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
+    assert "outside the loop" in finding.fix
+    assert finding.command == "shardlift check train.py --select SL206"
+
+
 def test_a_second_program_is_a_finding_when_it_took_long():
     compiles = (
         Compile(0, 4, (FIRST,)),

@@ -1,12 +1,13 @@
-"""Inspects the calls that are due, within a budget of time, and notes what it finds.
+"""Inspects some calls, within a budget of time, and notes what it finds.
 
-Nothing waits for a device except on the calls whose leaves are compared: three of each site, and
-more as long as these take a hundredth of the time.
+Three calls of each site are inspected, more as long as these take a hundredth of the time, and
+those that compile a program. Only an inspected call waits for a device.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -23,18 +24,15 @@ from shardlift.recording.process import process_facts
 from shardlift.recording.programs import collectives
 from shardlift.recording.site_records import PROBES, SiteRecord, clip
 
-EARLY = 8  # looks at a site that are always made
-SHARE = 0.01  # of the time of the run, that the looks after those may take
-LATER = 1.0  # seconds after which a comparison that would take more is tried again
+SHARE = 0.01  # of the time of the run, that the inspections after the first ones may take
 _clock = time.perf_counter
 
 
 class Inspector:
     """Decides which calls are inspected, and keeps what was found in the records of their sites."""
 
-    def __init__(self, began: float, fault: Fault) -> None:
-        self._began, self._fault = began, fault
-        self._late = 0.0  # seconds of looks that need not have been made
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
         self.sites = 0  # that share the budget
         self.origins = Origins()
         self.process: Process | None = None
@@ -57,22 +55,16 @@ class Inspector:
         kwargs: dict[str, Any],
         now: float,
     ) -> PmapCall | None:
-        """Inspect a call that is about to run, if one is due and within the time budget."""
-        if record.calls >= record.next_look:
-            record.later()
-        late = record.looked >= EARLY and self._late > SHARE * (now - self._began)
-        if late and now >= record.next_compare:
-            record.next_compare = now + LATER
-        if not mapped.inspected or late:
+        """Inspect a call that is about to run."""
+        if not mapped.inspected:
+            record.next_call = math.inf
             return None
         look = None
         with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
             look = _take_apart(mapped, args, kwargs)
-            if record.compare_now(now):
-                look.compare_inputs()
-                self._hold(record, mapped, look)
+            look.compare_inputs()
+            self._hold(record, mapped, look)
             look.seconds = _clock() - now
-        self._looked(record, _clock() - now)
         return look
 
     def _hold(self, record: SiteRecord, mapped: ObservedFunction, look: PmapCall) -> None:
@@ -117,15 +109,10 @@ class Inspector:
                 self._note(record, mapped, running, look, out, compiled)
         except Exception as error:
             self._fault(error)
-        now = _clock()
-        self._looked(record, now - left)
         if look is not None and look.comparing:
+            now = _clock()
             cost = look.seconds + now - left
-            record.next_compare = now + cost * self.sites / SHARE
-
-    def _looked(self, record: SiteRecord, seconds: float) -> None:
-        if record.looked > EARLY:
-            self._late += seconds
+            record.schedule(now + cost * self.sites / SHARE)
 
     def _note(
         self,
@@ -137,7 +124,6 @@ class Inspector:
         compiled: bool,
     ) -> None:
         record.looked += 1
-        record.compares += look.comparing
         record.about = look.about()
         self.process = self.process or process_facts(True)
         record.note_leaves(record.arguments, look.arguments())

@@ -82,7 +82,7 @@ class Recorder:
         self._codes: dict[SiteKey, list[Any]] = {}  # of the functions of a line
         self._sites_left_out: set[SiteKey] = set()
         self._unsure = 0  # reads of an array that may come from several sites
-        self._inspector = Inspector(self._began, self._faulty)
+        self._inspector = Inspector(self._faulty)
         self._used: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
         self._on = False
@@ -200,7 +200,7 @@ class Recorder:
                 return call(*args, **kwargs)
             outer, running = here.running, here.spare or Running()
             look, entered = None, clock()
-            if record.calls >= record.next_look or entered >= record.next_compare:
+            if record.calls >= record.next_call or entered >= record.next_time:
                 look = inspector.before(record, mapped, args, kwargs, entered)
                 entered = clock()
             here.running, here.spare = running, None

@@ -35,7 +35,7 @@ from shardlift.recording.compilations import Signature, reasons
 MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 64
 MOST_SIGNATURES, MOST_REASONS = 16, 8
 LONGEST_TEXT = 200  # characters of a path or of a reason
-COMPARE_AT = (0, 2, 7)  # leaves are compared from these calls on, whatever it costs
+INSPECTED = (0, 2, 7)  # calls that are inspected, whatever it costs
 PROBES = 3
 
 
@@ -53,9 +53,10 @@ class SiteRecord:
 
     def __init__(self, key: SiteKey, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
         self.key, self.index, self.kind = key, index, kind
-        self.calls = self.failed = self.nested = self.looked = self.compares = 0
-        self.next_look = 0
-        self.next_compare = math.inf  # a time
+        self.calls = self.failed = self.nested = self.looked = 0
+        self._first = list(INSPECTED)
+        self.next_call: float = self._first.pop(0)  # that is inspected, whatever it costs
+        self.next_time = math.inf  # from which on a call is inspected
         self.transformed: Counter[str] = Counter()
         self.pending: list[float] = []  # seconds of calls that are to be counted
         self.times = {field.name: Histogram() for field in dataclasses.fields(Times)}
@@ -92,15 +93,10 @@ class SiteRecord:
 
     # ---- looks
 
-    def compare_now(self, now: float) -> bool:
-        """Are the leaves of this call to be compared?"""
-        if self.compares < len(COMPARE_AT):
-            return self.calls >= COMPARE_AT[self.compares]
-        return now >= self.next_compare
-
-    def later(self) -> None:
-        """Schedule the next inspection, after half as many calls again."""
-        self.next_look = self.calls + 1 if self.calls < 2 else self.calls + self.calls // 2 + 1
+    def schedule(self, next_time: float) -> None:
+        """Choose the next call that is inspected: one of the first ones, then one by time."""
+        self.next_call = self._first.pop(0) if self._first else math.inf
+        self.next_time = math.inf if self.next_call < math.inf else next_time
 
     def note_leaves(self, into: dict[str, LeafFacts], leaves: Iterable[LeafFacts]) -> None:
         """Keep the latest state of each leaf, and the comparisons of all inspections."""

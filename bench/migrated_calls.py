@@ -34,13 +34,13 @@ def evaluate(params: Any, batch: Any) -> Any:
     return sum(x.sum() for x in params.values()) + batch.sum()
 
 
-def written(*features: str) -> Callable[..., Any]:
-    """`spmd_map` as `migrate` writes it for sites that need these features."""
+def written(*needs: str) -> Callable[..., Any]:
+    """`spmd_map` as `migrate` writes it for sites that need this."""
     from shardlift.rewrite.helpers import emit
-    from shardlift.rewrite.spmd_map import Feature, request
+    from shardlift.source.model import HelperRequest
 
     names: dict[str, Any] = {"__name__": "written"}
-    exec(emit([request(map(Feature, features), "i")]), names)
+    exec(emit([HelperRequest("spmd_map", frozenset(needs), "i")]), names)
     mapping: Callable[..., Any] = names["spmd_map"]
     return mapping
 

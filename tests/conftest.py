@@ -117,3 +117,11 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> bool:
     if stop := getattr(item, "cancel_timeout", None):
         stop()
     return True
+
+
+@pytest.fixture
+def many_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every site that is rewritten is one of many, which share `spmd_map`."""
+    from shardlift.rewrite import sites
+
+    monkeypatch.setattr(sites, "is_written_out", lambda file: False)

@@ -9,59 +9,15 @@ import jax.scipy.stats as stats
 import numpy as np
 
 
-def spmd_map(fun, axis_name="_devices", *, in_axes=0, static_broadcasted_argnums=()):
-    """Map `fun` over axes, given as for `jax.vmap`, one slice per device."""
-    static = jax.tree.leaves(static_broadcasted_argnums)
-    if static and isinstance(in_axes, tuple):  # the last may have no axis
-        in_axes += (None,) * (max(static) + 1 - len(in_axes))
+def per_row(f):
+    """`f` for blocks of one row: it sees the row alone, and returns one."""
 
-    def spec(axis):
-        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+    @functools.wraps(f)
+    def on_block(*block):
+        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
-    specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
-
-    def at_axes(f, specs, tree):
-        def part(s, x):
-            return jax.tree.map(lambda y: f(y, len(s) - 1), x) if s else x
-
-        return jax.tree.map(part, specs, tree)
-
-    def mesh_for(*trees):
-        chosen, sizes = jax.devices(), []
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        at_axes(lambda x, k: sizes.extend(jnp.shape(x)[k:][:1]), specs, trees)
-        return jax.sharding.Mesh(chosen[: max(sizes)], (axis_name,))
-
-    def mapped(*args, **kwargs):
-        given = args  # with the static ones
-        args = tuple(None if k in static else x for k, x in enumerate(args))
-        mesh = mesh_for(args, kwargs)
-
-        @jax.shard_map(mesh=mesh, in_specs=specs, out_specs=spec(0), check_vma=False)
-        def on_device(*block):
-            row, named = at_axes(jnp.squeeze, specs, block)
-            row = [given[k] if k in static else x for k, x in enumerate(row)]
-            return at_axes(jnp.expand_dims, spec(0), fun(*row, **named))
-
-        return on_device(args, kwargs)
-
-    jitted = jax.jit(functools.wraps(fun)(mapped), static_argnums=static)
-
-    def call(*args, **kwargs):
-        try:
-            return jitted(*args, **kwargs)
-        except ValueError as error:
-            if "incompatible devices" not in str(error):
-                raise
-        given = args  # with the static ones
-        args = tuple(None if k in static else x for k, x in enumerate(args))
-        put = functools.partial(jax.NamedSharding, mesh_for(args, kwargs))
-        args, kwargs = jax.device_put((args, kwargs), jax.tree.map(put, specs))
-        args = [given[k] if k in static else x for k, x in enumerate(args)]
-        return jitted(*args, **kwargs)
-
-    return functools.wraps(fun)(call)
+    return on_block
 
 
 WARMUP, SAMPLES = 200, 300
@@ -87,8 +43,20 @@ def inference_loop(rng_key, kernel, initial_state, num_samples):
     return states.position, acceptance
 
 
-inference_loop_multiple_chains = spmd_map(
-    inference_loop, in_axes=(0, None, 0, None), static_broadcasted_argnums=(1, 3)
+mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
+inference_loop_multiple_chains = jax.jit(
+    lambda rng_key, kernel, initial_state, num_samples: jax.shard_map(
+        per_row(
+            lambda rng_key, initial_state: inference_loop(
+                rng_key, kernel, initial_state, num_samples
+            )
+        ),
+        mesh=mesh,
+        in_specs=jax.P("_devices"),
+        out_specs=jax.P("_devices"),
+        check_vma=False,
+    )(rng_key, initial_state),
+    static_argnums=(1, 3),
 )
 
 

@@ -9,53 +9,21 @@ import numpy as np
 import optax
 
 
-def spmd_map(fun, axis_name="_devices", *, in_axes=0, out_axes=0):
-    """Map `fun` over axes, given as for `jax.vmap`, one slice per device."""
+def per_row_of(f, in_axes, out_axes=0):
+    """`f` for blocks of one row along axes; whole where an axis is None."""
 
-    def spec(axis):
-        return jax.P() if axis is None else jax.P(*[None] * axis, axis_name)
+    def at_axes(change, axes, tree):
+        def part(k, x):
+            return x if k is None else jax.tree.map(lambda y: change(y, k), x)
 
-    specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
-    out_specs = jax.tree.map(spec, out_axes, is_leaf=lambda x: x is None)
+        return jax.tree.map(part, axes, tree, is_leaf=lambda k: k is None)
 
-    def at_axes(f, specs, tree):
-        def part(s, x):
-            return jax.tree.map(lambda y: f(y, len(s) - 1), x) if s else x
+    @functools.wraps(f)
+    def on_block(*block):
+        row = at_axes(jnp.squeeze, in_axes, block)
+        return at_axes(jnp.expand_dims, out_axes, f(*row))
 
-        return jax.tree.map(part, specs, tree)
-
-    def mesh_for(*trees):
-        chosen, sizes = jax.devices(), []
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        at_axes(lambda x, k: sizes.extend(jnp.shape(x)[k:][:1]), specs, trees)
-        return jax.sharding.Mesh(chosen[: max(sizes)], (axis_name,))
-
-    def mapped(*args, **kwargs):
-        mesh = mesh_for(args, kwargs)
-
-        @jax.shard_map(
-            mesh=mesh, in_specs=specs, out_specs=out_specs, check_vma=False
-        )
-        def on_device(*block):
-            row, named = at_axes(jnp.squeeze, specs, block)
-            return at_axes(jnp.expand_dims, out_specs, fun(*row, **named))
-
-        return on_device(args, kwargs)
-
-    jitted = jax.jit(functools.wraps(fun)(mapped))
-
-    def call(*args, **kwargs):
-        try:
-            return jitted(*args, **kwargs)
-        except ValueError as error:
-            if "incompatible devices" not in str(error):
-                raise
-        put = functools.partial(jax.NamedSharding, mesh_for(args, kwargs))
-        args, kwargs = jax.device_put((args, kwargs), jax.tree.map(put, specs))
-        return jitted(*args, **kwargs)
-
-    return functools.wraps(fun)(call)
+    return on_block
 
 
 STEPS, BATCH = 60, 64
@@ -70,8 +38,26 @@ def loss_fn(params, x, y):
     return jnp.mean((jax.vmap(model)(x) - y) ** 2)
 
 
+mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
+
+
 @functools.partial(
-    spmd_map, axis_name="batch", in_axes=(None, None, 0, 0), out_axes=(None, None, 0)
+    jax.jit,
+    in_shardings=(
+        jax.NamedSharding(mesh, jax.P()),
+        jax.NamedSharding(mesh, jax.P()),
+        None,
+        None,
+    ),
+)
+@jax.shard_map(
+    mesh=mesh,
+    in_specs=(jax.P(), jax.P(), jax.P("batch"), jax.P("batch")),
+    out_specs=(jax.P(), jax.P(), jax.P("batch")),
+    check_vma=False,
+)
+@functools.partial(
+    per_row_of, in_axes=(None, None, 0, 0), out_axes=(None, None, 0)
 )
 def train_step(params, opt_state, x, y):
     loss, grads = jax.value_and_grad(loss_fn)(params, x, y)

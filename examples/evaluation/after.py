@@ -10,29 +10,15 @@ from flax.training import common_utils
 from jax import lax
 
 
-def spmd_map(fun, axis_name="_devices"):
-    """Map `fun` over the first axis of its arguments, one row per device."""
+def per_row(f):
+    """`f` for blocks of one row: it sees the row alone, and returns one."""
 
-    @functools.wraps(fun)
-    def mapped(*args, **kwargs):
-        shapes = map(jnp.shape, jax.tree.leaves((args, kwargs)))
-        count = max(shape[0] for shape in shapes if shape)
-        chosen, spec = jax.devices(), jax.P(axis_name)
-        if any(d.process_index != jax.process_index() for d in chosen):
-            raise RuntimeError("written for one process, not for several")
-        mesh = jax.sharding.Mesh(chosen[:count], (axis_name,))
+    @functools.wraps(f)
+    def on_block(*block):
+        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
-        @jax.shard_map(
-            mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
-        )
-        def on_device(*block):
-            row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
-            out = fun(*row, **named)
-            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-        return on_device(args, kwargs)
-
-    return jax.jit(mapped)
+    return on_block
 
 
 EXAMPLES, BATCH = 1000, 64  # 15 batches and 40 examples
@@ -43,7 +29,13 @@ def predict(params, x):
     return jnp.tanh(x @ params["hidden"]) @ params["out"]
 
 
-@functools.partial(spmd_map, axis_name="batch")
+mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
+spec = jax.P("batch")
+
+
+@jax.jit
+@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+@per_row
 def eval_step(params, batch):
     logits = jax.nn.log_softmax(predict(params, batch["x"]))
     loss = -jnp.take_along_axis(logits, batch["y"][:, None], 1)[:, 0]
@@ -53,8 +45,17 @@ def eval_step(params, batch):
     return lax.psum(sums, axis_name="batch")
 
 
+device_mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
 # Takes batches of any size: pads them to a multiple of the devices, and takes that off again.
-p_predict = jax_utils.pad_shard_unpad(spmd_map(predict), static_argnums=(0,))
+p_predict = jax_utils.pad_shard_unpad(jax.jit(
+    jax.shard_map(
+        per_row(predict),
+        mesh=device_mesh,
+        in_specs=jax.P("_devices"),
+        out_specs=jax.P("_devices"),
+        check_vma=False,
+    )
+), static_argnums=(0,))
 
 
 def dataset():

@@ -11,16 +11,19 @@ from numpyro.diagnostics import gelman_rubin
 from numpyro.infer import MCMC, NUTS
 
 
-def per_row_of(f, in_axes):
-    """`f` for blocks of one row where `in_axes` is 0, and whole arguments."""
+def per_row_of(f, in_axes, out_axes=0):
+    """`f` for blocks of one row along axes; whole where an axis is None."""
 
-    def row_of(axis, x):
-        return x if axis is None else jax.tree.map(lambda y: jnp.squeeze(y, 0), x)
+    def at_axes(change, axes, tree):
+        def part(k, x):
+            return x if k is None else jax.tree.map(lambda y: change(y, k), x)
+
+        return jax.tree.map(part, axes, tree, is_leaf=lambda k: k is None)
 
     @functools.wraps(f)
     def on_block(*block):
-        row = map(row_of, in_axes, block)
-        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
+        row = at_axes(jnp.squeeze, in_axes, block)
+        return at_axes(jnp.expand_dims, out_axes, f(*row))
 
     return on_block
 
@@ -58,7 +61,7 @@ def main():
     mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
     samples = jax.jit(
         jax.shard_map(
-            per_row_of(do_mcmc, (0, None, None)),
+            per_row_of(do_mcmc, in_axes=(0, None, None)),
             mesh=mesh,
             in_specs=(jax.P("_devices"), jax.P(), jax.P()),
             out_specs=jax.P("_devices"),

@@ -19,6 +19,8 @@ from shardlift.source.model import Kind
 from tests.rewrite.captures import all_proven, dated
 from tests.rewrite.test_programs import PLACED
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 FIRST = """\
 import jax
 

@@ -72,7 +72,10 @@ SITES = {
     "        return step(x, y)",
     "two axes": "mean = jax.pmap(lambda z: jax.lax.pmean(z, 'j'), 'j')\n"
     "    p_step = jax.pmap(step, 'i', donate_argnums=0)\n    x = np.asarray(mean(x))",
-    "called at once": "p_step = lambda x, y: jax.pmap(step, 'i')(x, y)",
+    "called at once": "p_step = lambda x, y: jax.pmap(lambda x, y: step(x, y), 'i')(x, y)",
+    "other axes": "p_step = jax.pmap(step, 'i', in_axes=(0, 0), out_axes=None)",
+    "all devices": "p_step = jax.pmap(step, 'i', devices=jax.local_devices())",
+    "a name elsewhere": "NAME = 'i'\n    p_step = jax.pmap(step, axis_name=NAME)",
     "in a branch": "if len(x):\n        # a comment\n        p_step = jax.pmap(step, 'i')",
     "a tuple": "p_step = jax.pmap(lambda x, y: (step(x, y), {'z': y.sum()}), 'i')",
 }
@@ -99,7 +102,7 @@ WHOLE_WRITTEN = """
     mesh = jax.sharding.Mesh(jax.devices(), ('i',))
     p_step = jax.jit(
         jax.shard_map(
-            per_row_of(step, (None, 0)),
+            per_row_of(step, in_axes=(None, 0)),
             mesh=mesh,
             in_specs=(jax.P(), jax.P('i')),
             out_specs=jax.P('i'),
@@ -133,30 +136,104 @@ def test_a_comment_stays_with_its_statement() -> None:
     assert lines[at + 1].startswith("p_step = ")
 
 
-HELPER = {
-    "rows that are not the devices": {"rows": "x = np.arange(4, dtype=np.float32)"},
-    "a part of the devices": {"rows": f"{ROWS}; n = len(jax.devices()[:2])"},
-    "a number that may be another": {
-        "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"
-    },
-    "another axis": {"site": "p_step = jax.pmap(step, 'i', in_axes=(0, 0), out_axes=None)"},
-    "static": {"site": "p_step = jax.pmap(step, 'i', static_broadcasted_argnums=())"},
-    "devices": {"site": "p_step = jax.pmap(step, 'i', devices=jax.devices())"},
-    "a name that is computed": {"site": "p_step = jax.pmap(step, 'ij'[:1])"},
-    "keywords in a call": {"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")},
-    "it is handed on": {"main": MAIN.replace("p_step(x, x)", "max([p_step])(x, x)")},
-    "it is mapped again": {"main": MAIN.replace("    main()", "    main(), main()")},
-    "its names are taken": {"rows": f"{ROWS}; per_row = 1"},
+KEPT = {
+    "rows that are not the devices": ({"rows": "x = np.arange(4, dtype=np.float32)"}, "one row"),
+    "a part of the devices": ({"rows": f"{ROWS}; n = len(jax.devices()[:2])"}, "one row"),
+    "a number that may be another": (
+        {"rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"},
+        "one row",
+    ),
+    "devices": ({"site": "p_step = jax.pmap(step, 'i', devices=jax.devices()[::-1])"}, "devices"),
+    "a name that is computed": ({"site": "p_step = jax.pmap(step, 'ij'[:1])"}, "run time"),
+    "keywords in a call": ({"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")}, "keyword"),
+    "it is handed on": ({"main": MAIN.replace("p_step(x, x)", "max([p_step])(x, x)")}, "handed on"),
+    "it is mapped again": ({"main": MAIN.replace("    main()", "    main(), main()")}, "again"),
+    "its names are taken": ({"rows": f"{ROWS}; per_row = 1"}, "`per_row`"),
+    "static, of a call": (
+        {
+            "site": "p_step = jax.pmap(max([step]), 'i', static_broadcasted_argnums=1)",
+            "main": MAIN.replace("(x, x)", "(x, 3.0)"),
+        },
+        "static",
+    ),
 }
 
 
-@pytest.mark.parametrize("parts", HELPER.values(), ids=list(HELPER))
-def test_the_helper_is_for_what_needs_more(parts: dict[str, str]) -> None:
+@pytest.mark.parametrize(("parts", "reason"), KEPT.values(), ids=list(KEPT))
+def test_what_needs_more_keeps_pmap(parts: dict[str, str], reason: str) -> None:
     before = program(**parts)
+    files, result = migrated({"main.py": before})
+    assert files["main.py"] == before
+    (change,) = result.files[0].refused
+    assert reason in change.reason
+
+
+FOLLOWED = {
+    "returned": "make = lambda: None\n    p_step = _make()",
+    "an argument": "p_step = lambda x, y: _apply(jax.pmap(lambda x, y: step(x, y), 'i'), x)",
+    "one of two": "p_step, other = _pair()",
+    "lowered": "p_step = _make().lower(x, x).compile()",
+}
+MAKERS = """
+
+def _make():
+    return jax.pmap(lambda x, y: step(x, y), 'i')
+
+
+def _pair():
+    return jax.pmap(lambda x, y: step(x, y), 'i'), step
+
+
+def _apply(mapped, x):
+    rows = np.zeros(jax.local_device_count())
+    return mapped(x, x + rows.astype(x.dtype))
+"""
+
+
+@pytest.mark.parametrize("site", FOLLOWED.values(), ids=list(FOLLOWED))
+def test_calls_are_found_where_names_lead(site: str) -> None:
+    used = [part for part in MAKERS.split("\n\n\n") if part.strip()[4:9] in site]
+    before = HEAD + "\n\n" + "\n\n\n".join(used) + "\n" + MAIN.format(site=site, rows=ROWS)
     text = after(before)
-    assert "per_row(" not in text
-    assert "spmd_map(step" in text
+    assert "jax.pmap" not in text
     np.testing.assert_array_equal(run(before), run(text))
+
+
+STATIC = """
+    def scale(x, n, y):
+        return n * (x + jax.lax.psum(y, 'i'))
+
+    p_scale = jax.pmap(scale, 'i', in_axes={axes}, static_broadcasted_argnums=(1,))
+    p_step = lambda x, y: p_scale(x, 3, {last}) + p_scale(x, 4, {last})"""
+STATIC_WRITTEN = """
+    p_scale = jax.jit(
+        lambda x, n, y: jax.shard_map(
+            per_row(lambda x, y: scale(x, n, y)),
+            mesh=mesh,
+            in_specs=jax.P('i'),
+            out_specs=jax.P('i'),
+            check_vma=False,
+        )(x, y),
+        static_argnums=(1,),
+    )
+"""
+
+
+@pytest.mark.parametrize(("axes", "last"), [("(0, None, 0)", "y"), ("(0, None, None)", "2.0")])
+def test_static_arguments_are_bound_inside(axes: str, last: str) -> None:
+    before = program(STATIC.format(axes=axes, last=last))
+    text = after(before)
+    assert (STATIC_WRITTEN in text) is (last == "y")
+    assert "jax.pmap" not in text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
+def test_a_module_that_may_not_touch_devices_makes_its_mesh_when_it_is_called() -> None:
+    site = "p_step = jax.pmap(step, 'i')\n\n"
+    main = MAIN.replace("    {site}\n", "").split("\n\nif")[0].format(rows=ROWS)
+    text = after(HEAD + "\n\n" + site + main)
+    assert "p_step = jax.jit(\n    lambda *args: jax.shard_map(" in text
+    np.testing.assert_array_equal(run(text), run(HEAD + site + main))
 
 
 DECORATED = (
@@ -193,7 +270,7 @@ def test_a_module_touches_no_device_when_it_is_imported(
 ) -> None:
     written = after(text, **others)
     assert ("\nmesh = jax.sharding.Mesh(" in written) is explicit
-    assert ("spmd_map" in written) is not explicit
+    assert ("jax.pmap" in written) is not explicit
 
 
 def test_many_sites_of_a_package_share_a_helper() -> None:
@@ -209,7 +286,7 @@ def test_functions_of_other_programs_with_the_same_name_are_no_uses() -> None:
     other = "def double(x, y):\n    return x\n\n\nprint(double(1, y=2))\n"
     assert "per_row" in after(DECORATED + GUARD, other=other)
     user = "from main import double\n\nprint(double(x=1))\n"
-    assert "spmd_map" in after(DECORATED + "\n\nkey = jax.random.key(0)\n", other=user)
+    assert "jax.pmap" in after(DECORATED + "\n\nkey = jax.random.key(0)\n", other=user)
 
 
 def body(text: str) -> list[Any]:

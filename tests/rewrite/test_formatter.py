@@ -10,9 +10,10 @@ import pytest
 from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.formatter import formatter_width, yapf_style
-from shardlift.rewrite.helpers import emit
-from shardlift.rewrite.spmd_map import ANY_CALL, request
+from shardlift.rewrite.helpers import AXES, emit
 from shardlift.source.model import HelperRequest
+
+pytestmark = pytest.mark.usefixtures("many_sites")
 
 
 @pytest.mark.parametrize(
@@ -45,8 +46,8 @@ def test_settings_above_the_repository_do_not_count() -> None:
         ("pyproject.toml", "[tool.isort]\nforce_grid_wrap = 2\n", "abc import (\n    Callable,\n"),
         (
             "pyproject.toml",
-            "[tool.isort]\nforce_grid_wrap = 3\n",
-            "abc import Callable, Hashable\n",
+            "[tool.isort]\nforce_grid_wrap = 4\n",
+            "abc import Callable, Hashable, Sequence\n",
         ),
         ("setup.cfg", "[isort]\nlines_between_types = 0\n", "import functools\nfrom col"),
     ],
@@ -61,10 +62,10 @@ def test_imports_are_laid_out_as_isort_is_asked_to(name: str, settings: str, imp
 
 
 def test_closing_brackets_stand_behind_the_last_argument() -> None:
-    helpers = [request(ANY_CALL, "i"), HelperRequest("shard_map_per_device")]
+    helpers = [HelperRequest("spmd_map", frozenset({AXES}), "i"), HelperRequest("per_row_of")]
     text = emit(helpers, replace(Style(80, "  ", "'"), hugging=True))
-    assert "out_specs=out_specs, check_vma=False)\n" in text
-    assert "def at_axes(change, specs, tree):\n\n    def part" in text
+    assert "check_vma=False)\n" in text
+    assert "def at_axes(change, axes, tree):\n\n    def part" in text
 
 
 @pytest.mark.parametrize(("style", "gap"), [("yapf", "\n"), ("google", "\n\n")])

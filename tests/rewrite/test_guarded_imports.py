@@ -11,6 +11,8 @@ from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.imports import is_optional
 from tests import children
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 
 @pytest.mark.parametrize(
     "text",
@@ -29,36 +31,37 @@ def test_jax_is_not_optional(text: str) -> None:
 CASES = {
     "try": (
         "try:\n    import jax\nexcept ImportError:\n    jax = None\n\n\n"
-        "def step(x):\n    return jax.pmap(jax.numpy.sin)(x)\n",
+        "def step(x):\n    return jax.pmap(lambda x: jax.numpy.sin(x))(x)\n",
         "try:\n    import jax\n    from pkg._spmd import spmd_map\nexcept ImportError:\n"
-        "    jax = None\n\n\ndef step(x):\n    return spmd_map(jax.numpy.sin)(x)\n",
+        "    jax = None\n\n\ndef step(x):\n    return spmd_map(lambda x: jax.numpy.sin(x))(x)\n",
     ),
     "available": (
         "from pkg.flags import is_flax_available\n\nif is_flax_available():\n    import jax\n"
-        "    from flax import linen\n\n    step = jax.pmap(jax.numpy.sin)\n    linen\n",
+        "    from flax import linen\n\n"
+        "    step = jax.pmap(lambda x: jax.numpy.sin(x))\n    linen\n",
         "from pkg.flags import is_flax_available\n\nif is_flax_available():\n    import jax\n"
         "    from flax import linen\n    from pkg._spmd import spmd_map\n\n"
-        "    step = spmd_map(jax.numpy.sin)\n    linen\n",
+        "    step = spmd_map(lambda x: jax.numpy.sin(x))\n    linen\n",
     ),
     "flag": (
         "import os\n\nif os.environ.get('MODE') == 'jax':\n    import jax\nelse:\n    import math\n"
-        "\n\ndef step(x):\n    return jax.pmap(jax.numpy.sin)(x)\n",
+        "\n\ndef step(x):\n    return jax.pmap(lambda x: jax.numpy.sin(x))(x)\n",
         "import os\n\nif os.environ.get('MODE') == 'jax':\n    import jax\n"
         "    from pkg._spmd import spmd_map\nelse:\n    import math\n"
-        "\n\ndef step(x):\n    return spmd_map(jax.numpy.sin)(x)\n",
+        "\n\ndef step(x):\n    return spmd_map(lambda x: jax.numpy.sin(x))(x)\n",
     ),
     "function": (
-        "def step(x):\n    import jax\n\n    return jax.pmap(jax.numpy.sin)(x)\n\n\n"
+        "def step(x):\n    import jax\n\n    return jax.pmap(lambda x: jax.numpy.sin(x))(x)\n\n\n"
         "def other():\n    import jax\n\n    return jax\n",
         "def step(x):\n    import jax\n    from pkg._spmd import spmd_map\n\n"
-        "    return spmd_map(jax.numpy.sin)(x)\n\n\n"
+        "    return spmd_map(lambda x: jax.numpy.sin(x))(x)\n\n\n"
         "def other():\n    import jax\n\n    return jax\n",
     ),
     "one line": (
         "try: import jax\nexcept ImportError: pass\n\n\n"
-        "def step(x):\n    return jax.pmap(jax.numpy.sin)(x)\n",
+        "def step(x):\n    return jax.pmap(lambda x: jax.numpy.sin(x))(x)\n",
         "try: import jax; from pkg._spmd import spmd_map\nexcept ImportError: pass\n\n\n"
-        "def step(x):\n    return spmd_map(jax.numpy.sin)(x)\n",
+        "def step(x):\n    return spmd_map(lambda x: jax.numpy.sin(x))(x)\n",
     ),
 }
 

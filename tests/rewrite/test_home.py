@@ -22,6 +22,8 @@ from tests import children
 
 Files = dict[str, str]
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 
 def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
     """The path and the module of the home of each user."""

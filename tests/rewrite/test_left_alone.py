@@ -6,6 +6,8 @@ import pytest
 
 from tests.rewrite.test_programs import migrated
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 SITE = "import jax\n\n\ndef f(x):\n    return x\n\n\ng = jax.pmap(f)\n"
 PLAIN = "def f(x):\n    return x\n"
 PACKAGE = {"p/__init__.py": "", "p/m.py": PLAIN, "p/n.py": PLAIN}
@@ -13,7 +15,7 @@ PACKAGE = {"p/__init__.py": "", "p/m.py": PLAIN, "p/n.py": PLAIN}
 
 def about_pmap(name: str = "test_it_is_pmapable", doc: str = "") -> str:
     head = "import jax\nfrom p.m import f\n\n\n"
-    return f'{head}def {name}():\n    """{doc}"""\n    assert jax.pmap(f)(x).sum()\n'
+    return f'{head}def {name}():\n    """{doc}"""\n    assert jax.pmap(lambda x: f(x))(x).sum()\n'
 
 
 BRANCHES = "import jax\n\n\ndef make(f, n):\n    {}\n"
@@ -49,7 +51,7 @@ CASES = {
         "the other branch, line 8, has jax.vmap of the same function",
     ),
     "another function": (
-        {"m.py": BRANCHES.format("return jax.pmap(f) if n > 1 else jax.jit(h)")},
+        {"m.py": BRANCHES.format("return jax.pmap(lambda x: x) if n > 1 else jax.jit(f)")},
         None,
     ),
 }

@@ -105,6 +105,7 @@ def test_arrays_are_placed_and_read_in_each_process_as_before() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("many_sites")
 def test_a_program_that_was_written_for_one_process_raises() -> None:
     after, _ = migrated({"main.py": UNSEEN})
     for process in run_processes(body, processes=2, devices=2, args=([after["main.py"], UNSEEN],)):
@@ -113,6 +114,7 @@ def test_a_program_that_was_written_for_one_process_raises() -> None:
         assert got == [[2, 2], "written for one process, not for several"]
 
 
+@pytest.mark.usefixtures("many_sites")
 def test_sites_keep_pmap_and_all_else_is_rewritten() -> None:
     text = "import jax\njax.distributed.initialize()\nf = jax.pmap(jax.tree_map)\n"
     nested = "g = jax.pmap(jax.pmap(abs, 'j'), 'i')\nh = dict(p=jax.pmap)\n"

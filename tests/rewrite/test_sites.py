@@ -6,6 +6,8 @@ import pytest
 
 from tests.rewrite.test_programs import migrated
 
+pytestmark = pytest.mark.usefixtures("many_sites")
+
 _PACKAGE = {"pkg/__init__.py": ""}
 _IMPORT = "\nfrom pkg._spmd import {}\n"
 
@@ -53,7 +55,28 @@ def test_left_alone(text: str) -> None:
         ("import equinox as eqx\nf = eqx.filter_pmap(g)\n", "equinox.filter_pmap"),
         ("from flax import nnx\nf = nnx.pmap(g)\n", "flax.nnx.pmap"),
         ("import objax\nf = objax.Parallel(g, vc)\n", "objax.Parallel"),
-        ("import jax\nf = jax.pmap(g, in_axes=-1)\n", "counts from the end"),
+        ("import jax\nf = jax.pmap(g, in_axes=-1)\n", "count from the end"),
+        *(
+            (f"import jax\n{line}\n", reason)
+            for line, reason in (
+                ("f = jax.pmap(g, axis_name=None)", "leave out `axis_name=None`"),
+                ("f = jax.pmap(g, axis_name=name())", "known only at run time"),
+                ("f = jax.pmap(g, in_axes=axes)", "known only at run time"),
+                ("f = jax.pmap(g, in_axes=(1, 0))", "other axes than the first"),
+                ("f = jax.pmap(g, in_axes={'a': 0})", "is a tree"),
+                ("f = jax.pmap(g, out_axes=None)", "`out_axes=`"),
+                ("f = jax.pmap(g, static_broadcasted_argnums=1)", "`static_broadcasted_argnums=`"),
+                ("f = jax.pmap(g, devices=jax.devices()[:2])", "devices of its own"),
+                ("f = jax.pmap(g, backend='cpu')", "`backend=`"),
+                ("f = jax.pmap(g, **options)", "unpacked"),
+                ("f = jax.pmap(*arguments)", "unpacked"),
+                ("pmap = jax.pmap", "passed on as a value"),
+                ("f = jax.pmap if n else jax.jit", "passed on as a value"),
+                ("def h():\n    return jax.pmap(f)\nh(), h()", "mapped again"),
+                ("g = [jax.pmap(k) for k in K]", "mapped again"),
+                ("f = jax.pmap(jax.pmap(g, 'j'), 'i', in_axes=1)", "nested pmaps"),
+            )
+        ),
         ("import jax\nf = jax.pmap(g, global_arg_shapes=None)\n", "global_arg_shapes"),
         ("import jax\ninner = jax.pmap(g)\nf = jax.pmap(inner, 'i')\n", "pmapped again"),
         (
@@ -89,15 +112,6 @@ def test_refused_with_a_reason(text: str, reason: str) -> None:
     assert migrated({"m.py": text})[0] == {"m.py": text}
 
 
-def test_a_script_that_has_a_name_of_the_helpers_gets_them_in_a_module_beside_it() -> None:
-    text = "import jax\ndef _remember():\n    pass\ndef k():\n    return jax.pmap(g)\n"
-    after, migration = migrated({"m.py": text})
-    assert not any(file.refused for file in migration.files)
-    assert "from _spmd import spmd_map" in after["m.py"]
-    assert "def _remember" in after["_spmd.py"]
-    assert migrated(after)[0] == after
-
-
 def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
     pmapped = "import jax\nf = jax.pmap(g)\n"
     files = {
@@ -121,26 +135,16 @@ def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
         "f = jax.pmap(g)",
         "f = jax.pmap(fun=g)",
         "f = jax.pmap(g, 'i')",
-        "f = jax.pmap(g, axis_name=NAME)",
-        "f = jax.pmap(g, axis_name=None)",
+        "NAME = 'i'\nf = jax.pmap(g, axis_name=NAME)",
         "f = jax.pmap(axis_name='i', fun=g)",
         "f = jax.pmap(g, donate_argnums=(0, 1))",
-        "f = jax.pmap(g, in_axes=(0, 0), out_axes=0)",
         "f = jax.pmap(g, 'i', in_axes=(0, None))",
-        "f = jax.pmap(g, 'i', in_axes=[1, 0], out_axes=None)",
-        "f = jax.pmap(g, static_broadcasted_argnums=1, in_axes=(0, None))",
         "y = jax.pmap(g)(x)[0]",
         "@jax.pmap\ndef f(x): ...",
         "@functools.partial(jax.pmap, axis_name='i')\ndef f(x): ...",
         "f = jax.pmap(lambda x: (x,\n                        1), 'i')",
         "f = jax.pmap(g,  # a comment\n             'i')",
         "f = jax.pmap(\n    g,\n    'i',\n)",
-        # Known only at run time.
-        "pmap = jax.pmap",
-        "f = jax.pmap(g, **options)",
-        "f = jax.pmap(*arguments)",
-        "f = jax.pmap(g, in_axes=axes)",
-        "f = jax.pmap if n else jax.jit",
     ],
 )
 def test_one_name_changes(line: str) -> None:
@@ -155,10 +159,6 @@ def test_one_name_changes(line: str) -> None:
             "f = jax.jit(shard_map_per_device(g, ('i', 'j')))",
         ),
         (
-            "f = jax.pmap(jax.pmap(g, 'j'), 'i', in_axes=1)",
-            "f = jax.jit(shard_map_per_device(g, ('i', 'j'), in_specs=jax.P('j', 'i')))",
-        ),
-        (
             "@functools.partial(jax.pmap, axis_name='i')\n@jax.pmap\ndef f(x): ...",
             "@jax.jit\n@functools.partial(shard_map_per_device, axis_name=('i', '_devices_1'))\n"
             "def f(x): ...",
@@ -170,7 +170,7 @@ def test_pmaps_inside_one_another(before: str, after: str) -> None:
 
 
 def test_lines_stay_aligned_with_the_first_argument() -> None:
-    call = "f = {}(g,\n{}'i',\n{}devices=[1,\n{}         2])\n"
+    call = "f = {}(g,\n{}'i',\n{}donate_argnums=[1,\n{}                2])\n"
     before = call.format("pmap", *[" " * 9] * 3)
     after = call.format("spmd_map", *[" " * 13] * 3)
     assert _after(f"from jax import pmap\n\n{before}").endswith(f"\n{after}")
@@ -209,15 +209,6 @@ def test_the_shim() -> None:
     assert result.files[0].after.startswith("from shardlift import pmap\n\n@pmap\ndef f(x):")
 
 
-def test_options_from_outside_the_source_may_be_any() -> None:
-    after, _ = migrated({"m.py": "import jax\nf = jax.pmap(g, **load('options.json'))\n"})
-    assert "donate_argnums=" in after["m.py"]
-    assert "@_remember" in after["m.py"]
-    passed_on = "import jax\ndef make(f, **options):\n    return jax.pmap(f, **options)\n"
-    after, _ = migrated({"m.py": passed_on})
-    assert "donate_argnums=" not in after["m.py"]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -240,6 +231,6 @@ def test_other_attributes_may_be_set() -> None:
 def test_functions_of_one_name_in_two_scopes_are_each_mapped_once() -> None:
     body = "    def g(x):\n        return x\n    return jax.pmap(g)\n"
     text = f"import jax\ndef one():\n{body}def two():\n{body}"
-    assert "_remember" not in migrated({"m.py": text})[0]["m.py"]
+    assert "jax.pmap" not in _after(text)
     twice = text.replace("return jax.pmap(g)", "return jax.pmap(g), jax.pmap(g)")
-    assert "@_remember" in migrated({"m.py": twice})[0]["m.py"]
+    assert _after(f"{twice}one(), one(), two(), two()\n").count("jax.pmap") == 4

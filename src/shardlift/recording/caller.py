@@ -15,7 +15,7 @@ from typing import Any
 # Frames of these are skipped: they call pmap, or read outputs, for the program.
 GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax")
 # So do the functions that `shardlift migrate` writes into programs.
-_WRITTEN = ("spmd_map", "_remember", "shard_map_per_device", "filter_spmd_map", "nnx_spmd_map")
+_WRITTEN = ("spmd_map", "shard_map_per_device")
 _NO_NAMES = {"<lambda>", "wrapper", "wrapped", "inner", "block", "_fun", "partial"}
 _STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
 

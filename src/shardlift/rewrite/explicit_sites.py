@@ -1,44 +1,53 @@
 """At the site: `jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, as a person would write it.
 
-This is for scripts and notebooks, and for projects with few sites, if every site of the file maps
-the first axis of its arguments or leaves some whole, has one row per device, is mapped once, and
-is only called.
-A site that needs more gets `spmd_map`, and so do the others of its file.
+This is for scripts and notebooks, and for projects with few sites. A site whose options or rows
+are known only at run time, or that is mapped again and again, keeps `jax.pmap`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
 from shardlift.rewrite.forms import CallForm
+from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.names import first_free, is_shadowed, jax_name
 from shardlift.rewrite.options import (
-    NotLiteralError,
+    DEFAULT_AXIS,
+    Axes,
     Options,
+    PlainOptions,
     UnsupportedError,
-    is_leading,
-    literal,
+    plain_options,
 )
 from shardlift.rewrite.row_counts import has_row_per_device
-from shardlift.rewrite.scripts import may_touch_devices, runs_at_import, runs_once
-from shardlift.rewrite.site_features import is_mapped_again, trains
-from shardlift.rewrite.spmd_map import DEFAULT_AXIS, axis_of, check_axis_name
+from shardlift.rewrite.scripts import (
+    is_guard,
+    is_mapped_again,
+    may_touch_devices,
+    runs_once,
+)
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
-from shardlift.source.scopes import LOOPS
+from shardlift.source.scopes import LOOPS, all_arguments
 from shardlift.source.statements import newline
+from shardlift.source.values import Known
 
 PER_ROW = "per_row"
-PER_ROW_OF = "per_row_of"  # with arguments that are whole
+PER_ROW_OF = "per_row_of"  # with other axes, or whole arguments
+HELPER = "spmd_map"  # what many sites share
 FEW_SITES = 5
 _FOLDERS = frozenset({"example", "examples", "scripts", "notebooks"})
-_KEYWORDS = frozenset({"axis_name", "in_axes", "out_axes", "donate_argnums"})
-_BLOCKS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BLOCKS = (*_DEFINITIONS, ast.ClassDef)
+MAPPED_AGAIN = (
+    "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
+    "compiled: map it once, and keep what that returns"
+)
 
 
 @dataclass(frozen=True)
@@ -51,80 +60,192 @@ class ExplicitSite:
 
 
 @dataclass(frozen=True)
+class _Site:
+    """A site that can be written out."""
+
+    options: Options
+    plain: PlainOptions
+    names: tuple[str, ...] = ()  # of the arguments of its function, if some are static
+    is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
+
+
+@dataclass(frozen=True)
 class _MeshKey:
-    """What sites share that have one mesh: the function that makes it, and the axis."""
+    """What sites share that have one mesh: the function that makes it, its devices, the axis."""
 
     function: ast.AST | None  # None: the module
+    devices: str
     axis: str  # as the text has it
+
+
+def is_written_out(file: File) -> bool:
+    """Whether sites of a file are written out: it is a script, or its project has few sites."""
+    return _is_small(file) or _is_script(file)
 
 
 def explicit_sites(
     file: File, sites: Mapping[Mention, Options], style: Style
-) -> dict[Mention, ExplicitSite]:
-    """The text of every site of a file; nothing if one of them needs `spmd_map`."""
-    if not sites or not (_is_small(file) or _is_script(file)):
-        return {}
-    if not all(_is_simple(file, *site) for site in sites.items()):
-        return {}
-    at = {mention: _statement(file, mention) for mention in sites}
-    imported = [at[mention] for mention in sites if runs_at_import(file, mention.node)]
-    if imported and not may_touch_devices(file, min(map(_first_line, imported))):
-        return {}
-    forms: dict[Mention, ExplicitSite] = {}
-    names: dict[str, tuple[str, str]] = {}  # of the meshes and their specs, by their axes
-    for key, mentions in _groups(file, sites, style):
-        texts = _mesh_text(file, key), f"{jax_name(file)[0]}.P({key.axis})"
-        if key.axis not in names:
-            used = {name for pair in names.values() for name in pair}
-            kinds = zip(("mesh", "spec"), texts, strict=True)
-            mesh, short = (_name(file, key, kind, text, used) for kind, text in kinds)
-            names[key.axis] = mesh, short
-        mesh, short = names[key.axis]
-        fits = [
-            all(_fits(file, m, sites[m], _inner(sites[m], mesh, text), style) for m in mentions)
-            for text in (texts[1], short)
-        ]
-        is_named = fits == [False, True]
-        lines = [(mesh, texts[0]), (short, texts[1])][: 1 + is_named]
-        spec = short if is_named else texts[1]
-        edits = _insert(file, key, lines, [at[mention] for mention in mentions])
+) -> dict[Mention, ExplicitSite | str]:
+    """The text of every site of a file, or the reason why it keeps `jax.pmap`."""
+    forms: dict[Mention, ExplicitSite | str] = {}
+    plain: dict[Mention, _Site] = {}
+    for mention, options in sites.items():
+        try:
+            plain[mention] = _read_site(file, mention, options)
+        except UnsupportedError as error:
+            forms[mention] = str(error)
+    plain = _with_lazy_meshes(file, plain)
+    for mention, site in plain.items():
+        if site.is_lazy and (None in _each(site) or not _means_the_same_later(file, site.options)):
+            forms[mention] = (
+                "a mesh would touch devices while the module is imported: map it in a function"
+            )
+    plain = {mention: site for mention, site in plain.items() if mention not in forms}
+    names: dict[str, tuple[str, str]] = {}  # of the meshes and their specs, by the mesh's text
+    for key, mentions in _groups(file, plain, style):
+        forms |= _write_group(file, key, {m: plain[m] for m in mentions}, names, style)
+    return forms
+
+
+def _read_site(file: File, mention: Mention, options: Options) -> _Site:
+    """A site that can be written out; `UnsupportedError` says why not."""
+    for name in (PER_ROW, PER_ROW_OF, jax_name(file)[0]):
+        if is_shadowed(file, mention.name, name):
+            raise UnsupportedError(f"the name `{name}` means something else here")
+    plain = plain_options(options)
+    node = mention.node
+    if is_mapped_again(file, node, options.operand) and not runs_once(file, node):
+        raise UnsupportedError(MAPPED_AGAIN)
+    calls = find_calls(file, mention)
+    if any(call.keywords for _, call in calls):
+        raise UnsupportedError(
+            "it is called with keyword arguments, which shard_map does not take: pass them in order"
+        )
+    if not any(has_row_per_device(other, call.args) for other, call in calls):
+        raise UnsupportedError(
+            "nothing shows that its arguments have one row per device: if they have, write "
+            "jax.jit(jax.shard_map(...)) over all devices"
+        )
+    names = _argument_names(file, options, [call for _, call in calls]) if plain.static else ()
+    if plain.static and isinstance(plain.in_axes, tuple):
+        padded = plain.in_axes + (None,) * (len(names) - len(plain.in_axes))
+        axes = tuple(axis for k, axis in enumerate(padded) if k not in plain.static)
+        plain = replace(plain, in_axes=0 if set(axes) == {0} else axes)
+    return _Site(options, plain, names)
+
+
+def _argument_names(file: File, options: Options, calls: list[ast.Call]) -> tuple[str, ...]:
+    """The names of the arguments of a function that is called with just these."""
+    operand = options.operand
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    if isinstance(value, Known) and isinstance(value.node, ast.FunctionDef):
+        names = tuple(argument.arg for argument in all_arguments(value.node.args))
+        taken = {PER_ROW, PER_ROW_OF, jax_name(file)[0], value.node.name, "mesh", "spec"}
+        is_plain = not (value.node.args.vararg or value.node.args.kwarg or taken & {*names})
+        is_plain = is_plain and _means_the_same_later(file, options)
+        if is_plain and all(len(call.args) == len(names) for call in calls):
+            return names
+    raise UnsupportedError(
+        "it has static arguments, and how its function is called is not known: bind them by hand"
+    )
+
+
+def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mention, _Site]:
+    """The sites, those with a mesh of their own where none may be made at the top of the file."""
+    imported = [mention for mention in sites if _has_mesh_at_import(file, mention)]
+    lines = [_first_line(_statement(file, mention)) for mention in imported]
+    if not lines or may_touch_devices(file, min(lines)):
+        return dict(sites)
+    return {m: replace(site, is_lazy=m in imported) for m, site in sites.items()}
+
+
+def _has_mesh_at_import(file: File, mention: Mention) -> bool:
+    is_guarded = any(is_guard(around) for around in file.index.ancestors(mention.node))
+    return _function_around(file, mention) is None and not is_guarded
+
+
+def _means_the_same_later(file: File, options: Options) -> bool:
+    """Whether an expression is the same function when a lambda around it is called."""
+    if not isinstance(options.operand, ast.Name):
+        return isinstance(options.operand, ast.Lambda)
+    scope, _ = file.index.binding_scope(options.operand)
+    return scope is not None and len(scope.names[options.operand.id]) == 1
+
+
+def _write_group(
+    file: File,
+    key: _MeshKey,
+    sites: Mapping[Mention, _Site],
+    names: dict[str, tuple[str, str]],
+    style: Style,
+) -> dict[Mention, ExplicitSite | str]:
+    """The text of the sites that share a mesh."""
+    texts = _mesh_text(file, key), f"{jax_name(file)[0]}.P({key.axis})"
+    own = {m: _form(file, site, texts[0], texts[1]) for m, site in sites.items() if site.is_lazy}
+    forms: dict[Mention, ExplicitSite | str] = {
+        mention: ExplicitSite(form, (), sites[mention].plain.axis) for mention, form in own.items()
+    }
+    shared = {m: site for m, site in sites.items() if m not in own}
+    if not shared:
+        return forms
+    if texts[0] not in names:
+        used = {name for pair in names.values() for name in pair}
+        kinds = zip(("mesh", "spec"), texts, strict=True)
+        mesh, short = (_name(file, key, kind, text, used) for kind, text in kinds)
+        names[texts[0]] = mesh, short
+    mesh, short = names[texts[0]]
+    fits = [
+        all(_fits(file, m, site, _inner(site, mesh, text), style) for m, site in shared.items())
+        for text in (texts[1], short)
+    ]
+    is_named = fits == [False, True]
+    lines = [(mesh, texts[0]), (short, texts[1])][: 1 + is_named]
+    edits = _insert(file, key, lines, [_statement(file, mention) for mention in shared])
+    for mention, site in shared.items():
         if edits is None:
-            return {}
-        for mention in mentions:
-            form = _form(file, sites[mention], mesh, spec)
-            forms[mention] = ExplicitSite(form, edits, axis_of(sites[mention]))
+            forms[mention] = "there is no line for its mesh: put its statement on one of its own"
+        else:
+            form = _form(file, site, mesh, short if is_named else texts[1])
+            forms[mention] = ExplicitSite(form, edits, site.plain.axis)
     return forms
 
 
 def _groups(
-    file: File, sites: Mapping[Mention, Options], style: Style
+    file: File, sites: Mapping[Mention, _Site], style: Style
 ) -> list[tuple[_MeshKey, list[Mention]]]:
     """The sites that share a mesh, training steps first."""
     shared = {
-        _key(file, mention, options, style)
-        for mention, options in sites.items()
-        if runs_at_import(file, mention.node)
+        _key(file, mention, site, style)
+        for mention, site in sites.items()
+        if _function_around(file, mention) is None and not site.is_lazy
     }
     groups: dict[_MeshKey, list[Mention]] = {}
-    for mention, options in sites.items():
-        key = _key(file, mention, options, style)
+    for mention, site in sites.items():
+        key = _key(file, mention, site, style)
         of_module = replace(key, function=None)
         groups.setdefault(of_module if of_module in shared else key, []).append(mention)
 
     def is_other(group: tuple[_MeshKey, list[Mention]]) -> bool:
-        return not any(trains(sites[mention], mention.node) for mention in group[1])
+        return not any(trains(sites[mention].options, mention.node) for mention in group[1])
 
     return sorted(groups.items(), key=is_other)
 
 
+def trains(options: Options, node: ast.AST) -> bool:
+    """Whether a site is that of a training step, by what it donates or by its name."""
+    mapped = options.operand or options.file.index.parents[node]
+    name = getattr(mapped, "name", None) or options.file.text(mapped)
+    return "donate_argnums" in options.keywords or "train" in name
+
+
 def _is_small(file: File) -> bool:
-    """Whether a project has few sites."""
+    """Whether few sites of a project may be rewritten, those that share the helper included."""
     count = 0
     for other in file.project.files_with("pmap"):
-        count += len(other.mentions)
+        count += 0 if other.many_processes else len(other.mentions)
         if count > FEW_SITES:
             return False
-    return True
+    return not any(True for _ in file.project.files_with(HELPER))
 
 
 def _is_script(file: File) -> bool:
@@ -133,108 +254,16 @@ def _is_script(file: File) -> bool:
     return may_touch_devices(file, len(file.lines))
 
 
-def _is_simple(file: File, mention: Mention, options: Options) -> bool:
-    """Whether a site needs nothing but the first axis of its arguments, and is only called."""
-    if set(options.keywords) - _KEYWORDS or any(
-        is_shadowed(file, mention.name, name) for name in (PER_ROW, PER_ROW_OF, jax_name(file)[0])
-    ):
-        return False
-    name = options.keywords.get("axis_name")
-    if name is not None and not isinstance(name, ast.Constant):
-        return False
-    try:
-        check_axis_name(options)
-        axes = [literal(options.keywords[key]) for key in ("out_axes",) if key in options.keywords]
-        whole = _in_axes(options)
-    except (NotLiteralError, UnsupportedError):
-        return False
-    if not all(map(is_leading, axes)) or (whole and options.operand is None):
-        return False
-    node = mention.node
-    if is_mapped_again(file, node, options.operand) and not runs_once(file, node):
-        return False
-    calls = list(_calls(file, mention))
-    return bool(calls) and all(
-        call is not None and not call.keywords and has_row_per_device(other, call.args)
-        for other, call in calls
-    )
+def _key(file: File, mention: Mention, site: _Site, style: Style) -> _MeshKey:
+    axis = site.options.text("axis_name") or style.string(DEFAULT_AXIS)
+    devices = site.plain.devices or f"{jax_name(file)[0]}.devices()"
+    return _MeshKey(_function_around(file, mention), devices, axis)
 
 
-def _in_axes(options: Options) -> tuple[int | None, ...]:
-    """The axes of arguments of which some are whole; nothing if all have rows."""
-    node = options.keywords.get("in_axes")
-    axes = literal(node) if node is not None else 0
-    if is_leading(axes):
-        return ()
-    if (
-        isinstance(axes, (tuple, list))
-        and 0 in axes
-        and all(a is None or is_leading(a) for a in axes)
-    ):
-        return tuple(None if axis is None else 0 for axis in axes)
-    raise UnsupportedError("it maps over other axes than the first")
-
-
-def _calls(file: File, mention: Mention) -> Iterator[tuple[File, ast.Call | None]]:
-    """The calls of a mapped function; None for a use that is not a call."""
-    parent = file.index.parents.get(mention.node)
-    if isinstance(parent, ast.Call) and parent.func is mention.node:
-        yield file, parent
-        return
-    if mention.use is Use.DECORATOR and isinstance(parent, ast.FunctionDef):
-        target: ast.AST = ast.Name(parent.name)
-        is_shared = parent in file.index.root.body
-    elif isinstance(parent, ast.Assign) and len(parent.targets) == 1:
-        target = parent.targets[0]
-        is_shared = parent in file.index.root.body
-    else:
-        yield file, None
-        return
-    if isinstance(target, ast.Name):
-        yield from _uses(file, file.index.names.get(target.id, ()))
-        for path in file.project.graph.importers(file.path) if is_shared else ():
-            other = file.project.file(path)
-            yield from _uses(other, other.index.names.get(target.id, ()))
-            yield from _uses(other, _of_modules(other, target.id))
-    elif isinstance(target, ast.Attribute):
-        for other in file.project.files_with(target.attr):
-            yield from _uses(other, _attributes(other, target.attr))
-    else:
-        yield file, None
-
-
-def _attributes(file: File, name: str) -> list[ast.Attribute]:
-    if _attributes not in file.memo:
-        by_name: dict[str, list[ast.Attribute]] = {}
-        for node in file.index.nodes(ast.Attribute):
-            by_name.setdefault(node.attr, []).append(node)
-        file.memo[_attributes] = by_name
-    found: list[ast.Attribute] = file.memo[_attributes].get(name, [])
-    return found
-
-
-def _of_modules(file: File, name: str) -> Iterator[ast.Attribute]:
-    """Mentions of a function of another module: `training.step`."""
-    for node in _attributes(file, name):
-        bound = file.index.module.names.get(getattr(node.value, "id", ""), ())
-        if any(isinstance(one, ast.alias) for one in bound) and file.name(node.value) is None:
-            yield node
-
-
-def _uses(
-    file: File, nodes: Iterable[ast.Name | ast.Attribute]
-) -> Iterator[tuple[File, ast.Call | None]]:
-    for node in nodes:
-        parent = file.index.parents.get(node)
-        if isinstance(node.ctx, ast.Load):
-            is_called = isinstance(parent, ast.Call) and parent.func is node
-            yield file, parent if is_called and isinstance(parent, ast.Call) else None
-
-
-def _key(file: File, mention: Mention, options: Options, style: Style) -> _MeshKey:
+def _function_around(file: File, mention: Mention) -> ast.AST | None:
+    """The function whose statements are around a site: a lambda has none."""
     at = file.index.parents[mention.node] if mention.use is Use.DECORATOR else mention.node
-    axis = options.text("axis_name") or style.string(DEFAULT_AXIS)
-    return _MeshKey(file.index.function_around(at), axis)
+    return next((one for one in file.index.ancestors(at) if isinstance(one, _DEFINITIONS)), None)
 
 
 def _name(file: File, key: _MeshKey, kind: str, value: str, used: set[str]) -> str:
@@ -246,42 +275,68 @@ def _name(file: File, key: _MeshKey, kind: str, value: str, used: set[str]) -> s
 
 
 def _mesh_text(file: File, key: _MeshKey) -> str:
-    jax = jax_name(file)[0]
-    return f"{jax}.sharding.Mesh({jax}.devices(), ({key.axis},))"
+    return f"{jax_name(file)[0]}.sharding.Mesh({key.devices}, ({key.axis},))"
 
 
-def _inner(options: Options, mesh: str, spec: str) -> tuple[str, ...]:
-    whole = f"{jax_name(options.file)[0]}.P()"
-    listed = [whole if axis is None else spec for axis in _in_axes(options)]
-    in_specs = f"({', '.join(listed)})" if listed else spec
-    return (f"mesh={mesh}", f"in_specs={in_specs}", f"out_specs={spec}", "check_vma=False")
+def _each(site: _Site) -> tuple[int | None, ...]:
+    """The axis of each argument that is not static; one for all if they are alike."""
+    axes = site.plain.in_axes
+    return axes if isinstance(axes, tuple) else (axes,)
 
 
-def _form(file: File, options: Options, mesh: str, spec: str) -> CallForm:
-    jax, axes, inner = jax_name(file)[0], _in_axes(options), _inner(options, mesh, spec)
-    donated = options.text("donate_argnums")
-    is_donated = donated and donated not in ("()", "[]")
-    outer: tuple[Argument, ...] = (f"donate_argnums={donated}",) if is_donated else ()
+def _inner(site: _Site, mesh: str, spec: str) -> tuple[str, ...]:
+    jax = jax_name(site.options.file)[0]
+    specs = (_specs(axes, jax, spec) for axes in (site.plain.in_axes, site.plain.out_axes))
+    in_specs, out_specs = specs
+    return f"mesh={mesh}", f"in_specs={in_specs}", f"out_specs={out_specs}", "check_vma=False"
+
+
+def _specs(axes: Axes, jax: str, spec: str) -> str:
+    if isinstance(axes, tuple):
+        parts = [_specs(axis, jax, spec) for axis in axes]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     if not axes:
-        return CallForm(inner, outer, None, name=f"{jax}.shard_map", rows=PER_ROW)
-    # Whole arguments may be on one device, as under pmap: jit copies them to all.
-    whole = f"{jax}.NamedSharding({mesh}, {jax}.P())"
-    placed = tuple(whole if axis is None else "None" for axis in axes)
-    outer = (CallText("in_shardings=", placed), *outer)
+        return f"{jax}.P()" if axes is None else spec
+    name = spec.partition("(")[2] or f"*{spec})"
+    return f"{jax}.P({'None, ' * axes}{name}"
+
+
+def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
+    jax, plain = jax_name(file)[0], site.plain
+    outer: list[Argument] = []
+    if None in _each(site):
+        # Whole arguments may be on one device, as under pmap: jit copies them to all.
+        whole = f"{jax}.NamedSharding({mesh}, {jax}.P())"
+        placed = tuple(whole if axis is None else "None" for axis in _each(site))
+        outer.append(CallText("in_shardings=", placed))
+    for new, old in (("static_argnums", "static_broadcasted_argnums"), ("donate_argnums",) * 2):
+        given = site.options.text(old)
+        if given and given not in ("()", "[]"):
+            outer.append(f"{new}={given}")
+    axes: tuple[str, ...] = ()
+    if plain.in_axes != 0 or plain.out_axes != 0:
+        axes = (f"in_axes={plain.in_axes}",)
+        axes += (f"out_axes={plain.out_axes}",) if plain.out_axes != 0 else ()
+    kept = tuple(name for k, name in enumerate(site.names) if k not in plain.static)
     return CallForm(
-        inner, outer, None, name=f"{jax}.shard_map", rows=PER_ROW_OF, in_axes=(str(axes),)
+        _inner(site, mesh, spec),
+        tuple(outer),
+        None,
+        name=f"{jax}.shard_map",
+        rows=PER_ROW_OF if axes else PER_ROW,
+        in_axes=axes,
+        arguments=(site.names, kept) if kept else (("*args",),) * 2 if site.is_lazy else None,
     )
 
 
-def _fits(
-    file: File, mention: Mention, options: Options, inner: tuple[str, ...], style: Style
-) -> bool:
+def _fits(file: File, mention: Mention, site: _Site, inner: tuple[str, ...], style: Style) -> bool:
     """Whether the arguments of a shard_map fit on one line."""
     margin, listed = len(file.margin(mention.node.lineno)), ", ".join(inner)
-    if options.operand is None:
+    operand = site.options.operand
+    if operand is None:
         return margin + len(f"@{jax_name(file)[0]}.shard_map({listed})") <= style.width
-    operand = file.text(options.operand)
-    return margin + len(f"{2 * style.indent}{PER_ROW}({operand}), {listed}") <= style.width
+    written = f"{2 * style.indent}{PER_ROW}({file.text(operand)}), {listed}"
+    return margin + len(written) <= style.width
 
 
 # ---- where the mesh is made

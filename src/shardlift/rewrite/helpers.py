@@ -1,8 +1,8 @@
 """The functions that a migration writes into a package, once: which there are, and their text.
 
 A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
-takes to add some. What a helper needs is read off the names that it says. `spmd_map` is written
-with what all sites need of it (`spmd_map.py`).
+takes to add some. What a helper needs is read off the names that it says. Of `spmd_map` there are
+two texts, in `helper_texts/spmd_map`: for the first axis of all arguments, and with `in_axes`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from shardlift.rewrite import spmd_map
 from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.helper_style import styled
+from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.source.model import HelperRequest
 from shardlift.source.scopes import Index
 
@@ -28,6 +28,9 @@ _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
 # What is needed of helpers that several processes run, and what is left out for them.
 MANY_PROCESSES = "many processes"
 _ONE_PROCESS = re.compile(r"^ +if jax\.process_count\(\) > 1:\n.*\n", re.M)
+# The helper of which there are two texts, and what is needed of it for the longer one.
+_MAPPING = "spmd_map"
+AXES = "axes"
 # The axis name in the texts that place arrays, and how it shows in what was written before.
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
@@ -51,7 +54,7 @@ class Helper:
 
 def catalogue() -> Mapping[str, Helper]:
     """Every helper by its name, `spmd_map` with all that it can do."""
-    return {spmd_map.NAME: _spmd_map(frozenset(spmd_map.Feature)), **_catalogue()}
+    return {_MAPPING: _spmd_map(AXES), **_catalogue()}
 
 
 def required(
@@ -66,11 +69,8 @@ def required(
     while missing := {HelperRequest(n) for text in texts.values() for n in text.needs} - asked:
         asked |= missing
         texts = _texts_for(asked)
-    names = (spmd_map.NAME, *_catalogue())
-    ordered = [_spell(texts[name], spelling or {}) for name in names if name in texts]
-    # A decorator is defined before what it decorates.
-    used_above = {name for h in ordered for name in re.findall(r"^@(\w+)$", h.source, re.M)}
-    return tuple(sorted(ordered, key=lambda helper: helper.name not in used_above))
+    names = (_MAPPING, *_catalogue())
+    return tuple(_spell(texts[name], spelling or {}) for name in names if name in texts)
 
 
 def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
@@ -78,30 +78,22 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     by_name: dict[str, list[HelperRequest]] = {}
     for request in requests:
         by_name.setdefault(request.name, []).append(request)
-    mapping = by_name.pop(spmd_map.NAME, [])
+    mapping = by_name.pop(_MAPPING, [])
     texts = {name: _catalogue()[name] for name in by_name}
-    if any(MANY_PROCESSES in request.needs for request in requests):
-        texts = {name: _for_many_processes(helper) for name, helper in texts.items()}
     sites = [*mapping, *by_name.get("per_row", ()), *by_name.get("per_row_of", ())]
     if not sites:
         return texts
     # One name for the axis: arrays that are placed have the type of those that are computed.
     axis = _usual_axis(sites)
     texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
-    if not mapping:
-        return texts
-    features = frozenset(spmd_map.Feature(word) for one in mapping for word in one.needs)
-    return {**texts, spmd_map.NAME: _spmd_map(features)}
-
-
-def _for_many_processes(helper: Helper) -> Helper:
-    return replace(helper, source=_ONE_PROCESS.sub("", helper.source))
+    needs = {word for one in mapping for word in one.needs}
+    return {**texts, _MAPPING: _spmd_map(AXES if AXES in needs else "rows")} if mapping else texts
 
 
 def _usual_axis(requests: Iterable[HelperRequest]) -> str:
     """The name of the axis that the sites use."""
     axes = sorted({request.axis for request in requests if request.axis})
-    return "batch" if "batch" in axes else (axes or [spmd_map.DEFAULT_AXIS])[0]
+    return "batch" if "batch" in axes else (axes or [DEFAULT_AXIS])[0]
 
 
 def _with_axis(helper: Helper, axis: str) -> Helper:
@@ -109,10 +101,9 @@ def _with_axis(helper: Helper, axis: str) -> Helper:
 
 
 @cache
-def _spmd_map(features: frozenset[spmd_map.Feature]) -> Helper:
-    source = spmd_map.text(features)
-    said = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-    return Helper(spmd_map.NAME, source, frozenset(said & _catalogue().keys()))
+def _spmd_map(kind: str) -> Helper:
+    text = (_FOLDER / _MAPPING / f"{kind}.py").read_text("utf-8")
+    return Helper(_MAPPING, text[text.index(f"def {_MAPPING}(") :].rstrip("\n"), frozenset())
 
 
 def extended(
@@ -142,7 +133,7 @@ def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[
     tree = ast.parse(text)
     axes = sorted(set(_AXIS_OF_MESH.findall(text)))
     for node in tree.body:
-        candidates = [pair for name in _defines(node) for pair in _candidates(name, node, text)]
+        candidates = [pair for name in _defines(node) for pair in _candidates(name, text)]
         meaning = _meaning_of(_segment(text, node)) if candidates else ""
         for request, helper in candidates:
             spelled = _spell(helper, spelling)
@@ -158,17 +149,14 @@ def is_written(node: ast.stmt, text: str) -> bool:
     return any(node.lineno == one.lineno for one, _ in written)
 
 
-def _candidates(name: str, node: ast.stmt, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
+def _candidates(name: str, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
     """The requests for a helper, and the texts that they give."""
-    if name == spmd_map.NAME and isinstance(node, ast.FunctionDef):
-        features = spmd_map.features_in(node, _segment(text, node))
+    if name == _MAPPING:
         axis = next(iter(_AXIS_OF_MESH.findall(text)), None)
-        yield spmd_map.request(features, axis), _spmd_map(features)
+        yield HelperRequest(name, axis=axis), _spmd_map("rows")
+        yield HelperRequest(name, frozenset({AXES}), axis), _spmd_map(AXES)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
-        many = _for_many_processes(_catalogue()[name])
-        if many != _catalogue()[name]:
-            yield HelperRequest(name, frozenset({MANY_PROCESSES})), many
 
 
 def _meaning_of(source: str) -> str:

@@ -1,4 +1,4 @@
-"""What a pmap call says, and the same said to jit and shard_map."""
+"""The options of a pmap call, and their form for jit and shard_map."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import ast
 from dataclasses import dataclass, field
 
 from shardlift.source.file import File
+from shardlift.source.values import Constant
 
+# The axis of a site without a name: no collective of the program may find it, as none found it
+# before (`try: lax.pmean(x, "batch")` with `except NameError`).
+DEFAULT_AXIS = "_devices"
 _KNOWN = frozenset(
     {
         "axis_name",
@@ -19,6 +23,7 @@ _KNOWN = frozenset(
         "donate_argnums",
     }
 )
+Axes = int | None | tuple[int | None, ...]
 
 
 class NotLiteralError(ValueError):
@@ -50,20 +55,83 @@ class Options:
         node = self.keywords.get(name)
         if node is None:
             return ()
-        value = literal(node)
+        value = literal(self.file.definition(node))
         numbers = value if isinstance(value, (tuple, list)) else (value,)
         if not all(type(number) is int for number in numbers):
             raise NotLiteralError(f"{name} is not written out")
         return tuple(numbers)
+
+    def axes(self, name: str) -> Axes:
+        """`in_axes` or `out_axes`: one axis for all, or one for each argument or result."""
+        node = self.keywords.get(name)
+        value = 0 if node is None else literal(self.file.definition(node))
+        if is_leading(value):
+            return 0
+        axes = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        if any(isinstance(axis, int) and axis < 0 for axis in axes):
+            raise UnsupportedError(f"its {name} count from the end: write them from the front")
+        if not all(axis is None or type(axis) is int for axis in axes):
+            raise UnsupportedError(f"its {name} is a tree: write shard_map with a tree of specs")
+        return axes if isinstance(value, (tuple, list)) else axes[0]
+
+    def axis_name(self) -> str | None:
+        """The name of the axis; None if it has none."""
+        node = self.keywords.get("axis_name")
+        value = self.file.only(node) if node is not None else Constant(None)
+        if isinstance(node, ast.Tuple):
+            value = Constant(())
+        if not isinstance(value, Constant):
+            raise UnsupportedError("its axis name is known only at run time: write it out")
+        if not (value.value is None or isinstance(value.value, str)):
+            raise UnsupportedError(
+                "its axis name is not a string, and the name of a mesh axis is one"
+            )
+        return value.value
+
+
+@dataclass(frozen=True)
+class PlainOptions:
+    """The options of a site that are all known."""
+
+    axis: str | None
+    in_axes: Axes
+    out_axes: Axes
+    static: tuple[int, ...]
+    devices: str = ""  # the call that lists all of them, if the site has one
+
+
+def plain_options(options: Options) -> PlainOptions:
+    """What the call says, if it is written out; else `UnsupportedError` says what is not."""
+    for name in ("backend", "axis_size"):
+        if options.text(name) is not None:
+            raise UnsupportedError(f"it has `{name}=`: make a mesh of the devices that it means")
+    devices = _all_devices(options) if options.text("devices") is not None else ""
+    axis = options.axis_name()
+    try:
+        static = options.numbers("static_broadcasted_argnums")
+        in_axes, out_axes = options.axes("in_axes"), options.axes("out_axes")
+        return PlainOptions(axis, in_axes, out_axes, static, devices)
+    except NotLiteralError as error:
+        raise UnsupportedError(f"{error}, but known only at run time: write it out") from error
+
+
+def _all_devices(options: Options) -> str:
+    node = options.file.definition(options.keywords["devices"])
+    is_call = isinstance(node, ast.Call) and not node.args and not node.keywords
+    if not is_call or options.file.called(node) not in ("jax.devices", "jax.local_devices"):
+        raise UnsupportedError("it has devices of its own: make a mesh of them")
+    return options.file.text(node)
 
 
 def read_options(file: File, call: ast.Call, skip: int = 0) -> Options:
     """Read a call of pmap, or of a partial of it (`skip` is then 1)."""
     arguments = call.args[skip:]
     if any(isinstance(argument, ast.Starred) for argument in arguments):
-        raise NotLiteralError("its arguments are unpacked")
+        raise NotLiteralError("its arguments are unpacked, and known only at run time")
     if any(keyword.arg is None for keyword in call.keywords):
-        raise NotLiteralError("its keywords are unpacked")
+        raise NotLiteralError(
+            "its options are unpacked, and known only at run time: write them out"
+        )
     keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     operand = keywords.pop("fun", None)
     if arguments:

@@ -17,7 +17,14 @@ _COUNTS = frozenset({"jax.local_device_count", "jax.device_count"})
 _DEVICES = frozenset({"jax.local_devices", "jax.devices"})
 # Each of them makes one row per device unless it is given devices.
 _MAKERS = frozenset(
-    {"replicate", "shard", "shard_prng_key", "prefetch_to_device", "replicate_to_devices"}
+    {
+        "replicate",
+        "shard",
+        "shard_prng_key",
+        "prefetch_to_device",
+        "replicate_to_devices",
+        "pad_shard_unpad",
+    }
 )
 # An argument of these may be the number of devices, or another one.
 _CHOICES = (ast.BoolOp, ast.IfExp, ast.FloorDiv, ast.Sub)
@@ -63,15 +70,16 @@ def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
     if any(_identifier(node) in names for node in nodes):
         return True
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    if any(_makes_rows(call) for call in calls):
+    if any(_makes_rows(file, call) for call in calls):
         return True
     is_chosen = any(isinstance(node, _CHOICES) for node in nodes)
     return not is_chosen and any(_counts_devices(file, call) for call in calls)
 
 
-def _makes_rows(call: ast.Call) -> bool:
-    others = [keyword.arg for keyword in call.keywords]
-    return _identifier(call.func) in _MAKERS and len(call.args) == 1 and "devices" not in others
+def _makes_rows(file: File, call: ast.Call) -> bool:
+    others = call.args[1:] + [k.value for k in call.keywords if k.arg == "devices"]
+    are_all = all(isinstance(node, ast.Call) and _counts_devices(file, node) for node in others)
+    return _identifier(call.func) in _MAKERS and are_all
 
 
 def _counts_devices(file: File, call: ast.Call) -> bool:

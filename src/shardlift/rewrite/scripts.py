@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.mentions import is_decorator
 from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS
+from shardlift.source.values import Known
 
 # What is in one of these may run many times.
 MANY = (*LOOPS, *COMPREHENSIONS)
@@ -28,7 +30,8 @@ _ON_DEVICES = re.compile(
 def runs_at_import(file: File, node: ast.expr) -> bool:
     """Whether a site is evaluated while its module is imported."""
     at: ast.AST = file.index.parents[node] if is_decorator(file, node) else node
-    return file.index.function_around(at) is None
+    is_guarded = any(is_guard(around) for around in file.index.ancestors(at))
+    return file.index.function_around(at) is None and not is_guarded
 
 
 def runs_once(file: File, node: ast.AST, depth: int = 4, is_called: bool = False) -> bool:
@@ -54,14 +57,35 @@ def _is_called_once(file: File, function: ast.AST, depth: int, is_called: bool) 
     name = getattr(function, "name", "")
     if getattr(function, "decorator_list", ()):
         return False
-    uses: list[tuple[File, ast.AST]] = []
-    for other in file.project.files_with(name):
-        index = other.index
-        uses += [(other, n) for n in index.nodes(ast.Name) if n.id == name]
-        uses += [(other, n) for n in index.nodes(ast.Attribute) if n.attr == name]
+    uses = list(global_mentions(file, name))
     if len(uses) > 1 or (is_called and not uses):
         return False
     return all(runs_once(*use, depth - 1, is_called) for use in uses)
+
+
+def global_mentions(file: File, name: str) -> Iterator[tuple[File, ast.Name | ast.Attribute]]:
+    """Where a file, and those that import it, mention a function or variable of its top level."""
+    yield from ((file, node) for node in file.index.names.get(name, ()))
+    for other in map(file.project.file, file.project.graph.importers(file.path)):
+        bound = [other.index.parents.get(n) for n in other.index.module.names.get(name, ())]
+        if any(isinstance(statement, ast.ImportFrom) for statement in bound):
+            yield from ((other, node) for node in other.index.names.get(name, ()))
+        for node in attributes(other, name):
+            module = other.name(node.value)
+            found = module and other.project.module(tuple(module.split(".")), other.path)
+            if found and found.path == file.path:
+                yield other, node
+
+
+def attributes(file: File, name: str) -> list[ast.Attribute]:
+    """The attributes of a name in a file."""
+    if attributes not in file.memo:
+        by_name: dict[str, list[ast.Attribute]] = {}
+        for node in file.index.nodes(ast.Attribute):
+            by_name.setdefault(node.attr, []).append(node)
+        file.memo[attributes] = by_name
+    found: list[ast.Attribute] = file.memo[attributes].get(name, [])
+    return found
 
 
 def may_touch_devices(file: File, line: int) -> bool:
@@ -112,13 +136,50 @@ def _touches_devices(file: File, call: ast.Call) -> bool:
         return False
     around = list(file.index.ancestors(call))
     is_later = any(isinstance(node, FUNCTIONS) for node in around)
-    return not is_later and not any(_is_guard(node) for node in around)
+    return not is_later and not any(is_guard(node) for node in around)
 
 
 def _has_guard(file: File) -> bool:
-    return any(_is_guard(node) for node in file.index.root.body)
+    return any(is_guard(node) for node in file.index.root.body)
 
 
-def _is_guard(node: ast.AST) -> bool:
+def is_guard(node: ast.AST) -> bool:
     """`if __name__ == "__main__":`."""
     return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool:
+    """Whether the same function object may be mapped at a site more than once.
+
+    A lambda, a partial, or a function that a decorator maps is a new one each time.
+    """
+    if operand is None or isinstance(operand, ast.Lambda) or _is_partial(file, operand):
+        return False
+    repeated = next(_repeated(file, site), None)
+    if repeated is None or runs_once(file, site, is_called=True):
+        return False
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    if not isinstance(value, Known) or value.file is not file:
+        return True
+    # A function that is defined beside the site is mapped as often as it is defined.
+    return next(_repeated(file, value.node), None) is not repeated or _is_mapped_twice(file, value)
+
+
+def _is_partial(file: File, operand: ast.expr) -> bool:
+    return isinstance(operand, ast.Call) and file.called(operand) == "functools.partial"
+
+
+def _repeated(file: File, node: ast.AST) -> Iterator[ast.AST]:
+    """The functions and loops around a node, from the inside."""
+    return (one for one in file.index.ancestors(node) if isinstance(one, (*FUNCTIONS, *MANY)))
+
+
+def _is_mapped_twice(file: File, function: Known) -> bool:
+    """Whether two sites map a function, or may: others can have its name in their own scope."""
+    operands = [
+        m.node.args[0] for m in file.mentions if isinstance(m.node, ast.Call) and m.node.args
+    ]
+    name = getattr(function.node, "name", None)
+    named = [n for n in operands if isinstance(n, ast.Name) and n.id == name]
+    others = [value for value in map(file.only, named) if isinstance(value, Known)]
+    return len(named) - sum(other.node is not function.node for other in others) > 1

@@ -1,8 +1,8 @@
 """pmap itself: called, as a decorator, or handed on as a value.
 
-Its name becomes that of the helper `spmd_map`, which takes the same options; nothing else of a
-site changes. pmaps directly inside one another become one
-`jax.jit(shard_map_per_device(f, …), …)` over a mesh of several axes.
+In scripts and in projects with few sites the two calls are written where pmap was. Many sites
+share a helper, `spmd_map`, and change by that name. pmaps directly inside one another become one
+`jax.jit(shard_map_per_device(f, …), …)` over a mesh of several axes. Every other site keeps pmap.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from shardlift.rewrite import library_sites
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
-from shardlift.rewrite.explicit_sites import ExplicitSite, explicit_sites
+from shardlift.rewrite.explicit_sites import (
+    HELPER,
+    MAPPED_AGAIN,
+    ExplicitSite,
+    explicit_sites,
+    is_written_out,
+)
 from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
 from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.helpers import AXES
 from shardlift.rewrite.home import is_test
 from shardlift.rewrite.left_alone import why_left_alone
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
@@ -22,25 +28,19 @@ from shardlift.rewrite.nested import levels_of, tangled
 from shardlift.rewrite.options import (
     NotLiteralError,
     Options,
+    PlainOptions,
     UnsupportedError,
+    plain_options,
     read_options,
 )
-from shardlift.rewrite.pmap_aliases import features_of_alias, find_alias
-from shardlift.rewrite.site_features import features_of_site, is_lowered, is_mapped_again
-from shardlift.rewrite.spmd_map import (
-    ANY_CALL,
-    NAME,
-    Feature,
-    axis_of,
-    features_of_any_call,
-    request,
-)
-from shardlift.source.comments import has_comment
+from shardlift.rewrite.scripts import is_mapped_again, runs_once
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.sites import Role
+from shardlift.source.text import has_comment
 
+_TAKEN = frozenset({"axis_name", "in_axes", "donate_argnums"})  # by spmd_map
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 # What the summary says more about, once.
 MANY_PROCESSES = "it keeps jax.pmap: several processes may run this program"
@@ -51,49 +51,91 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap in a file, rewritten or refused."""
     if goal is Goal.SHIM:
         return
-    style = Style.of(file.source.text)
     inside = tangled(file)
-    done: set[ast.AST] = set()
     looked_into = _why_looked_into(file) if file.mentions else None
-    own = [m for m in file.mentions if m.path not in library_sites.LIBRARIES]
-    reasons = {mention: _why_not(file, mention, inside) or looked_into for mention in own}
-    explicit: Mapping[Mention, ExplicitSite] = {}
-    if goal is not Goal.FIX:
-        explicit = _explicit(file, [m for m in own if reasons[m] is None], style)
+    plain: dict[Mention, Options] = {}
+    done: set[ast.AST] = set()
     for mention in file.mentions:
-        if mention.path in library_sites.LIBRARIES:
-            yield library_sites.rewrite_mention(file, mention)
-        elif reasons[mention] is not None:
-            yield Match(mention.node, reasons[mention] or "", kind=kind_of(mention))
-        elif mention in explicit:
-            yield _write_out(file, mention, explicit[mention], style)
-        elif mention.name not in done:
-            yield _rewrite(file, mention, style, done)
+        reason = _why_not(file, mention, inside) or looked_into
+        if reason is None and mention.name not in done:
+            try:
+                levels, names = _levels(file, mention)
+                done.update(names if len(levels) > 1 else ())
+                if len(levels) > 1:
+                    yield _rewrite_nested(file, mention, levels, _style(file))
+                else:
+                    plain[mention] = levels[0]
+            except (UnsupportedError, NotLiteralError) as error:
+                reason = str(error)
+        if reason is not None:
+            yield Match(mention.node, reason, kind=kind_of(mention))
+    yield from _rewrite_plain(file, plain) if goal is not Goal.FIX else ()
     yield from _others(file)
 
 
-def _explicit(file: File, mentions: list[Mention], style: Style) -> Mapping[Mention, ExplicitSite]:
-    """The sites whose calls are written out; all of a file, or none."""
-    sites: dict[Mention, Options] = {}
-    for mention in mentions:
-        try:
-            levels, _ = _levels(file, mention)
-        except (UnsupportedError, NotLiteralError):
-            return {}
-        if len(levels) > 1 or has_comments(file, mention.node, levels[0].operand):
-            return {}
-        sites[mention] = levels[0]
-    return explicit_sites(file, sites, style)
-
-
-def _write_out(file: File, mention: Mention, site: ExplicitSite, style: Style) -> Match:
-    """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, and the mesh."""
-    operand = _levels(file, mention)[0][0].operand
-    edits = (*site.mesh, *edits_of(file, mention.node, operand, site.form, style))
-    helper = HelperRequest(site.form.rows, axis=site.axis)
-    return Match(
-        mention.node, "", edits, jax_name(file)[1], frozenset({helper}), kind=kind_of(mention)
+def _rewrite_plain(file: File, sites: Mapping[Mention, Options]) -> Iterator[Match]:
+    """Sites of one pmap each: written out, with the helper, or refused."""
+    if not is_written_out(file):
+        yield from (_rename(file, *site) for site in sites.items())
+        return
+    commented = {m for m, options in sites.items() if has_comments(file, m.node, options.operand)}
+    forms = explicit_sites(
+        file, {m: o for m, o in sites.items() if m not in commented}, _style(file)
     )
+    for mention, options in sites.items():
+        form = forms.get(mention, "there are comments between its arguments: rewrite it by hand")
+        if isinstance(form, str):
+            yield Match(mention.node, form, kind=Kind.SITE)
+        else:
+            yield _write_out(file, mention, options, form, _style(file))
+
+
+def _write_out(
+    file: File, mention: Mention, options: Options, site: ExplicitSite, style: Style
+) -> Match:
+    """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, and the mesh."""
+    edits = (*site.mesh, *edits_of(file, mention.node, options.operand, site.form, style))
+    helper = HelperRequest(site.form.rows, axis=site.axis)
+    return Match(mention.node, "", edits, jax_name(file)[1], frozenset({helper}), kind=Kind.SITE)
+
+
+def _rename(file: File, mention: Mention, options: Options) -> Match:
+    """The same call of `spmd_map`."""
+    try:
+        plain = plain_options(options)
+        _check_helper(options, plain)
+        if is_mapped_again(file, mention.node, options.operand) and not runs_once(
+            file, mention.node
+        ):
+            raise UnsupportedError(MAPPED_AGAIN)
+    except UnsupportedError as error:
+        return Match(mention.node, str(error), kind=Kind.SITE)
+    needs = frozenset({AXES} if "in_axes" in options.keywords else ())
+    helper = HelperRequest(HELPER, needs, plain.axis)
+    edits = (file.replace(mention.name, HELPER),)
+    return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=Kind.SITE)
+
+
+def _check_helper(options: Options, plain: PlainOptions) -> None:
+    """Refuse what `spmd_map` does not take."""
+    others = sorted(options.keywords.keys() - _TAKEN)
+    if others:
+        raise UnsupportedError(f"it has `{others[0]}=`: write jax.jit(jax.shard_map(...)) for it")
+    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,)
+    if not {0} <= {*axes} <= {0, None}:
+        raise UnsupportedError(
+            "it maps over other axes than the first: write jax.jit(jax.shard_map(...)) with specs"
+        )
+    if "axis_name" in options.keywords and plain.axis is None:
+        raise UnsupportedError("it has no axis name: leave out `axis_name=None`")
+
+
+def _style(file: File) -> Style:
+    """The style of a file, which takes a second parse: only what is laid out asks for it."""
+    if _style not in file.memo:
+        file.memo[_style] = Style.of(file.source.text)
+    style: Style = file.memo[_style]
+    return style
 
 
 def kind_of(mention: Mention) -> Kind:
@@ -111,8 +153,8 @@ def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str
         return COMPARED
     if _tests_a_stand_in(file):
         return "this test swaps jax.pmap for a stand-in, chex.fake_pmap"
-    if is_shadowed(file, mention.name, NAME):
-        return _means_another(NAME)
+    if is_shadowed(file, mention.name, HELPER):
+        return _means_another(HELPER)
     if file.many_processes:
         return MANY_PROCESSES
     return why_left_alone(file, mention)
@@ -169,19 +211,6 @@ def _means_another(name: str) -> str:
     return f"the name `{name}` means something else here"
 
 
-def _rewrite(file: File, mention: Mention, style: Style, done: set[ast.AST]) -> Match:
-    try:
-        levels, inside = _levels(file, mention)
-        if len(levels) == 1:
-            return _rename(file, mention, levels[0])
-        done.update(inside)
-        return _rewrite_nested(file, mention, levels, style)
-    except UnsupportedError as error:
-        return Match(mention.node, str(error), kind=kind_of(mention))
-    except NotLiteralError:
-        return _rename(file, mention, None)
-
-
 def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]:
     """The options of a pmap and of those directly inside it, and the nodes of the latter."""
     if mention.use is Use.CALL:
@@ -192,36 +221,8 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
         stack = _stack(file, mention.node)
         levels = [_decorating(file, decorator) for decorator in stack]
         return levels, [node for decorator in stack for node in ast.walk(decorator)]
-    raise NotLiteralError("pmap is a value here")
-
-
-def _rename(file: File, mention: Mention, options: Options | None) -> Match:
-    """The same call of `spmd_map`; no options: those that only the run knows."""
-    alias = find_alias(file, mention) if options is None else None
-    features = features_of_alias(file, alias) if alias else None
-    if options is not None:
-        features = features_of_site(options)
-        if is_mapped_again(file, mention.node, options.operand):
-            features |= {Feature.REMAPPED}
-    elif features is None:
-        is_said = file.project.has_keyword
-        features = ANY_CALL if _has_unseen_options(file, mention) else features_of_any_call(is_said)
-    if is_lowered(file.project):
-        features |= {Feature.LOWERED}
-    known = alias.options if alias else options
-    helper = request(features, axis_of(known) if known else None)
-    edits = (file.replace(mention.name, NAME),)
-    return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=kind_of(mention))
-
-
-def _has_unseen_options(file: File, mention: Mention) -> bool:
-    """Whether options are unpacked that may come from outside the source, as from a JSON file."""
-    unpacked = [k.value for k in getattr(mention.node, "keywords", ()) if k.arg is None]
-    functions = [n for n in file.index.ancestors(mention.node) if isinstance(n, ast.FunctionDef)]
-    passed_on = {function.args.kwarg.arg for function in functions if function.args.kwarg}
-    return any(
-        not isinstance(value, ast.Dict) and getattr(value, "id", None) not in passed_on
-        for value in unpacked
+    raise UnsupportedError(
+        "jax.pmap is passed on as a value: look at what it maps, and map that by jax.shard_map"
     )
 
 
@@ -247,23 +248,18 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
     if has_comments(file, node, operand):
         raise UnsupportedError("there are comments between the arguments of nested pmaps")
-    edits = _edits(file, node, operand, form, style, None)
+    edits = _edits(file, node, operand, form, style)
     return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
 
 
 def _edits(
-    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style, changed: str | None
+    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style
 ) -> tuple[Edit, ...]:
-    """What is around the function changes; its own lines are only moved sideways, if at all.
-
-    `changed` is the new text of the function, if that changes as well.
-    """
-    function = file.text(operand) if changed is None else changed
+    """What is around the function changes; its own lines are only moved sideways, if at all."""
+    function = file.text(operand)
     if "\n" in function and not has_long_strings(operand):
         lines = TextBlock(function, file.margin(operand.lineno))
         return (file.replace(call, _laid_out(file, call, form, style, lines)),)
-    if changed is not None:
-        return (file.replace(call, _laid_out(file, call, form, style, changed)),)
     # A name as long as the function keeps the layout right.
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
     text = _laid_out(file, call, form, style, stand_in)
@@ -299,9 +295,9 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
     lines = [
         *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
         _apply(partial, form.name, (*names, *form.inner))
-        if not form.rows
+        if form.axis or not form.rows
         else CallText(form.name, form.inner),
-        *([form.rows] if form.rows else []),
+        *([_apply(partial, form.rows, form.in_axes)] if form.rows else []),
     ]
     margin = file.margin(stack[0].lineno)
     texts = [
@@ -312,21 +308,13 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
 
 
 def edits_of(
-    file: File,
-    node: ast.expr,
-    operand: ast.expr | None,
-    form: CallForm,
-    style: Style,
-    changed: str | None = None,
+    file: File, node: ast.expr, operand: ast.expr | None, form: CallForm, style: Style
 ) -> tuple[Edit, ...]:
-    """The edits that put a form in the place of a call of pmap, or of a decorator.
-
-    `changed` is the new text of the function, if that changes as well.
-    """
+    """The edits that put a form in the place of a call of pmap, or of a decorator."""
     if operand is None:
         return (Edit(file.span(node), _decorators(file, [node], form, style)),)
     assert isinstance(node, ast.Call)
-    return _edits(file, node, operand, form, style, changed)
+    return _edits(file, node, operand, form, style)
 
 
 def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:

@@ -52,6 +52,8 @@ RULE = Rule(
     words=("pmap", "Parallel"),
     bad=(
         "import jax\nstep = jax.pmap(train, axis_name='i')  # SL201",
+        "import jax\n\nrows = jax.numpy.arange(jax.device_count())\n"
+        "print(jax.pmap(lambda x: x - jax.lax.pmean(x, 'i'), 'i')(rows))  # SL201",
         "from jax import pmap as pm\n@pm  # SL201\ndef f(x):\n    return x",
         "from functools import partial\nimport jax\n@partial(jax.pmap, axis_name='i')  # SL201\n"
         "def f(x):\n    return x",

@@ -1,7 +1,7 @@
 """Functions of one row, for blocks of one row."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,15 +19,22 @@ def per_row(f: Callable[..., Any]) -> Callable[..., Any]:
     return on_block
 
 
-def per_row_of(f: Callable[..., Any], in_axes: Sequence[int | None]) -> Callable[..., Any]:
-    """`f` for blocks of one row where `in_axes` is 0, and whole arguments."""
+def per_row_of(
+    f: Callable[..., Any],
+    in_axes: Any,
+    out_axes: Any = 0,
+) -> Callable[..., Any]:
+    """`f` for blocks of one row along axes; whole where an axis is None."""
 
-    def row_of(axis: int | None, x: Any) -> Any:
-        return x if axis is None else jax.tree.map(lambda y: jnp.squeeze(y, 0), x)
+    def at_axes(change: Callable[..., Any], axes: Any, tree: Any) -> Any:
+        def part(k: int | None, x: Any) -> Any:
+            return x if k is None else jax.tree.map(lambda y: change(y, k), x)
+
+        return jax.tree.map(part, axes, tree, is_leaf=lambda k: k is None)
 
     @functools.wraps(f)
     def on_block(*block: Any) -> Any:
-        row = map(row_of, in_axes, block)
-        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
+        row = at_axes(jnp.squeeze, in_axes, block)
+        return at_axes(jnp.expand_dims, out_axes, f(*row))
 
     return on_block

@@ -1,1 +1,1 @@
-"""The two texts of `spmd_map`, with all parameters: `spmd_map.py` leaves out what no site uses."""
+"""The two texts of `spmd_map`: one of them is written, as it is."""

@@ -1,4 +1,4 @@
-"""`spmd_map` for projects that map over other axes, or leave some arguments whole."""
+"""`spmd_map` for projects that leave some arguments whole: `in_axes=(None, 0)`."""
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
@@ -10,78 +10,46 @@ import jax.numpy as jnp
 
 def spmd_map(
     fun: Callable[..., Any],
-    axis_name: Hashable | None = None,
+    axis_name: Hashable = "_devices",
     *,
     in_axes: Any = 0,
-    out_axes: Any = 0,
-    static_broadcasted_argnums: int | Sequence[int] = (),
-    devices: Sequence[jax.Device] | None = None,
-    backend: str | None = None,
-    axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
 ) -> Any:
-    """Map `fun` over axes, given as for `jax.vmap`, one slice per device."""
-    name = "_devices" if axis_name is None else axis_name
-    static = jax.tree.leaves(static_broadcasted_argnums)
-    if static and isinstance(in_axes, tuple):  # the last may have no axis
-        in_axes += (None,) * (max(static) + 1 - len(in_axes))
+    """Map `fun` over the first axis of arguments, unless `in_axes` is None."""
 
-    def spec(axis: int | None) -> jax.P:
-        return jax.P() if axis is None else jax.P(*[None] * axis, name)
-
-    specs = jax.tree.map(spec, (in_axes, 0), is_leaf=lambda x: x is None)
-    out_specs = jax.tree.map(spec, out_axes, is_leaf=lambda x: x is None)
-
-    def at_axes(f: Callable[..., Any], specs: Any, tree: Any) -> Any:
-        def part(s: jax.P, x: Any) -> Any:
-            return jax.tree.map(lambda y: f(y, len(s) - 1), x) if s else x
-
-        return jax.tree.map(part, specs, tree)
-
-    def mesh_for(*trees: Any) -> jax.sharding.Mesh:
-        chosen, sizes = devices or jax.devices(backend), []
-        if any(d.process_index != jax.process_index() for d in chosen):
+    @functools.cache
+    def jitted(count: int, axes: tuple[int | None, ...]) -> Any:
+        if jax.process_count() > 1:
             raise RuntimeError("written for one process, not for several")
-        at_axes(lambda x, k: sizes.extend(jnp.shape(x)[k:][:1]), specs, trees)
-        return jax.sharding.Mesh(chosen[: axis_size or max(sizes)], (name,))
+        mesh = jax.sharding.Mesh(jax.devices()[:count], (axis_name,))
+        specs = tuple(jax.P() if k is None else jax.P(axis_name) for k in axes)
+        whole = jax.NamedSharding(mesh, jax.P())  # jit copies to all
 
-    def mapped(*args: Any, **kwargs: Any) -> Any:
-        given = args  # with the static ones
-        args = tuple(None if k in static else x for k, x in enumerate(args))
-        mesh = mesh_for(args, kwargs)
-
+        @functools.partial(
+            jax.jit,
+            in_shardings=tuple(whole if k is None else None for k in axes),
+            donate_argnums=donate_argnums,
+        )
         @jax.shard_map(
             mesh=mesh,
             in_specs=specs,
-            out_specs=out_specs,
+            out_specs=jax.P(axis_name),
             check_vma=False,
         )
         def on_device(*block: Any) -> Any:
-            row, named = at_axes(jnp.squeeze, specs, block)
-            row = [given[k] if k in static else x for k, x in enumerate(row)]
-            return at_axes(jnp.expand_dims, out_specs, fun(*row, **named))
+            *row, named = map(row_of, axes, block)
+            out = fun(*row, **named)
+            return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
-        return on_device(args, kwargs)
+        return on_device
 
-    jitted = jax.jit(
-        functools.wraps(fun)(mapped),
-        static_argnums=static,
-        donate_argnums=donate_argnums,
-        donate_argnames=(),
-    )
+    def row_of(k: int | None, x: Any) -> Any:
+        return x if k is None else jax.tree.map(lambda y: jnp.squeeze(y, 0), x)
 
+    @functools.wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return jitted(*args, **kwargs)
-        except ValueError as error:
-            if "incompatible devices" not in str(error):
-                raise
-        given = args  # with the static ones
-        args = tuple(None if k in static else x for k, x in enumerate(args))
-        put = functools.partial(jax.NamedSharding, mesh_for(args, kwargs))
-        args, kwargs = jax.device_put((args, kwargs), jax.tree.map(put, specs))
-        args = [given[k] if k in static else x for k, x in enumerate(args)]
-        return jitted(*args, **kwargs)
+        axes = (0,) * len(args) if in_axes == 0 else tuple(in_axes)
+        first = jax.tree.leaves((args[axes.index(0) :], kwargs))[0]
+        return jitted(jnp.shape(first)[0], (*axes, 0))(*args, kwargs)
 
-    call.lower = jitted.lower  # type: ignore[attr-defined]
-    return functools.wraps(fun)(call)
+    return call

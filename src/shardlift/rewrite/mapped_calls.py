@@ -1,0 +1,140 @@
+"""Where a mapped function is called, as far as names lead from its site to the calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from shardlift.rewrite.options import UnsupportedError
+from shardlift.rewrite.scripts import attributes, global_mentions
+from shardlift.source.file import File
+from shardlift.source.mentions import OWN, Mention, Use
+from shardlift.source.scopes import all_arguments
+from shardlift.source.values import Known
+
+_DEPTH = 6
+_PADS = "flax.jax_utils.pad_shard_unpad"
+_HANDED_ON = "it is handed on to code that may call it in any way: look at its calls"
+
+
+def find_calls(file: File, mention: Mention) -> list[tuple[File, ast.Call]]:
+    """The calls of what a site maps, in all files; `UnsupportedError` if it is used otherwise."""
+    if mention.use is Use.DECORATOR:
+        function = file.index.parents[mention.node]
+        assert isinstance(function, ast.FunctionDef)
+        calls = list(_of_name(file, function, ast.Name(function.name), _DEPTH))
+    else:
+        calls = list(_of_value(file, mention.node, _DEPTH))
+    if not calls:
+        raise UnsupportedError("nothing calls it, so its number of rows is not known")
+    return calls
+
+
+def _of_value(file: File, node: ast.expr, depth: int) -> Iterator[tuple[File, ast.Call]]:
+    """The calls of a value, from the expression that makes it."""
+    parent = file.index.parents.get(node)
+    if isinstance(parent, ast.Call) and parent.func is node:
+        yield file, parent
+    elif isinstance(parent, ast.Assign) and len(parent.targets) == 1 and depth:
+        yield from _of_name(file, parent, parent.targets[0], depth - 1)
+    elif isinstance(parent, ast.Return) and depth:
+        yield from _of_returned(file, parent, None, depth - 1)
+    elif isinstance(parent, ast.Tuple) and depth:
+        yield from _of_element(file, parent, parent.elts.index(node), depth - 1)
+    elif isinstance(parent, ast.Attribute) and parent.attr == "lower":
+        yield from _of_value(file, parent, 0)  # it takes what a call takes
+    elif isinstance(parent, ast.Call) and file.called(parent) == "jax.jit" and depth:
+        yield from _of_value(file, parent, depth - 1)
+    elif isinstance(parent, ast.Call) and file.called(parent) == _PADS and depth:
+        yield from _of_value(file, parent, depth - 1)
+        yield file, ast.Call(parent.func, [parent], [])  # it makes one row per device
+    elif isinstance(parent, (ast.Call, ast.keyword)) and depth:
+        yield from _of_parameter(file, node, depth - 1)
+    else:
+        raise UnsupportedError(_HANDED_ON)
+
+
+def _of_parameter(file: File, node: ast.expr, depth: int) -> Iterator[tuple[File, ast.Call]]:
+    """The calls of an argument in the function of the project that it is given to."""
+    parent = file.index.parents[node]
+    call = file.index.parents[parent] if isinstance(parent, ast.keyword) else parent
+    value = file.only(call.func) if isinstance(call, ast.Call) else None
+    if not isinstance(value, Known) or not isinstance(value.node, ast.FunctionDef):
+        raise UnsupportedError(_HANDED_ON)
+    names = [argument.arg for argument in all_arguments(value.node.args)]
+    if isinstance(parent, ast.keyword):
+        name = parent.arg
+    else:
+        at = parent.args.index(node) if isinstance(parent, ast.Call) else 0
+        name = names[at] if at < len(names) and names[0] != "self" else None
+    if name not in names:
+        raise UnsupportedError(_HANDED_ON)
+    inside = {n for n in ast.walk(value.node) if isinstance(n, ast.Name) and n.id == name}
+    yield from _uses(value.file, inside, depth)
+
+
+def _of_element(
+    file: File, pair: ast.Tuple, at: int, depth: int
+) -> Iterator[tuple[File, ast.Call]]:
+    """The calls of one element of a tuple that is unpacked at once."""
+    parent = file.index.parents.get(pair)
+    if isinstance(parent, ast.Return):
+        yield from _of_returned(file, parent, at, depth)
+    elif isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        yield from _of_unpacked(file, parent, at, depth)
+    else:
+        raise UnsupportedError(_HANDED_ON)
+
+
+def _of_unpacked(
+    file: File, assignment: ast.Assign, at: int, depth: int
+) -> Iterator[tuple[File, ast.Call]]:
+    target = assignment.targets[0]
+    if not isinstance(target, ast.Tuple) or any(isinstance(e, ast.Starred) for e in target.elts):
+        raise UnsupportedError(_HANDED_ON)
+    yield from _of_name(file, assignment, target.elts[at], depth)
+
+
+def _of_returned(
+    file: File, statement: ast.Return, at: int | None, depth: int
+) -> Iterator[tuple[File, ast.Call]]:
+    """The calls of what the calls of a function return."""
+    function = file.index.function_around(statement)
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        raise UnsupportedError(_HANDED_ON)
+    for other, call in _of_name(file, function, ast.Name(function.name), depth):
+        parent = other.index.parents.get(call)
+        if at is None:
+            yield from _of_value(other, call, depth)
+        elif isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+            yield from _of_unpacked(other, parent, at, depth)
+        else:
+            raise UnsupportedError(_HANDED_ON)
+
+
+def _of_name(
+    file: File, statement: ast.stmt, target: ast.expr, depth: int
+) -> Iterator[tuple[File, ast.Call]]:
+    """The calls of what a statement binds to a name or an attribute."""
+    if isinstance(target, ast.Name) and isinstance(file.index.parents[statement], ast.ClassDef):
+        target = ast.Attribute(target, target.id)
+    if isinstance(target, ast.Attribute):
+        for other in file.project.files_with(target.attr):
+            yield from _uses(other, attributes(other, target.attr), depth)
+    elif isinstance(target, ast.Name) and statement in file.index.root.body:
+        for other, node in global_mentions(file, target.id):
+            yield from _uses(other, (node,), depth)
+    elif isinstance(target, ast.Name):
+        yield from _uses(file, file.index.names.get(target.id, ()), depth)
+    else:
+        raise UnsupportedError(_HANDED_ON)
+
+
+def _uses(
+    file: File, nodes: Iterable[ast.Name | ast.Attribute], depth: int
+) -> Iterator[tuple[File, ast.Call]]:
+    for node in nodes:
+        parent = file.index.parents[node]
+        is_mapped = isinstance(parent, ast.Call) and file.called(parent) in OWN
+        if isinstance(node.ctx, ast.Load) and not is_mapped:  # `step = jax.pmap(step)`
+            yield from _of_value(file, node, depth)

@@ -1,0 +1,14 @@
+"""Sites of small texts, rewritten as those of a script."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlift.rewrite import explicit_sites, sites
+
+
+@pytest.fixture
+def row_per_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call has one row per device, and is written at its site."""
+    monkeypatch.setattr(sites, "is_written_out", lambda file: True)
+    monkeypatch.setattr(explicit_sites, "has_row_per_device", lambda *_: True)

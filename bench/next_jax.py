@@ -55,9 +55,11 @@ def main(arguments: list[str]) -> int:
     lines = list(differences(before, answers))
     for line in lines or ["nothing differs"]:
         print(line)
+    print(f"{_not_stored(before, answers)} answers are not in the stored result", file=sys.stderr)
     if given.save:
         path = STORED / f"next_jax-{answers['jax']}.json"
-        path.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
+        stored = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(stored | answers, indent=1, sort_keys=True) + "\n")
     return int(bool(lines))
 
 
@@ -72,16 +74,21 @@ def newest_stored() -> Answers:
 
 
 def differences(before: Answers, now: Answers) -> Iterator[str]:
-    """What changed, one line each. Parts that one of the two does not have are left out.
+    """What changed, one line each. What only one of the two was asked is left out.
 
     >>> list(differences({"names": {"jax.P": "()"}}, {"names": {"jax.P": "missing"}}))
     ['names: jax.P: () → missing']
     """
-    for part in ASKED.keys() & before.keys() & now.keys():
+    for part in (name for name in ASKED if name in before and name in now):
         old, new = before[part], now[part]
-        for key in sorted(old.keys() | new.keys()):
-            if old.get(key) != new.get(key):
-                yield f"{part}: {key}: {old.get(key, 'not asked')} → {new.get(key, 'not asked')}"
+        for key in sorted(old.keys() & new.keys()):
+            if old[key] != new[key]:
+                yield f"{part}: {key}: {old[key]} → {new[key]}"
+
+
+def _not_stored(before: Answers, now: Answers) -> int:
+    """How many answers cannot be compared: a rule or a page is newer than the stored result."""
+    return sum(len(now[part].keys() - before.get(part, {}).keys()) for part in ASKED if part in now)
 
 
 def _in_child(python: str, what: str) -> Any:

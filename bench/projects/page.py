@@ -23,7 +23,7 @@ def page(rows: Sequence[Row]) -> str:
     """The whole document."""
     years = [row["year"] for row in rows]
     title = f"How JAX code used pmap, {min(years)} to {max(years)}" if years else "No project"
-    hint = "filter: a name, a year, library, many (processes) …"
+    hint = "filter: a name, a year, library, many …"
     search = tag("input", type="search", placeholder=hint, aria_label="filter")
     shown = tag("span", count(len(rows), "project"), class_="quiet shown")
     main = join(

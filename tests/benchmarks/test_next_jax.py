@@ -29,10 +29,22 @@ def test_what_differs_is_printed(
     monkeypatch.setattr(next_jax, "_in_child", lambda *_: "9.9")
     monkeypatch.setattr(next_jax, "newest_stored", lambda: {"names": {"jax.P": "there"}})
     assert next_jax.main([]) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "names: jax.P: there → missing",
-        "names: jax.jit: not asked → (f)",
-    ]
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == ["names: jax.P: there → missing"]
+    assert printed.err.splitlines()[-1] == "1 answers are not in the stored result"
+
+
+def test_what_is_saved_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "next_jax-9.9.json").write_text('{"names": {}, "gradients": {"a": [1.0]}}')
+    monkeypatch.setattr(next_jax, "STORED", tmp_path)
+    monkeypatch.setattr(next_jax, "ASKED", {"names": lambda _: {"jax.jit": "(f)"}})
+    monkeypatch.setattr(next_jax, "_in_child", lambda *_: "9.9")
+    assert next_jax.main(["--save"]) == 0
+    assert next_jax.newest_stored() == {
+        "jax": "9.9",
+        "names": {"jax.jit": "(f)"},
+        "gradients": {"a": [1.0]},
+    }
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from jax import tree_multimap
 
 step = jax.pmap(lambda x: x + 1, axis_name="i")
 copies = jax.device_put_replicated(1, jax.devices())
+out = step(copies)
 """
 
 

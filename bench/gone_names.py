@@ -17,6 +17,7 @@ import ast
 import functools
 import importlib
 import subprocess
+import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -29,12 +30,11 @@ from shardlift.source.removed_names import ALL
 
 OLDEST = "0.2.28"
 TOOLS = ("jax.test_util", "jax.tools", "jax.example_libraries", "jax.collect_profile")
-OUTSIDE = tuple(
-    f"jax.experimental.{name}"
-    for name in (
-        *("array_api", "checkify", "colocated_python", "djax", "jax2tf", "key_reuse", "mosaic"),
-        *("ode", "pallas", "rnn", "roofline", "serialize_executable", "slab", "sparse"),
-    )
+_EXPERIMENTS = """array_api checkify colocated_python compute_on djax export hijax jax2tf key_reuse
+mosaic ode pallas rnn roofline scheduling_groups serialize_executable slab source_mapper sparse"""
+OUTSIDE = (
+    *("jax.extend.mlir", "jax.memory"),
+    *(f"jax.experimental.{name}" for name in _EXPERIMENTS.split()),
 )
 KINDS = {
     "restored": "works under `run`",
@@ -71,7 +71,7 @@ def public_names(clone: Path) -> Iterator[tuple[str, str, bool]]:
                 seen[f"{blob} {'.'.join(_parts(path))}"] = blob
     for key, text in zip(seen, _texts(clone, list(seen.values())), strict=True):
         for name, lent in _bound(text):
-            if not name.startswith("_"):
+            if not name.startswith(("_", "*")):
                 yield key.partition(" ")[2], name, lent
 
 
@@ -118,6 +118,8 @@ def _bound(text: str) -> Iterator[tuple[str, bool]]:
 def _has(module: str, name: str) -> bool:
     try:
         return hasattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:  # of a library that is not installed, nothing is known
+        return (error.name or "jax").partition(".")[0] not in ("jax", "jaxlib")
     except Exception:
         return False
 
@@ -130,9 +132,9 @@ def kind(module: str, name: str, lent: bool) -> str:
         return "restored"
     if row is not None and row.same:
         return "rewritten"
-    if lent:
+    if lent or name in sys.stdlib_module_names or name == "MYPY":
         return "lent"
-    if module.startswith(TOOLS):
+    if module.startswith(TOOLS) or "_test" in module:
         return "tools"
     if module.startswith(OUTSIDE):
         return "outside"

@@ -288,6 +288,7 @@ def reason(reply: dict[str, Any]) -> tuple[str, str]:
     if "error" not in reply:
         return "works", ""
     text = reply["text"].splitlines()[0] if reply["text"] else reply["error"]
+    text = re.sub(r" \(/.*", "", text)  # the file
     for pattern in (
         r"cannot import name '(?P<name>\w+)' from '(?P<module>jax[\w.]*)'",
         r"module '(?P<module>jax[\w.]*)' has no attribute '(?P<name>\w+)'",

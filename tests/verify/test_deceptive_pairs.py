@@ -81,6 +81,13 @@ WRONG = {
         'c = lax.psum(jnp.stack([grad(w, x), 2 * w]), "i")\n'
         "return w - jnp.sign(c[0]) * jnp.sign(c[1])",
     ),
+    "a sum in parts that is not divided": steps(
+        'g = lax.pmean(jnp.sum(x) * jnp.arange(-3.5, 4), "i")\nreturn jnp.sign(g)',
+        'g = lax.psum_scatter(jnp.sum(x) * jnp.arange(-3.5, 4), "i", tiled=True)\n'
+        'return lax.all_gather(jnp.sign(g), "i", tiled=True)',
+        cause="8.000 times too large: psum instead of pmean",
+        calls="f(w, X)",
+    ),
     "divided twice": steps(
         MEAN + SIGN.format("g"), MEAN + SIGN.format("g / 8"), cause="8.000 times too small"
     ),
@@ -129,6 +136,12 @@ RIGHT = {
         'a, b = lax.pmean((grad(w, x), 2 * w), "i")\nreturn w - jnp.sign(a) * jnp.sign(b)',
         'c = lax.pmean(jnp.stack([2 * w, grad(w, x)]), "i")\n'
         "return w - jnp.sign(c[1]) * jnp.sign(c[0])",
+    ),
+    "a sum in parts": steps(
+        'g = lax.pmean(jnp.sum(x) * jnp.arange(-3.5, 4), "i")\nreturn jnp.sign(g)',
+        'g = lax.psum_scatter(jnp.sum(x) * jnp.arange(-3.5, 4), "i", tiled=True) / 8\n'
+        'return lax.all_gather(jnp.sign(g), "i", tiled=True)',
+        calls="f(w, X)",
     ),
     "a loop that is written out": steps(
         'g = 0 * w\nfor k in range(4):\n    g = g + lax.pmean(x[k] * w, "i")\nreturn w - 0.1 * g',

@@ -351,6 +351,23 @@ WRONG |= {
 }
 
 
+def test_what_follows_from_a_cause_is_none() -> None:
+    """Exchanged outputs are exchanged inputs of the next call, and other numbers after it."""
+    text = """
+def step(s, x):
+    a, b = s
+    return RETURNED, a + 2 * b * x.sum()
+f = MAPPED
+s = w, 2 * w
+for k in range(3): s, out = f(s, X)
+"""
+    old = text.replace("RETURNED", "(a * 3, b * 5)").replace("MAPPED", "jax.pmap(step)")
+    new = text.replace("RETURNED", "(b * 5, a * 3)").replace("MAPPED", "on_rows(step)")
+    _, (site,) = Programs(old, new).compare()
+    assert site.causes[0] == "output[0][0] and output[0][1] have each other's values"
+    assert not any("leaves" in cause or "s[0]" in cause for cause in site.causes)
+
+
 @pytest.mark.parametrize("pair", WRONG.values(), ids=WRONG)
 def test_wrong_pairs(pair: Programs) -> None:
     status, sites = pair.compare()

@@ -81,6 +81,13 @@ WRONG = {
         'c = lax.psum(jnp.stack([grad(w, x), 2 * w]), "i")\n'
         "return w - jnp.sign(c[0]) * jnp.sign(c[1])",
     ),
+    "a sum in parts that is not divided": steps(
+        'g = lax.pmean(jnp.sum(x) * jnp.arange(-3.5, 4), "i")\nreturn jnp.sign(g)',
+        'g = lax.psum_scatter(jnp.sum(x) * jnp.arange(-3.5, 4), "i", tiled=True)\n'
+        'return lax.all_gather(jnp.sign(g), "i", tiled=True)',
+        cause="8.000 times too large: psum instead of pmean",
+        calls="f(w, X)",
+    ),
     "divided twice": steps(
         MEAN + SIGN.format("g"), MEAN + SIGN.format("g / 8"), cause="8.000 times too small"
     ),
@@ -129,6 +136,12 @@ RIGHT = {
         'a, b = lax.pmean((grad(w, x), 2 * w), "i")\nreturn w - jnp.sign(a) * jnp.sign(b)',
         'c = lax.pmean(jnp.stack([2 * w, grad(w, x)]), "i")\n'
         "return w - jnp.sign(c[1]) * jnp.sign(c[0])",
+    ),
+    "a sum in parts": steps(
+        'g = lax.pmean(jnp.sum(x) * jnp.arange(-3.5, 4), "i")\nreturn jnp.sign(g)',
+        'g = lax.psum_scatter(jnp.sum(x) * jnp.arange(-3.5, 4), "i", tiled=True) / 8\n'
+        'return lax.all_gather(jnp.sign(g), "i", tiled=True)',
+        calls="f(w, X)",
     ),
     "a loop that is written out": steps(
         'g = 0 * w\nfor k in range(4):\n    g = g + lax.pmean(x[k] * w, "i")\nreturn w - 0.1 * g',
@@ -336,6 +349,23 @@ WRONG |= {
     "an output less": returned("w, acc, loss", "w, loss"),
     "a state whose step is missing": returned(STATE, "w, mu, loss, acc"),
 }
+
+
+def test_what_follows_from_a_cause_is_none() -> None:
+    """Exchanged outputs are exchanged inputs of the next call, and other numbers after it."""
+    text = """
+def step(s, x):
+    a, b = s
+    return RETURNED, a + 2 * b * x.sum()
+f = MAPPED
+s = w, 2 * w
+for k in range(3): s, out = f(s, X)
+"""
+    old = text.replace("RETURNED", "(a * 3, b * 5)").replace("MAPPED", "jax.pmap(step)")
+    new = text.replace("RETURNED", "(b * 5, a * 3)").replace("MAPPED", "on_rows(step)")
+    _, (site,) = Programs(old, new).compare()
+    assert site.causes[0] == "output[0][0] and output[0][1] have each other's values"
+    assert not any("leaves" in cause or "s[0]" in cause for cause in site.causes)
 
 
 @pytest.mark.parametrize("pair", WRONG.values(), ids=WRONG)

@@ -22,8 +22,8 @@ from shardlift.verify.compare.verdicts import (
     SiteVerdict,
     Verdict,
 )
-from shardlift.verify.overlooked import GAPS as OVERLOOKED
 from shardlift.verify.verdict_text import (
+    OVERLOOKED,
     advice,
     basis,
     describe_comparison,

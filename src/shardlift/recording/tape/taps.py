@@ -223,6 +223,8 @@ class Walk:
             names.update(zip(eqn.outvars, outputs, strict=True))
             if eqn.primitive.name in GATHERS and alive.is_reduced(eqn):
                 gathers[eqn.outvars[0]] = eqn
+            elif eqn.primitive.name == "reduce_scatter":
+                kept += self._keep_scattered(eqn, outputs[0], around)
             elif eqn.primitive.name in EXCHANGES:
                 kept += self._keep_results(eqn, outputs, around)
             elif eqn.primitive.name in REDUCTIONS and eqn.invars[0] in gathers:
@@ -285,6 +287,21 @@ class Walk:
             kept.append(self._keep(eqn, ArrayRole.RESULT, result, around, collective))
             self.uses.start(len(self.about) - 1, result)
         return kept
+
+    def _keep_scattered(self, eqn: Any, part: Any, around: str) -> list[Any]:
+        """Keep a sum of which each device gets a part: the whole, as psum returns it."""
+        params = eqn.params
+        whole = jax.lax.all_gather(
+            part,
+            params["axis_name"],
+            axis_index_groups=params["axis_index_groups"],
+            axis=params["scatter_dimension"],
+            tiled=params["tiled"],
+        )
+        around = f"{around}/{_compat.transforms_of(eqn)}"
+        kept = self._keep(eqn, ArrayRole.RESULT, whole, around, "psum")
+        self.uses.start(len(self.about) - 1, part)
+        return [kept]
 
     def _keep(
         self, eqn: Any, role: ArrayRole, array: Any, around: str = "", collective: str = ""

@@ -15,6 +15,7 @@ from shardlift.verify.compare.collective_results import (
     difference,
     factors_of,
     have_same_numbers,
+    is_only_returned,
     is_sum_of,
     matters,
     same_factors,
@@ -94,8 +95,8 @@ class CollectiveComparison:
         after = [
             j for j in alone[1] if not any(self._is_equal(samples, (i, j), forms) for i in both[0])
         ]
-        rest = [forms[0][k] for k in before if matters(forms[0][k])]
-        more = [forms[1][k] for k in after if matters(forms[1][k])]
+        rest = [forms[0][k] for k in before if not _is_output(samples[0], k, forms[0][k])]
+        more = [forms[1][k] for k in after if not _is_output(samples[1], k, forms[1][k])]
         for kind in sorted({form.collective for form in (*rest, *more)}):
             if self._is_regrouped(samples, forms, (before, after), kind):
                 continue
@@ -234,6 +235,15 @@ class CollectiveComparison:
             cause = key_and_index_checks.cause(forms[0][i], *arrays) if arrays else ""
             if cause:
                 self.pair.clues.keys_and_indices[cause] = None
+
+
+def _is_output(sample: Sample, place: int, form: ArrayForm) -> bool:
+    """Whether a result matters as an output only, which is compared as such."""
+    if not matters(form):
+        return True
+    digest = sample.inside.digests[place] if sample.inside else ""
+    outputs = sample.outputs.digests if sample.outputs else ()
+    return is_only_returned(form) and any(same_digest(digest, output) for output in outputs)
 
 
 def _backward_change(forms: FormLists) -> int:

@@ -180,6 +180,11 @@ def matters(form: ArrayForm) -> bool:
     return not form.uses or bool(_kinds(form) - _COLLECTIVES)
 
 
+def is_only_returned(form: ArrayForm) -> bool:
+    """Whether nothing is computed of a result."""
+    return _kinds(form) == {"returned"}
+
+
 def is_used(form: ArrayForm) -> bool:
     """Whether anything but a print depends on a result."""
     return not form.uses or bool(_kinds(form))

@@ -78,12 +78,12 @@ def _of_arrays(far: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
         is_one_line = number == len(inside) and len(lines) == 1
         what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
         yield f"{what}: {cause}"
-    outputs = [f for f in far if f.part == Part.OUTPUTS and f.path not in clues.exchanged]
+    outputs = [f for f in far if f.part == Part.OUTPUTS]
     if clues.inputs and not clues.itself:
         return  # outputs of other inputs: what they look like is no cause
     if outputs and not inside:
         first = min(finding.call for finding in outputs)
-        early = [finding for finding in outputs if finding.call == first]
+        early = [f for f in outputs if f.call == first and f.path not in clues.exchanged]
         for cause, number in _count_causes(early, clues).items():
             leaves = "leaf" if len(outputs) == 1 else "leaves"
             yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
